@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -145,6 +146,24 @@ def _is_ancestor(causes: list[int | None], top: int, index: int | None) -> bool:
 def format_module(path: str) -> str:
     """Format a module path for a sentence: ``module 3`` for a part of a ``Sequential``, else the path itself."""
     return f"module {path}" if path.replace(".", "").isdigit() else path
+
+
+def is_code(fix: str) -> bool:
+    """Return whether a fix is Python code, and not a sentence."""
+    try:
+        return bool(ast.parse(fix).body)
+    except SyntaxError:
+        return False
+
+
+def remove_comment_sign(fix: str) -> str:
+    """Return a fix that consists of comments only as a sentence; any other as it is."""
+    lines = [line.strip() for line in fix.splitlines()]
+    if not lines or not all(line.startswith("#") for line in lines):
+        return fix
+    text = " ".join(line.lstrip("# ") for line in lines)
+    start = text[:1].upper() if text.partition(" ")[0].isalpha() else text[:1]
+    return f"{start}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
 
 
 def is_ignored(finding: Finding) -> bool:

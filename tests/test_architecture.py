@@ -37,7 +37,6 @@ SMALL_BY_NATURE = {
     "nbdebug.pytest_plugin": "an entry point",
     "nbdebug.sample_display.arrays": "one question that every renderer asks first",
     "nbdebug.setup.class_names": "one value",
-    "nbdebug.setup.optimizer_code": "one call as code, for fixes and the comparison of optimizers",
     "nbdebug.tensors.histogram_bins": "one set of bins, for records and sampling",
     "nbdebug.tensors.memory": "one question about tensors, for rules, hooks and attribution",
     "nbdebug.tools.errors.panels.fairness": "one panel",

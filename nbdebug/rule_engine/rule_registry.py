@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from nbdebug.exceptions import NotChecked, SetupError
-from nbdebug.finding import Finding, Severity
+from nbdebug.finding import Finding, Severity, remove_comment_sign
 from nbdebug.measurements.registry import import_submodules
 from nbdebug.rule_engine.measured_rates import describe_measured_rate
 from nbdebug.rule_engine.predictions import Prediction
@@ -54,6 +54,7 @@ class Rule:
                 name=self.name,
                 severity=finding.severity or self.severity,
                 predicts=finding.predicts or claim,
+                fix=remove_comment_sign(finding.fix),
             )
             for finding in findings
         ]

@@ -17,7 +17,7 @@ from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, rank_findings
 from nbdebug.rule_engine.head_rules import HeadRules
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
-from nbdebug.setup.fix_names import name_objects
+from nbdebug.setup.fix_names import add_imports, name_objects
 from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.module_lines import part_line
 from nbdebug.setup.source_lines import origin_line
@@ -96,7 +96,7 @@ class RuleRunner:
         """Add the findings of a rule, except those that a comment in the user's source suppresses."""
         setup = self.measurements["setup"]
         findings = [locate_finding(setup, rule, finding) for finding in findings]
-        findings = [replace(finding, fix=name_objects(finding.fix, setup)) for finding in findings]
+        findings = [replace(finding, fix=add_imports(name_objects(finding.fix, setup), setup)) for finding in findings]
         suppressed = [finding for finding in findings if is_ignored(finding)]
         reason = "a comment at {} suppresses it"
         self._skipped += [SkippedRule(rule.code, rule.name, reason.format(finding.where)) for finding in suppressed]

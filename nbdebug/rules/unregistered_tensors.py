@@ -19,9 +19,9 @@ _CAUSES = {
     "outside": "forward calls a layer that is a variable of the program, not an attribute of the model.",
 }
 _FIXES = {
-    "recreated": "# in __init__: self.layer = …  and in forward only: x = self.layer(x)",
+    "recreated": "Create the layer once in __init__, as an attribute of self, and only call it in forward.",
     "derived": "self.{attribute} = nn.Parameter(self.{attribute}.detach())  # convert first, wrap last",
-    "outside": "# in __init__: self.layer = layer  # then create the optimizer",
+    "outside": "Assign the layer to an attribute of self in __init__, and create the optimizer after that.",
 }
 
 

@@ -1,16 +1,28 @@
-"""Write the code of a fix with the names that the user's objects have in the notebook."""
+"""Write the code of a fix for the user's namespace: with the names of the user's objects, and with its imports."""
 
 from __future__ import annotations
 
 import ast
+import builtins
+import sys
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+from nbdebug.finding import is_code
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.setup import Setup
 
 _LEVELS = 2  # trainer.state.optimizer
+_IMPORTS = {
+    **{name: f"import {name}" for name in ("copy", "math", "random", "torch")},
+    **{name: f"from torch.utils.data import {name}" for name in ("DataLoader", "Subset", "TensorDataset")},
+    "F": "import torch.nn.functional as F",
+    "nn": "from torch import nn",
+    "np": "import numpy as np",
+    "pd": "import pandas as pd",
+    "train_test_split": "from sklearn.model_selection import train_test_split",
+}
 
 
 def name_objects(fix: str, setup: Setup) -> str:
@@ -36,6 +48,34 @@ def name_objects(fix: str, setup: Setup) -> str:
             line = lines[node.lineno - 1]
             lines[node.lineno - 1] = line[: node.col_offset] + path.encode() + line[node.end_col_offset :]
     return b"\n".join(lines).decode()
+
+
+def add_imports(fix: str, setup: Setup) -> str:
+    """Return a fix with the imports that it needs and that the user's notebook or script lacks."""
+    if not is_code(fix):
+        return fix
+    missing = _free_names(ast.parse(fix)) - _user_namespace(setup).keys()
+    return "\n".join([*sorted(_IMPORTS[name] for name in missing if name in _IMPORTS), fix])
+
+
+def _user_namespace(setup: Setup) -> dict[str, Any]:
+    """Return the variables of the notebook, else those of the files that created the setup or run its loop."""
+    modules = [item for item in [*sys.modules.values()] if getattr(item, "__file__", None) in setup.files]
+    return user_variables() or {name: value for module in modules for name, value in vars(module).items()}
+
+
+def _free_names(tree: ast.AST) -> set[str]:
+    """Return the names that code reads and does not define itself, without those of Python."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    own_names = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {
+        *(node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)),
+        *(alias.asname or alias.name.partition(".")[0] for node in ast.walk(tree) for alias in _aliases(node)),
+    }
+    return {node.id for node in names} - own_names - vars(builtins).keys()
+
+
+def _aliases(node: ast.AST) -> list[ast.alias]:
+    return node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else []
 
 
 def _find_path(item: object, variables: Mapping[str, Any], preferred: str = "") -> str:

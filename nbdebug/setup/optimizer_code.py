@@ -1,4 +1,4 @@
-"""The call that creates an optimizer like the user's, as source code."""
+"""Source code that creates an optimizer like the user's, or changes its settings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import inspect
 from typing import Any
 
 import torch
+from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
+
+from nbdebug.setup.setup import Setup
 
 
 def optimizer_code(optimizer: torch.optim.Optimizer, parameters: str, rate: float | None = None) -> str:
@@ -34,3 +37,26 @@ def _settings_code(kind: type[torch.optim.Optimizer], settings: dict[str, Any]) 
         for name, value in changed.items()
         if isinstance(value, (bool, int, float, str, tuple)) and value != signature_parameters[name].default
     ]
+
+
+def rate_fix(setup: Setup, rate: float) -> str:
+    """Return the code that sets the learning rate, rounded to two digits; a sentence if a schedule determines it."""
+    value = float(f"{rate:.2g}")
+    if isinstance(setup.scheduler, (OneCycleLR, CyclicLR)):
+        return f"Create the {type(setup.scheduler).__name__} with max_lr={value:g}."
+    if setup.schedulers:
+        return f"Create the optimizer with lr={value:g}, before the scheduler."
+    return setting_fix(setup, "lr", value)
+
+
+def setting_fix(setup: Setup, key: str, value: Any, group: int | None = None) -> str:
+    """Return the code that changes a setting of the optimizer; a sentence if there are several optimizers.
+
+    ``group`` is the index of the only parameter group to change; all groups are changed by default.
+    """
+    text = f"{value:g}" if isinstance(value, float) else repr(value)
+    if len(setup.optimizers) != 1:
+        return f"Create the optimizer with {key}={text}."
+    if group is not None and len(setup.optimizers[0].param_groups) > 1:
+        return f'optimizer.param_groups[{group}]["{key}"] = {text}'
+    return f'for group in optimizer.param_groups:\n    group["{key}"] = {text}'

@@ -2,7 +2,7 @@
 /** @import { Model, Props } from "./kit.js" */
 import { codeBlock, formatNumber, h, heading, makeButton, mountView, redrawOnMessage, stopButton, trackState } from "./kit.js";
 
-/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
+/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
 
 /** @type {Record<string, [string, string]>} */
 const SIGNS = { error: ["✕", "errors"], warning: ["▲", "warnings"], note: ["●", "notes"] };
@@ -84,7 +84,7 @@ function findingCard(card, consequences) {
     h("div.message", {}, card.message),
     locationBlock(card),
     card.cause && h("div", {}, h("span.label", {}, "Cause"), card.cause),
-    card.fix && codeBlock("Fix", card.fix),
+    card.fix && (card.is_code ? codeBlock("Fix", card.fix) : h("div", {}, h("span.label", {}, "Fix"), card.fix)),
     rows.length > 0 && foldable(`Evidence (${rows.length})`, nameValueTable(rows.map(([name, value]) => [name, formatValue(value)]))),
     consequences.length > 0 && foldable(`Explains ${consequences.length} more`, ...consequences));
 }

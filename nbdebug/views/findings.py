@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, TypedDict
 
-from nbdebug.finding import cause_indices
+from nbdebug.finding import cause_indices, is_code
 from nbdebug.formatting import format_value, html_paragraph, html_table, to_json_value
 from nbdebug.views.page import View
 
@@ -100,7 +100,11 @@ def _card(finding: Mapping[str, Any], cause: int | None) -> dict[str, Any]:
     texts = {key: finding.get(key) or default for key, default in _CARD_DEFAULTS.items()}
     where = finding.get("where") or {}
     parts = {"where": dict(where), "place": _location_text(where), "evidence": dict(finding.get("evidence") or {})}
-    return {**to_json_value({**texts, **parts}), "under": cause}
+    return {
+        **to_json_value({**texts, **parts}),
+        "is_code": is_code(texts["fix"]) or "\n" in texts["fix"],
+        "under": cause,
+    }
 
 
 def _location_text(where: Mapping[str, Any]) -> str:
@@ -120,10 +124,16 @@ def _article(card: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> str
         html_paragraph(card["place"]),
         _code(card["where"].get("source")),
         html_paragraph(f"Cause: {card['cause']}" if card["cause"] else ""),
-        html_paragraph("Fix:") + _code(card["fix"]) if card["fix"] else "",
+        _fix_html(card),
         html_table((key, format_value(value)) for key, value in card["evidence"].items()),
     ]
     return "".join(parts)
+
+
+def _fix_html(card: Mapping[str, Any]) -> str:
+    if not card["is_code"]:
+        return html_paragraph(f"Fix: {card['fix']}" if card["fix"] else "")
+    return html_paragraph("Fix:") + _code(card["fix"])
 
 
 def _code(source: Any) -> str:

@@ -92,9 +92,15 @@ def _misspelled(crash: Crash, layer: nn.Module, message: str, path: str | None) 
                 return CrashCause(message, cause, edits=(edit,), module=path)
             line = SourceLine(file, node.lineno)
             return CrashCause(
-                message, "The class defines no forward.", "def forward(self, x): ...", line=line, module=path
+                message,
+                "The class defines no forward.",
+                "Define forward(self, x) in the class.",
+                line=line,
+                module=path,
             )
-    return CrashCause(message, "The class defines no method forward.", "def forward(self, x): ...", module=path)
+    return CrashCause(
+        message, "The class defines no method forward.", "Define forward(self, x) in the class.", module=path
+    )
 
 
 class _Blocks(nn.Module):

@@ -48,7 +48,7 @@ def leaf_changed_in_place(crash: Crash) -> CrashCause | None:
     cause = "Updates of weights must not be recorded: they belong inside torch.no_grad()."
     statement = crash.own.statement
     if statement is None or isinstance(statement, (ast.For, ast.While, ast.With, ast.If)):
-        return CrashCause(message, cause, "with torch.no_grad():\n    ...")
+        return CrashCause(message, cause, "Put this statement inside a block with torch.no_grad().")
     return CrashCause(message, cause, edits=(_inside_no_grad(crash.own.file, statement),))
 
 

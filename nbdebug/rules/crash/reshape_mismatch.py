@@ -64,7 +64,7 @@ def reshape_mismatch(crash: Crash) -> CrashCause | None:
     message = f"{text} is {describe_tensor(tensor)} with {tensor.numel()} values; {crash.operation} asks for "
     message += f"{shape}" + (f", a multiple of {known}." if -1 in shape else f", {known} values.")
     cause, edits = _repair(crash, sizes, tensor)
-    return CrashCause(message, cause, "" if edits else f"# print({text}.shape) and use its sizes", edits)
+    return CrashCause(message, cause, "" if edits else f"Print {text}.shape and use its sizes.", edits)
 
 
 def _sizes(crash: Crash, call: ast.Call) -> list[tuple[ast.expr, Any]]:

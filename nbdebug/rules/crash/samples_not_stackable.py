@@ -136,7 +136,11 @@ def _own_stack(crash: Crash) -> CrashCause | None:
     node = crash.input_node
     statement = crash.text(node) if node is not None else "the samples"
     message = f"The tensors of {statement} have unlike sizes: {crash.message.rstrip('.')}."
-    return CrashCause(message, "torch.stack takes equal sizes: pad or reduce them first.", "# pad_sequence(parts)")
+    return CrashCause(
+        message,
+        "torch.stack takes equal sizes: pad or reduce them first.",
+        "Pad the tensors first, for example with torch.nn.utils.rnn.pad_sequence().",
+    )
 
 
 class _Sequences(Dataset[tuple[Tensor, int]]):

@@ -54,7 +54,10 @@ def single_value_normalization(crash: Crash) -> CrashCause | None:
     if "spatial" in crash.message:
         cause = "Its maps have one pixel (1 × 1 spatial size), so there is nothing to normalize over: leave this "
         return CrashCause(
-            message, cause + "normalization out, or keep larger maps before it.", "# nn.Identity()", module=path
+            message,
+            cause + "normalization out, or keep larger maps before it.",
+            "Put nn.Identity() in the place of the normalization.",
+            module=path,
         )
     edits, cause, fix = _repair(crash, input)
     return CrashCause(message, cause, "" if edits else fix, edits, module=path)
@@ -65,7 +68,7 @@ def _repair(crash: Crash, input: Tensor) -> tuple[tuple[Edit, ...], str, str]:
         iter([f for f in crash.user_frames() if not isinstance(f.variables.get("self"), nn.Module)]), crash.own
     )
     if frame is None:
-        return (), "A batch of one sample has no variance.", "DataLoader(…, drop_last=True)"
+        return (), "A batch of one sample has no variance.", "Create the loader with drop_last=True."
     scope = enclosing_scope(frame.line)
     loops = enclosing_loops(scope, frame.number) if scope is not None else []
     trains = any(call_name(n) == "backward" for loop in loops for n in ast.walk(loop)) or any(
@@ -93,7 +96,11 @@ def _repair(crash: Crash, input: Tensor) -> tuple[tuple[Edit, ...], str, str]:
                 if name in ("batch_size", "bs", "BATCH_SIZE"):
                     cause = "Batches have one sample (batch_size=1); its statistics need two or more."
                     return (replace_node(file, value, "2"),), cause, ""
-    return (), "A batch of one sample has no variance.", "DataLoader(…, batch_size=2, drop_last=True)"
+    return (
+        (),
+        "A batch of one sample has no variance.",
+        "Create the loader with batch_size=2 or more and drop_last=True.",
+    )
 
 
 def _batch_size(call: ast.Call) -> object:

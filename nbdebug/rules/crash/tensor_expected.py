@@ -69,7 +69,7 @@ def tensor_expected(crash: Crash) -> CrashCause | None:
     fix = f"x = x{_access(value, chosen)}" if chosen is not None else "# pass a tensor"
     if not edits and maker and (creation := find_layer_creation(crash, _previous(crash, layer))) is not None:
         return CrashCause(
-            message, cause, f"# a module after {maker} that returns x[0]", line=creation.line, module=path
+            message, cause, f"Add a module after {maker} that returns x[0].", line=creation.line, module=path
         )
     return CrashCause(message, cause, "" if edits else fix, edits, module=path)
 

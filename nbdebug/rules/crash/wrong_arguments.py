@@ -63,7 +63,7 @@ def wrong_arguments(crash: Crash) -> CrashCause | None:
     if missing:
         message = f"{signature} is called without {', '.join(missing)}."
         cause = f"The call passes {_count(crash)} arguments; {', '.join(missing)} must be passed, too."
-        return CrashCause(message, cause, f"# pass {', '.join(f'{part}=…' for part in missing)}")
+        return CrashCause(message, cause, f"Pass {', '.join(missing)} in this call.")
     if match := re.search(r"takes (?:from \d+ to )?(\d+) positional arguments? but (\d+)", crash.message):
         message = f"{signature} takes {int(match[1]) - 1} arguments, and {int(match[2]) - 1} are passed."
         return CrashCause(message, "The batch may have more parts than the model takes.", *_too_many(crash, names))
@@ -125,7 +125,7 @@ def _unexpected(crash: Crash, keyword: str, names: list[str], signature: str) ->
         return CrashCause(message, "The keyword is unknown.", f"# one of {', '.join(names)}")
     cause = f"The argument is called {close[0]}."
     if node is None or crash.own is None:
-        return CrashCause(message, cause, f"{close[0]}=…  # instead of {keyword}=")
+        return CrashCause(message, cause, f"Write {close[0]}= instead of {keyword}=.")
     edit = replace_node(crash.own.file, node, f"{close[0]}={crash.text(node.value)}")
     return CrashCause(message, cause, edits=(edit,))
 

@@ -84,7 +84,7 @@ def _explain(loader: Any) -> tuple[str, str]:
     if isinstance(loader, DataLoader):
         return (
             "The data are sorted by class, and the loader does not shuffle.",
-            "# in the call that creates the train loader: DataLoader(…, shuffle=True)",
+            "Create the train loader with shuffle=True.",
         )
     return (
         "The samples were put into batches in the order of their class.",

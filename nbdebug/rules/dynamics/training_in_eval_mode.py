@@ -96,7 +96,7 @@ def _switched_off_finding(call: ModeDependentCall) -> Finding:
         message=f"In train mode, {call.call} {does}.",
         where=call.where,
         cause="The call receives training=False, explicitly or by default, in every mode.",
-        fix=f"{call.call}(…, training=self.training)",
+        fix=f"Pass training=self.training to {call.call}.",
         evidence={"call": call.call, "training": False},
         explains=("T609",),
         severity="warning",

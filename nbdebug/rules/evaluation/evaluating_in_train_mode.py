@@ -24,10 +24,7 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import enclosing_scope, find_uncalled_method
 
-_FIXES = {
-    "scaled_dot_product_attention": "dropout_p=self.dropout if self.training else 0.0",
-    "multi_head_attention_forward": "training=self.training",
-}
+_MODE_ARGUMENTS = {"scaled_dot_product_attention": "dropout_p=self.dropout if self.training else 0.0"}
 _TASKS_WITH_TARGETS = ("classification", "binary", "multi-label", "regression", "language-model")
 # Rounding of a float32 sum of a million terms in a different order stays below this share.
 _ROUNDING_ERROR = 1e-4
@@ -160,7 +157,7 @@ def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
         cause="The calling module is still in train mode: eval() does not reach it, or is overridden."
         if call.training
         else "The call does not receive the mode of its module.",
-        fix=f"{_FIXES.get(call.call, f'{call.call}(…, training=self.training)')}",
+        fix=f"Pass {_MODE_ARGUMENTS.get(call.call, 'training=self.training')} to {call.call}.",
         evidence={"call": call.call, "share of the largest output": spread},
         explains=("R902", "E703", "T611"),
         severity="note" if is_intentional else None,
@@ -174,7 +171,7 @@ def _mask_finding(mask: RandomMask, draws: list[ModeDependentCall], spread: floa
         f"two passes over one batch differ by {spread:.2g} of the largest output.",
         where=_drawing_location(mask, draws),
         cause="The dropout does not depend on the mode of its module.",
-        fix="if self.training:   # around the lines that drop values",
+        fix="Put the lines that drop values under: if self.training.",
         evidence={"call": mask.call, "share of the values": mask.share, "share of the largest output": spread},
         explains=("R902", "R901", "E703", "T611", "T610", "T606", "T609"),
         severity=None if has_targets else "note",
@@ -201,7 +198,7 @@ def _randomness_finding(draws: list[ModeDependentCall], spread: float) -> Findin
         message=f"In eval mode the output is random: two passes differ by {spread:.2g} of its largest value ({names}).",
         where=draws[0].where,
         cause="The forward pass draws random numbers in every mode.",
-        fix="# if it is intended for training only:\nif self.training: …",
+        fix="If the randomness is intended for training only, put it under: if self.training.",
         evidence={"calls": names, "share of the largest output": spread},
         severity="note",
     )

@@ -101,8 +101,8 @@ def _finding(table: ClassificationTable, class_index: int, count: int) -> Findin
         f"{confused_name!r}.",
         cause=f"{name!r} is {'never' if not predicted else 'rarely'} predicted: it is too rare in training, missing "
         f"from it, or its rows resemble those of {confused_name!r}.",
-        fix=f"errors.rows(cells=[({class_index}, {confused_index})])   # inspect them, then weight the class: "
-        f"nn.CrossEntropyLoss(weight=…), or a WeightedRandomSampler",
+        fix=f"errors.rows(cells=[({class_index}, {confused_index})])   # inspect them, then weight the class "
+        "in the loss, or draw it more often",
         evidence={"class": name, "right": hits, "rows": support, "predicted": predicted, "classes that fail": count},
         explains=("E703", "E704", "E705", "E709"),
     )

@@ -54,7 +54,7 @@ def training_on_validation(setup: Setup, loop: LoopSummary, *, least: int = 3) -
         "validation loader; expected 0.",
         where=get_location(loop.forward_passes.lines.get("validation")),
         cause="The loop over the validation loader calls backward() and step(), or the two loaders are swapped.",
-        fix="model.eval()\nwith torch.no_grad():   # and no backward() or step() inside\n    for x, y in val_loader: …",
+        fix="Validate after model.eval() and inside torch.no_grad(), without backward() and step().",
         evidence={"steps on validation batches": loop.validation_steps, "steps": loop.steps},
         explains=("T611", "E701:loop", "P806"),
     )
@@ -68,7 +68,7 @@ def _contaminated_finding(loop: LoopSummary, steps: int) -> Finding:
         where=get_location(loop.forward_passes.lines.get("validation")),
         cause="The loop over the validation loader calls backward(), and nothing clears these gradients before the "
         "first backward pass of the next epoch.",
-        fix="model.eval()\nwith torch.no_grad():   # and no backward() inside\n    for x, y in val_loader: …",
+        fix="Validate after model.eval() and inside torch.no_grad(), without backward() and step().",
         evidence={"steps with gradients of validation batches": steps, "steps": loop.steps},
         explains=("T611", "O505", "P806"),
     )

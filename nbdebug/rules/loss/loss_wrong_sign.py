@@ -22,6 +22,7 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
 from nbdebug.source.location import SourceLine, get_location
 
@@ -101,7 +102,6 @@ def loss_wrong_sign(
     if isinstance(first_pass, ForwardPass) and _is_distance_like(setup, first_pass, min(perfect_loss, opposite_loss)):
         raise NotChecked("a constant has a lower loss than the targets and their opposite: outputs are no predictions")
     direction = "up" if maximizes else "down"
-    name = type(setup.optimizers[0]).__name__ if setup.optimizers else "SGD"
     reverses = reversing_line(setup, first_pass) if isinstance(first_pass, ForwardPass) and not maximizes else None
     line = option_line(setup, setup.optimizers[0], "maximize", True) if maximizes else reverses or _root_line(graph)
     yield Finding(
@@ -111,7 +111,7 @@ def loss_wrong_sign(
         cause="maximize=True is set, but the loss should be minimized."
         if maximizes
         else "The loss is larger for a better prediction.",
-        fix=f"optimizer = {name}(model.parameters(), lr=...)  # without maximize=True" if maximizes else "loss = -loss",
+        fix=setting_fix(setup, "maximize", False) if maximizes else "loss = -loss",
         evidence={
             "loss of a perfect answer": perfect_loss,
             "loss of a wrong answer": opposite_loss,

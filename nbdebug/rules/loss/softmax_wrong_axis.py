@@ -159,7 +159,11 @@ def _single_value(node: Node, shape: tuple[int, ...], axis: int) -> tuple[str, s
     """Cause and fix for a softmax between layers whose axis has one value."""
     others = [number for number in range(1, len(shape)) if number != axis and shape[number] > 1]
     items = f"such as axis {others[0]} of size {shape[others[0]]}" if len(others) == 1 else "not one of size 1"
-    fix = f"{_call_name(node)}(x, dim={others[0] if len(others) == 1 else '...'})   # over the items"
+    fix = (
+        f"{_call_name(node)}(x, dim={others[0]})   # over the items"
+        if len(others) == 1
+        else "Take the axis of the items."
+    )
     return f"The weights of a pooling or an attention must sum to 1 over the axis of the items, {items}.", fix
 
 

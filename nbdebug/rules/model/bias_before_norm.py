@@ -81,7 +81,7 @@ def _finding(entry: ParameterEntry, layer: Node, norm: Node) -> Finding:
         "subtracts the mean of each channel directly after it.",
         where=get_location(layer.line, entry.module, entry.name),
         cause="The normalization removes every constant, and adds its own bias afterwards.",
-        fix="nn.Linear(..., bias=False)   # or nn.Conv2d(..., bias=False): the layer before the normalization",
+        fix="Create the layer before the normalization with bias=False.",
         evidence={"bias": entry.name, "values": size, "normalization": norm.module},
     )
 

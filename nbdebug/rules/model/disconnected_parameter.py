@@ -240,7 +240,7 @@ def _lost_by_loss(
         "The loss returns in the first round of its loop over the outputs."
         if early_line
         else "The loss is computed from only a part of the output.",
-        "return total   # after the loop" if early_line else "loss = loss + loss_fn(...)   # for each output",
+        "return total   # after the loop" if early_line else "Add a term to the loss for each output.",
     )
 
 

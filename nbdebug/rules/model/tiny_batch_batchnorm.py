@@ -104,7 +104,7 @@ def _single_sample_finding(statistics: BatchStatistics) -> Finding:
         "2 values per channel and will raise an error.",
         where=Location(module=statistics.path),
         cause="The number of samples is one more than a multiple of the batch size.",
-        fix="DataLoader(…, drop_last=True)",
+        fix="Create the loader with drop_last=True.",
         evidence={"samples of the last batch": 1},
         severity="error",
     )

@@ -17,6 +17,7 @@ from nbdebug.rule_engine.predictions import UNSTABLE_RATE
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import rate_fix
 from nbdebug.setup.source_lines import learning_rate_line
 from nbdebug.source.location import get_location
 
@@ -76,7 +77,7 @@ def lr_too_high(
         message=f"The learning rate {rate:.3g} is too high: {_effect(verdict, run_summary)}.",
         where=get_location(learning_rate_line(setup, rate)),
         cause="The steps are so long that the gradient no longer predicts how the loss changes.",
-        fix=f"lr = {rate / 10:.1g}",
+        fix=rate_fix(setup, rate / 10),
         evidence={
             "rate": rate,
             "start": run_summary.start,
@@ -102,7 +103,7 @@ def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
         f"{verdict.divergence_value:.2g} upwards.",
         where=get_location(learning_rate_line(setup, rate)),
         cause="The steps are so long that the gradient no longer predicts how the loss changes.",
-        fix=f"lr = {recommended_rate:.2g}",
+        fix=rate_fix(setup, recommended_rate),
         evidence={"rate": rate, "lost from": verdict.divergence_value, "recommended": result.suggestion},
         explains=_CONSEQUENCES,
         predicts=UNSTABLE_RATE.claim,

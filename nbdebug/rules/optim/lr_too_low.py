@@ -20,6 +20,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.rules.optim.lr_too_high import peak_rate
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import rate_fix
 from nbdebug.setup.source_lines import changed_rate_line, factor_line, learning_rate_line
 from nbdebug.source.location import get_location
 
@@ -89,13 +90,13 @@ def lr_too_low(
         return
     rate = peak_rate(record)
     schedule = _reducing_schedule(setup, loop, rate)
-    cause, fix = _cause_and_fix(schedule, rate)
+    cause, fix = _cause_and_fix(setup, schedule, rate)
     line = factor_line(schedule) if schedule else learning_rate_line(setup, rate)
     if line is not None and line == changed_rate_line(setup, rate):
         cause = (
             f"The optimizer was created with the rate {setup.optimizers[0].defaults['lr']:.3g}; this line changed it."
         )
-        fix = 'for group in optimizer.param_groups:\n    group["lr"] = lr   # after this line'
+        fix = rate_fix(setup, setup.optimizers[0].defaults["lr"])
     yield Finding(
         message=f"The learning rate {rate:.3g} is too low: a typical step changes a layer by "
         f"{verdict.update_ratio:.1e} of its norm, and all {run_summary.step_count} steps together by "
@@ -122,18 +123,18 @@ def _reducing_schedule(setup: Setup, loop: LoopSummary | NotChecked, rate: float
     return next((item for item in schedules if rate < _MIN_FACTOR * float(item.base_lrs[0])), None)
 
 
-def _cause_and_fix(schedule: LambdaLR | None, rate: float) -> tuple[str, str]:
+def _cause_and_fix(setup: Setup, schedule: LambdaLR | None, rate: float) -> tuple[str, str]:
     """The cause of a low rate and its repair: the rate of the optimizer, or the factors of a schedule."""
     if schedule is None:
         return (
             "The steps are so short that the weights are still near their initial values.",
-            f"lr = {10 * rate:.1g}   # then ten times again, until the loss decreases within the first epoch",
+            rate_fix(setup, 10 * rate),
         )
     initial = float(schedule.base_lrs[0])
     return (
         f"The function of {type(schedule).__name__} returned factors of at most {rate / initial:.2g}. They "
         f"multiply the rate of the optimizer, {initial:.3g}.",
-        "# return a factor from this function, not a rate: 1 keeps the rate of the optimizer",
+        "Return a factor from this function, not a rate: 1 keeps the rate of the optimizer.",
     )
 
 
@@ -149,7 +150,7 @@ def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
         f"{verdict.progress:.0%} of its total decrease up to this rate; {recommended_rate:.2g} is recommended.",
         where=get_location(learning_rate_line(setup, rate)),
         cause="The steps are so short that the weights are still near their initial values.",
-        fix=f"lr = {recommended_rate:.2g}",
+        fix=rate_fix(setup, recommended_rate),
         evidence={"rate": rate, "way down": verdict.progress, "recommended": recommended_rate},
         explains=("T601", "T606", "T607", "T608", "T610", "T614", "G409", "E709", "E706"),
         predicts=POOR_TRAINING.claim,

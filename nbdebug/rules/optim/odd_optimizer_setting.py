@@ -17,6 +17,7 @@ from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
 from nbdebug.source.location import get_location
 from nbdebug.tensors.sampling import strided_sample
@@ -25,7 +26,7 @@ _ALIASES = {"learning_rate": "lr", "rate": "lr", "wd": "weight_decay", "decay": 
 _LONG_MOMENTUM = 0.995  # recipes use 0.9 to 0.99
 _DOMINATING_FACTOR, _DOMINATED_SHARE, _MAX_SAMPLED_VALUES = 5, 0.9, 1000
 _HIGH_ADAPTIVE_RATE = 0.02  # recipes with a large eps raise the rate above this, as Inception does: 0.045
-_InvalidSetting = tuple[str, Any, str, str]
+_InvalidSetting = tuple[str, Any, str, str, Any]  # key, value, expected, cause, replacement
 
 
 @rule("O510", "warning", origin="optimizer", asked_again=True)
@@ -88,13 +89,15 @@ def _had_rate(record: Record | NotChecked) -> bool:
 
 
 def _finding(setup: Setup, setting: _InvalidSetting, optimizer_index: int, group_index: int) -> Finding:
-    key, value, expected, cause = setting
+    key, value, expected, cause, replacement = setting
     line = option_line(setup, setup.optimizers[optimizer_index], key, value)
     return Finding(
         where=get_location(line),
         message=f"{key} is {value!r} in group {group_index} of optimizer {optimizer_index}; expected {expected}.",
         cause=cause,
-        fix=f"# where the optimizer is created, set {key} of group {group_index}: {expected}",
+        fix=f"Set {key} of group {group_index} where the optimizer is created: {expected}."
+        if replacement is None or len(setup.optimizers) > 1
+        else setting_fix(setup, key, replacement, group_index),
         evidence={"setting": key, "value": value, "group": group_index},
         explains=("O501", "O502", "T601", "T602", "T604"),
     )
@@ -103,26 +106,27 @@ def _finding(setup: Setup, setting: _InvalidSetting, optimizer_index: int, group
 def _invalid_values(group: dict[str, Any], scheduled: bool) -> Iterator[_InvalidSetting]:
     lr, betas, momentum = float(group.get("lr", 1.0)), group.get("betas"), group.get("momentum")
     if lr < 0:
-        yield "lr", lr, "a positive rate", "Steps increase the loss."
+        yield "lr", lr, "a positive rate", "Steps increase the loss.", -lr
     if lr == 0 and not scheduled and "initial_lr" not in group:
-        yield "lr", lr, "a positive rate", "No step changes anything, and no scheduler raises the rate."
+        yield "lr", lr, "a positive rate", "No step changes anything, and no scheduler raises the rate.", None
     if betas is not None and len(betas) == 2 and float(betas[0]) > sqrt(float(betas[1])):
         yield (
             "betas",
             tuple(map(float, betas)),
             "beta1 < sqrt(beta2), such as (0.9, 0.999)",
             "The two values are swapped or mistyped.",
+            tuple(sorted(map(float, betas))),
         )
     if momentum is not None and float(momentum) >= 1:
-        yield "momentum", float(momentum), "below 1, such as 0.9", "Old gradients never decay."
+        yield "momentum", float(momentum), "below 1, such as 0.9", "Old gradients never decay.", 0.9
     elif momentum is not None and float(momentum) >= _LONG_MOMENTUM and not group.get("dampening", 0):
         steps = 1 / (1 - float(momentum))
         cause = (
             f"The velocity sums the gradients of about {steps:,.0f} steps, so a step is up to {steps:,.0f} times lr."
         )
-        yield "momentum", float(momentum), "at most 0.99, such as 0.9", cause
+        yield "momentum", float(momentum), "at most 0.99, such as 0.9", cause, 0.9
     if momentum and group.get("dampening", 0) >= 1:
-        yield "dampening", group["dampening"], "below 1, such as 0", "Only the first gradient enters the momentum."
+        yield "dampening", group["dampening"], "below 1, such as 0", "Only the first gradient enters the momentum.", 0
     yield from _invalid_eps(group)
 
 
@@ -134,7 +138,13 @@ def _invalid_eps(group: dict[str, Any]) -> Iterator[_InvalidSetting]:
     dtypes = {p.dtype for p in group["params"] if p.is_floating_point()}
     if zero_dtypes := [dtype for dtype in dtypes if float(torch.tensor(eps, dtype=dtype)) == 0]:
         name = str(zero_dtypes[0]).removeprefix("torch.")
-        yield "eps", eps, f"above 0 in {name}, such as 1e-4", f"It is 0 in {name}: a gradient of zero gives 0 / 0."
+        yield (
+            "eps",
+            eps,
+            f"above 0 in {name}, such as 1e-4",
+            f"It is 0 in {name}: a gradient of zero gives 0 / 0.",
+            1e-4,
+        )
 
 
 def _dominating_eps(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> Iterator[_InvalidSetting]:
@@ -156,6 +166,7 @@ def _dominating_eps(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> 
             eps,
             f"at most the root of the second moment, typically {typical:.2g} here",
             f"eps is {eps / typical:,.0f} times as large, so the steps are {eps / typical:,.0f} times as small.",
+            float(f"{typical / 100:.0e}"),
         )
 
 
@@ -176,7 +187,7 @@ def _misspelled_keys(group: dict[str, Any], defaults: dict[str, Any]) -> Iterato
         intended = _ALIASES.get(key) or (matches[0] if matches else None)
         if intended in defaults and not key.endswith(f"_{intended}"):  # max_momentum, swa_lr: a scheduler's own
             cause = f"The optimizer ignores {key!r}; {intended} stays at {group[intended]!r}."
-            yield key, group[key], f"the key {intended!r}", cause
+            yield key, group[key], f"the key {intended!r}", cause, None
 
 
 def bad() -> Setup:

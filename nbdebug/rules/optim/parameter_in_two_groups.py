@@ -95,7 +95,7 @@ def _double_update_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> 
         "a second time with the same gradient: two optimizers hold them, and both step after one backward pass.",
         where=get_location(loop.lines.get("optimizer"), *((first.module or None, first.name) if first else ())),
         cause="Each optimizer was created from the shared part and its own part.",
-        fix="# pass the shared part to only one optimizer, or run a separate backward pass before each step",
+        fix="Pass the shared part to only one optimizer, or run a separate backward pass before each step.",
         evidence={
             "steps": loop.double_updates.steps,
             "again": loop.double_updates.repeated,
@@ -121,7 +121,7 @@ def _finding(
         cause="The groups overlap." if is_same_optimizer else "Two optimizers hold the same parameters.",
         fix=_DISJOINT_GROUPS_FIX
         if is_same_optimizer
-        else "# if both step in one iteration, pass each parameter to only one of them",
+        else "If both step in one iteration, pass each parameter to only one of them.",
         evidence={"parameters": [entry.name for entry in entries], "places": list(groups), "rates": rates},
         explains=_CONSEQUENCES if is_same_optimizer else (),
         severity=None if is_same_optimizer else "note",
@@ -129,8 +129,10 @@ def _finding(
 
 
 _DISJOINT_GROUPS_FIX = """\
-head = set(model.head.parameters())
-groups = [{"params": [p for p in model.parameters() if p not in head]}, {"params": list(head), "lr": 1e-3}]"""
+seen = set()
+for group in reversed(optimizer.param_groups):   # the last group of a parameter keeps it
+    group["params"] = [p for p in dict.fromkeys(group["params"]) if p not in seen]
+    seen.update(group["params"])"""
 
 
 def bad() -> Setup:

@@ -89,9 +89,7 @@ def parameter_not_optimized(
             message=f"No parameter group contains {', '.join(loss_parameters)} of the loss, so no step updates them.",
             where=get_location(creation_line(setup, optimizers[0]), None, loss_parameters[0]),
             cause="The optimizer was created from the model, but the loss has its own parameters.",
-            fix=recreate_optimizer_fix(optimizers[0]).replace(
-                "model.parameters()", "[*model.parameters(), *loss_fn.parameters()]"
-            ),
+            fix=f"optimizer = {optimizer_code(optimizers[0], '[*model.parameters(), *loss_fn.parameters()]')}",
             evidence={"parameters": loss_parameters},
         )
 

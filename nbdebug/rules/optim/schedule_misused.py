@@ -137,7 +137,7 @@ def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding
             f"{kind} made {use.idle_steps} of its {use.steps} steps after its optimizer had been replaced: another "
             "optimizer with the same parameters stepped instead, at a rate that the schedule does not change.",
             "The optimizer was created again, but not the scheduler.",
-            f"optimizer = ...\nscheduler = torch.optim.lr_scheduler.{kind}(optimizer, ...)   # again, after it",
+            f"Create the {kind} again after the optimizer, with the new optimizer.",
             use.line,
             {"scheduler steps": use.steps, "after the replacement": use.idle_steps},
         )
@@ -213,7 +213,7 @@ def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> It
             f"The schedule has no effect: after {loop.ineffective_scheduler_steps} steps of the scheduler, all "
             f"{rates.steps} optimizer steps used one learning rate.",
             "The scheduler is created again in each epoch, or other code sets the rate back.",
-            "scheduler = ...   # once, before the loop over epochs",
+            "Create the scheduler once, before the loop over epochs.",
             recreation_line or line,
             evidence,
         )
@@ -233,7 +233,7 @@ def _repeated_creation_findings(setup: Setup, loop: LoopSummary) -> Iterator[Fin
                 f"{len(uses)} schedulers of the kind {kind.__name__} were created in the loop, each planned for "
                 f"{lengths[0]} steps, and each made {steps} or fewer: every one begins at the start of the schedule.",
                 "The scheduler is created again, and its state is not restored.",
-                "scheduler = ...   # once, before the loop; or scheduler.load_state_dict(...) when training is resumed",
+                "Create the scheduler once, before the loop; call scheduler.load_state_dict() when training resumes.",
                 _plan_line(setup, uses) or uses[0].line,
                 {"schedulers": len(uses), "planned steps": lengths[0], "steps of each": steps},
             )
@@ -256,7 +256,7 @@ def _other_optimizer_finding(scheduler: Any, count: int) -> Finding:
     return Finding(
         message=f"{kind} changes the rate of an optimizer that is not among the {count} passed.",
         cause="The optimizer was created again after the scheduler.",
-        fix=f"scheduler = torch.optim.lr_scheduler.{kind}(optimizer, ...)   # after optimizer = ...",
+        fix=f"Create the {kind} after the optimizer, with the optimizer that steps.",
         evidence={"scheduler": kind, "optimizer": type(scheduler.optimizer).__name__},
         explains=("T606", "T604", "T614"),
     )

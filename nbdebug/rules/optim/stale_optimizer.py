@@ -135,7 +135,7 @@ def _twin_finding(loop: LoopSummary, parameters: list[ParameterEntry]) -> Findin
         f"no parameter of the model, but {len(trainable)} other tensors of the same shapes, so it does not train it.",
         where=get_location(loop.lines.get("backward"), None, trainable[0]),
         cause="The optimizer was created from another object of the same class: an earlier model, or a copy.",
-        fix="optimizer = type(optimizer)(model.parameters(), lr=...)   # of the model that is trained",
+        fix="Create the optimizer from the parameters of the model that is trained, after that model.",
         evidence={"steps": loop.twin_steps, "backward passes": loop.backward_passes},
         assumes=tuple(parameter_not_updated(name) for name in trainable),
         explains=_CONSEQUENCES,

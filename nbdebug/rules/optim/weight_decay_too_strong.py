@@ -15,6 +15,7 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
 from nbdebug.source.location import SourceLine, get_location
 
@@ -64,7 +65,7 @@ def weight_decay_too_strong(
                 continue
             if effect := _excessive_effect(optimizer, group, entries, gradient_norms, shrink, times):
                 line = option_line(setup, optimizer, "weight_decay", group["weight_decay"])
-                yield _finding(line, group, group_index, effect)
+                yield _finding(setup, line, optimizer, group_index, effect)
 
 
 def _excessive_effect(
@@ -100,13 +101,16 @@ def _decay_to_gradient_ratio(gradients: dict[str, GradientNorm], entries: list[P
     return decay * sqrt(squared_weights / squared_gradient) if squared_gradient else 0.0
 
 
-def _finding(line: SourceLine | None, group: dict[str, Any], group_index: int, effect: str) -> Finding:
+def _finding(
+    setup: Setup, line: SourceLine | None, optimizer: torch.optim.Optimizer, group_index: int, effect: str
+) -> Finding:
+    group = optimizer.param_groups[group_index]
     decay = group["weight_decay"]
     return Finding(
         message=f"weight_decay is {decay:g} in group {group_index}: it {effect}.",
         where=get_location(line),
         cause="The optimizer follows the decay instead of the data, so the weights go to zero.",
-        fix="weight_decay=1e-4",
+        fix=setting_fix(setup, "weight_decay", 1e-4, group_index),
         evidence={"weight_decay": decay, "group": group_index, "lr": group["lr"]},
         explains=("G409", "G411", "G415", "T601", "T606", "T607", "T608", "T610", "E706", "E709", "M307"),
     )

@@ -120,7 +120,7 @@ def _carried_finding(loop: LoopSummary, enlarged: float, rare: float) -> Finding
         where=get_location(loop.lines.get("backward")),
         cause="The last batches of an epoch do not fill a group of accumulated ones. No step follows them, and nothing "
         "clears their gradients.",
-        fix="if number % k == 0 or number == len(train_loader):\n    optimizer.step()\n    optimizer.zero_grad()",
+        fix="Call optimizer.step() and optimizer.zero_grad() after the last batch of each epoch, too.",
         evidence={"steps": groups.steps, "with batches of two epochs": carried.steps, "batches": carried.batches},
         explains=_CONSEQUENCES,
         severity="warning" if is_harmful else "note",
@@ -135,7 +135,7 @@ def _closure_finding(loop: LoopSummary) -> Finding:
         "before the next.",
         where=get_location(loop.lines.get("backward")),
         cause="zero_grad() runs outside the closure, which the optimizer calls several times for each step.",
-        fix="def closure():\n    optimizer.zero_grad()   # first, in the closure itself\n    ...",
+        fix="Call optimizer.zero_grad() in the closure itself, before its backward pass.",
         evidence={"steps": loop.closure_steps, "not cleared": loop.uncleared_closure_steps},
         explains=_CONSEQUENCES,
     )

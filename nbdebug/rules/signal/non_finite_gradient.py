@@ -22,7 +22,7 @@ _FIXES = {
     "Asin": "torch.asin(x.clamp(-1 + 1e-6, 1 - 1e-6))   # the derivative at -1 and 1 is infinite",
     "Atan2": "torch.atan2(y, x + 1e-12)   # the derivative is undefined where both are zero",
     "Hypot": "torch.sqrt(x * x + y * y + 1e-12)",
-    "Std": "torch.sqrt(x.var(…) + 1e-12)   # the derivative of a standard deviation of zero is infinite",
+    "Std": "torch.sqrt(x.var(dim=-1) + 1e-12)   # the derivative of a standard deviation of zero is infinite",
     "Div": "x / (y + 1e-6)",
     "Log": "torch.log(x.clamp_min(1e-8))",
 }

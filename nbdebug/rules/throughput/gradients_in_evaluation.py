@@ -54,7 +54,7 @@ def gradients_in_evaluation(
         "autograd graph, but no backward pass used it.",
         where=get_location(passes.lines.get("validation")),
         cause="Gradients are enabled during evaluation; model.eval() does not disable them.",
-        fix="with torch.no_grad():\n    for x, y in val_loader: …",
+        fix="Put the loop over the validation loader inside a block with torch.no_grad().",
         evidence={"validation passes": passes.validation_passes, "with a graph": passes.validation_with_graph},
     )
 

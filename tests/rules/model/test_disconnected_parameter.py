@@ -126,7 +126,7 @@ def test_disconnected_parameter_before_a_conversion_advises_to_compute_in_torch(
         f for f in rule_findings(setup_of(lambda m, x: compute(m.parts[0](x))), "M301") if "parts.0" in str(f)
     )
     assert f"{conversion}()" in finding.cause
-    assert "compute with torch" in finding.fix
+    assert "Compute with torch" in finding.fix
     assert "remove" not in finding.fix
 
 
@@ -143,4 +143,4 @@ def test_disconnected_parameter_before_a_detach_within_torch_advises_to_remove_i
     (finding,) = (
         f for f in rule_findings(setup_of(lambda m, x: compute(m.parts[0](x))), "M301") if "parts.0" in str(f)
     )
-    assert finding.fix == "# remove detach from this line"
+    assert finding.fix == "Remove detach from this line."

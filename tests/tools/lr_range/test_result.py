@@ -20,7 +20,7 @@ def test_lr_range_current_rate_yields_code_of_rule(rate: float, code: str | None
     for finding in debugger.findings:
         assert finding.evidence["rate"] == rate
         assert finding.where.source is None or "lr" in finding.where.source
-        assert finding.fix == f"lr = {result.suggestion:.2g}"
+        assert finding.fix.endswith(f'group["lr"] = {float(f"{result.suggestion:.2g}"):g}')
 
 
 def test_lr_range_and_checkup_report_rate_once() -> None:
