@@ -176,7 +176,7 @@ def _is_torch_function(function: Any) -> bool:
     return callable(function) and not isinstance(function, type) and is_own and not name.endswith("_")
 
 
-def is_of_meta_device(error: Exception) -> bool:
+def is_of_meta_device(error: BaseException) -> bool:
     """Return whether an operation cannot run on the meta device, or met a tensor of another device there."""
     text = str(error).lower()
     return isinstance(error, NotImplementedError) or "meta" in text or "device" in text

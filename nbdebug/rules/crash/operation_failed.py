@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
+from nbdebug.crashes.evaluation import is_of_meta_device
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.exceptions import first_line
 from nbdebug.formatting import truncate
@@ -45,6 +46,8 @@ def operation_failed(crash: Crash) -> CrashCause | None:
     Documentation of the operation.
     """
     if crash.is_explained or crash.own is None or not isinstance(crash.node, (ast.Call, ast.BinOp, ast.Subscript)):
+        return None
+    if is_of_meta_device(crash.error):  # the setup says which part is on another device
         return None
     is_creation = crash.has_torch_function("__init__")
     arguments = dict.fromkeys([*_arguments(crash), *_named_in_message(crash)])

@@ -18,6 +18,7 @@ from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
 from nbdebug.source.location import get_location
 
 _CONSEQUENCES = (
+    "X1039",
     *("L207", "L208", "L211", "L213", "D101", "G402", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610"),
     *("O501", "E702", "E706", "E709"),
 )
