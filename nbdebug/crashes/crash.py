@@ -186,13 +186,17 @@ class Crash:
         return next((path for path, part in root.named_modules() if part is module), None)
 
     @property
-    def layer_input(self) -> Any:
-        """The first argument of the layer that raised; UNKNOWN if there is none."""
+    def layer_arguments(self) -> list[Any]:
+        """The arguments of the layer that raised, keywords last; empty if they are unknown."""
         for frame in reversed(self.torch_frames):
             if frame.variables.get("self") is self.layer and frame.function == "_call_impl":
-                args = frame.variables.get("args", ())
-                return args[0] if args else next(iter(frame.variables.get("kwargs", {}).values()), UNKNOWN)
-        return UNKNOWN
+                return [*frame.variables.get("args", ()), *frame.variables.get("kwargs", {}).values()]
+        return []
+
+    @property
+    def layer_input(self) -> Any:
+        """The first argument of the layer that raised; UNKNOWN if there is none."""
+        return next(iter(self.layer_arguments), UNKNOWN)
 
     @property
     def is_direct_layer_call(self) -> bool:

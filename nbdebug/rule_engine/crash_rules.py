@@ -16,6 +16,7 @@ from nbdebug.exceptions import NotChecked, first_line
 from nbdebug.finding import Finding, is_ignored
 from nbdebug.report import SkippedRule, rank_findings
 from nbdebug.rule_engine import rule_registry
+from nbdebug.views.shape_graph import ShapeTrace
 
 CRASH_FAMILY, CRASH_PACKAGE = "X", "nbdebug.rules.crash"
 _ExplainingFunction = Callable[[Crash], "CrashCause | Iterable[CrashCause] | None"]
@@ -76,5 +77,5 @@ def explain_crash(error: BaseException | None) -> CrashReport:
         not_checked=tuple(skipped),
         checked_rules=frozenset(rule.code for rule in rules),
         subject=f"{crash.kind}: {first_line(error)}" + (f" (step {step})" if step is not None else ""),
-        trace=trace_shapes(crash) if is_explained else (),
+        trace=trace_shapes(crash) if is_explained else ShapeTrace(),
     )
