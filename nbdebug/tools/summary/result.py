@@ -94,7 +94,7 @@ class SummaryRow:
 
 
 @dataclass
-class SummaryView(FoldableTable):
+class _SummaryView(FoldableTable):
     """A row per submodule; ``trace`` holds the calls of a forward pass that raised."""
 
     module: ClassVar[str] = "tools/summary/page.js"
@@ -275,14 +275,14 @@ def _merge_group_texts(groups: Sequence[ParameterGroup]) -> str:
     return f"{groups[0].owner}, groups {numbers}" + (f", lr {rate_range}" if rate_range else "")
 
 
-def _summary_view(result: Summary) -> SummaryView:
+def _summary_view(result: Summary) -> _SummaryView:
     """Return the summary as a table that folds like the model."""
     paths_with_faults = {
         path for row in result.rows if row.findings or row.status == "raised" for path in _parent_paths(row.path)
     }
     max_open_level = max(row.level for row in limit_rows(result.rows, _MAX_OPEN_ROWS))
     shown = _shown_columns(result)
-    return SummaryView(
+    return _SummaryView(
         trace=result.trace,
         title="Summary",
         status=_model_line(result),
