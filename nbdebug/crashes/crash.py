@@ -257,6 +257,8 @@ class Crash:
     @property
     def is_from_torch(self) -> bool:
         """True if the exception was raised by torch: in its Python code, or by an operation on tensors."""
+        if isinstance(self.error, RecursionError):  # which says nothing of the operation at which it was raised
+            return False
         if any(frame.is_torch for frame in self.frames[-3:]) or self.torch_frames:
             return True
         if self.own is not self.inner:
