@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader
 
 from nbdebug.crashes.edits import node_text
-from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
+from nbdebug.crashes.evaluation import UNKNOWN, Evaluator, without_moves
 from nbdebug.crashes.frames import CrashFrame, crash_frames
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.location import SourceLine
@@ -44,6 +44,7 @@ class Crash:
     def __init__(self, error: BaseException, setup: Setup | None = None, batch: Batch | None = None) -> None:
         self.error, self.setup, self.batch = error, setup, batch
         self.is_explained = False  # by a rule
+        self.repetition = ""  # of the step, if this is its exception and not that of the user's step
         self.frames = crash_frames(error)
         self.inner = self.frames[-1]
         self.own = next((frame for frame in reversed(self.frames) if frame.is_user), None)
@@ -98,7 +99,9 @@ class Crash:
 
     def value(self, node: ast.AST | None) -> Any:
         """Return the value of an expression in the user's innermost frame, or UNKNOWN."""
-        return Evaluator(self.own).value(node) if self.own and node is not None else UNKNOWN
+        if self.own is None or node is None:
+            return UNKNOWN
+        return Evaluator(self.own).value(without_moves(node) if self.repetition else node)
 
     def text(self, node: ast.AST) -> str:
         """Return the source of an expression in the user's innermost frame."""

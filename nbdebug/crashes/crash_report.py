@@ -56,11 +56,12 @@ class CrashReport(Report):
         if not self.findings:
             return ""
         finding = self.findings[0]
-        tried = finding.evidence.get("fix tried")
+        tried, repeated = finding.evidence.get("fix tried"), finding.evidence.get("repeated")
         lines = [f"nbdebug {finding.code} {finding.name}: {finding.message}"]
         if location := str(finding.where):
             lines.append(f"  at     {location}: {(finding.where.source or '').strip()}")
         lines += [f"  cause  {finding.cause}"] if finding.cause else []
+        lines += [f"         (the step was repeated {repeated})"] if repeated else []
         lines += [f"  fix    {finding.fix}"] if finding.fix else []
         lines += [f"         ({tried})"] if tried else []
         return "\n".join(line.replace("\n", "\n         ") for line in lines)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from nbdebug.crashes import Crash, read_crash
+from nbdebug.crashes.cpu_repetition import is_device_assertion, repeat_on_cpu
 from nbdebug.crashes.crash_report import CrashReport
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.shape_trace import trace_shapes
@@ -56,6 +57,10 @@ def _read_torch_crash(error: BaseException | None) -> Crash | None:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         crash = read_crash(error)
+        if crash is not None and is_device_assertion(error) and (repeated := repeat_on_cpu(crash)) is not None:
+            crash = read_crash(repeated[0])
+            if crash is not None:
+                crash.repetition = repeated[1]
         if crash is not None and crash.is_from_torch:
             return crash
         error = error.__cause__
