@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from nbdebug.crashes.crash_report import CrashReport
 from nbdebug.rule_engine import rule_registry
-from nbdebug.rule_engine.crash_rules import CRASH_FAMILY, CRASH_PACKAGE, explain_crash, find_last_error
+from nbdebug.rule_engine.crash_rules import CRASH_FAMILY, CRASH_PACKAGE, explain_crash, find_last_error, trace_crash
 
 SWITCHES = ("on", "off")
+_BLOCK_STYLE = "border-left: 3px solid #c33; padding-left: .7em; white-space: pre-wrap; word-break: normal"
+_LINE_STYLE = "padding-left: 9ch; text-indent: -9ch; overflow-wrap: anywhere"  # a long line goes on below its text
 
 
 class _BlockState:
     """Whether the block is shown, and what the last cell that failed has left, in this process.
 
     ``report`` is kept since variables change later, and since a handler of exceptions may keep no exception; it refers
-    to no object of the user. ``shown_id`` is the id of the last exception that IPython has shown before this cell.
+    to no object of the user. ``error_id`` is the id of its exception, and ``shown_id`` that of the last exception that
+    IPython has shown before this cell.
     """
 
     is_on = True
     report: CrashReport | None = None
+    error_id: int | None = None
     shown_id: int | None = None
 
 
@@ -34,7 +39,11 @@ def why(line: str) -> Any:
     if _BlockState.report is None and error is None:
         print("no exception has been raised")
         return None
-    report = _BlockState.report or explain_crash(error)
+    report = _BlockState.report
+    if report is None:
+        report = explain_crash(error)
+    elif error is not None and id(error) == _BlockState.error_id:
+        report = replace(report, trace=trace_crash(error))
     if report.findings or report.trace:
         return report
     print(f"nbdebug knows no cause of this exception{f': {report.subject}' if report.subject else ''}")
@@ -58,7 +67,9 @@ def _show_block(result: Any) -> None:
         error = _error_of_cell(result)
         if error is None:
             return
-        _BlockState.report = explain_crash(error) if _BlockState.is_on and isinstance(error, Exception) else None
+        has_report = _BlockState.is_on and isinstance(error, Exception)
+        _BlockState.report = explain_crash(error, with_trace=False) if has_report else None
+        _BlockState.error_id = id(error)
         text = _BlockState.report.block() if _BlockState.report else ""
         if text:
             _display(f"{text}\n  %why shows the whole explanation.")
@@ -79,8 +90,8 @@ def _error_of_cell(result: Any) -> BaseException | None:
 def _display(text: str) -> None:
     from IPython.display import display
 
-    style = "border-left: 3px solid #c33; padding-left: .7em; white-space: pre-wrap"
-    bundle = {"text/plain": text, "text/html": f'<pre style="{style}">{escape(text)}</pre>'}
+    rows = "".join(f'<div style="{_LINE_STYLE}">{escape(line)}</div>' for line in text.splitlines())
+    bundle = {"text/plain": text, "text/html": f'<pre style="{_BLOCK_STYLE}">{rows}</pre>'}
     display(bundle, raw=True)  # type: ignore[no-untyped-call]
 
 

@@ -17,6 +17,7 @@ from nbdebug.exceptions import NotChecked, first_line
 from nbdebug.finding import Finding, is_ignored
 from nbdebug.report import SkippedRule, rank_findings
 from nbdebug.rule_engine import rule_registry
+from nbdebug.views.shape_graph import ShapeTrace
 
 CRASH_FAMILY, CRASH_PACKAGE = "X", "nbdebug.rules.crash"
 _ExplainingFunction = Callable[[Crash], "CrashCause | Iterable[CrashCause] | None"]
@@ -56,26 +57,39 @@ def _read_torch_crash(error: BaseException | None) -> Crash | None:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        crash = read_crash(error)
-        if crash is not None and is_device_assertion(error) and (repeated := repeat_on_cpu(crash)) is not None:
-            crash = read_crash(repeated[0])
-            if crash is not None:
-                crash.repetition = repeated[1]
-        if crash is not None and crash.is_from_torch:
-            return crash
+        try:
+            crash = _repeat_device_assertion(error) or read_crash(error)
+            if crash is not None and crash.is_from_torch:
+                return crash
+        except Exception:  # an exception without readable frames
+            return None
         error = error.__cause__
     return None
 
 
-def explain_crash(error: BaseException | None) -> CrashReport:
+def _repeat_device_assertion(error: BaseException) -> Crash | None:
+    """Return the record of the exception that a repetition on the CPU raises; None for other exceptions."""
+    crash = read_crash(error) if is_device_assertion(error) else None
+    repeated = repeat_on_cpu(crash) if crash is not None else None
+    if repeated is None or (crash := read_crash(repeated[0])) is None:
+        return None
+    crash.repetition = repeated[1]
+    return crash
+
+
+def trace_crash(error: BaseException | None) -> ShapeTrace:
+    """Return the calls up to the operation that raised; empty if they are unknown, or the exception is not torch's."""
+    crash = _read_torch_crash(error)
+    return trace_shapes(crash) if crash is not None else ShapeTrace()
+
+
+def explain_crash(error: BaseException | None, *, with_trace: bool = True) -> CrashReport:
     """Return the report on an exception, with a finding if its cause is known; nothing is raised, nothing is kept.
 
-    An exception that was raised ``from`` one of torch is explained by that one.
+    An exception that was raised ``from`` one of torch is explained by that one. ``with_trace=False`` leaves out the
+    calls, which take another pass of a copy.
     """
-    try:
-        crash = _read_torch_crash(error)
-    except Exception:
-        crash = None
+    crash = _read_torch_crash(error)
     if crash is None:
         return CrashReport(subject=f"{type(error).__name__}: {first_line(error)}" if error is not None else "")
     findings: list[Finding] = []
@@ -95,5 +109,5 @@ def explain_crash(error: BaseException | None) -> CrashReport:
         not_checked=tuple(skipped),
         checked_rules=frozenset(rule.code for rule in rules),
         subject=f"{crash.kind}: {first_line(crash.error)}" + (f" (step {step})" if step is not None else ""),
-        trace=trace_shapes(crash),
+        trace=trace_shapes(crash) if with_trace else ShapeTrace(),
     )

@@ -19,6 +19,7 @@ from tests.preserve.fingerprint import fingerprint
 
 HEAD = """
 device = torch.device("meta")
+DeviceError = getattr(torch, "AcceleratorError", RuntimeError)  # since torch 2.8
 class Net(nn.Module):
     def __init__(self, rows=10, classes=3):
         super().__init__()
@@ -27,7 +28,7 @@ class Net(nn.Module):
     def forward(self, x):
         return self.head(self.embedding(x).mean(1))
 def synchronize():
-    raise torch.AcceleratorError("CUDA error: device-side assert triggered\\nCUDA kernel errors might be asynchronous")
+    raise DeviceError("CUDA error: device-side assert triggered\\nCUDA kernel errors might be asynchronous")
 x = torch.randint(0, 10, (12, 5))
 y = torch.arange(12) % 3
 """
@@ -136,7 +137,7 @@ def test_checkup_whose_device_fails_repeats_first_batch_on_cpu() -> None:
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             if id(self.head.weight) == model_id:
-                raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+                raise RuntimeError("CUDA error: device-side assert triggered")
             out: torch.Tensor = self.head(self.embedding(x).mean(1))
             return out
 
