@@ -65,7 +65,9 @@ class DecisionMonitor:
     Indices along an axis of one value are counted in evaluations, whatever they are used for.
     """
 
-    def __init__(self, get_loss_kind: Callable[[], LossKind]) -> None:
+    def __init__(
+        self, get_loss_kind: Callable[[], LossKind], on_comparison: Callable[[Any, Any], None] = lambda *_: None
+    ) -> None:
         self.comparisons, self.split = 0, ""
         self.passes = Counter[str]()
         self.phase: tuple[str, bool] | None = None
@@ -74,7 +76,7 @@ class DecisionMonitor:
         self.signs_by_rows: dict[int, set[bool]] = {}
         self.by_line: dict[SourceLine, _Comparisons] = {}
         self.wrong_decisions = WrongDecisionCounter(get_loss_kind)
-        self.trace = DecisionTrace(self.wrong_decisions)
+        self.trace = DecisionTrace(self.wrong_decisions, on_comparison)
 
     @property
     def wants_output(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,14 +24,14 @@ class DecisionTrace(CallTrace):
     """Counts, by line and call, the indices that torch returns along an axis of one value, which are all zero.
 
     An index along such an axis is recognized by its values: there are as many as there are scores, and all are zero.
-    All calls are passed to ``wrong_decisions`` too.
+    All calls are passed to ``wrong_decisions`` too, and the operands of comparisons to ``on_comparison``.
     """
 
     max_uses = _MAX_TRACES
 
-    def __init__(self, wrong_decisions: WrongDecisionCounter) -> None:
+    def __init__(self, wrong_decisions: WrongDecisionCounter, on_comparison: Callable[[Any, Any], None]) -> None:
         super().__init__()
-        self.wrong_decisions = wrong_decisions
+        self.wrong_decisions, self.on_comparison = wrong_decisions, on_comparison
         self.sizes: set[int] = set()
         self.counts = Counter[tuple[SourceLine, str]]()
 
@@ -44,6 +45,8 @@ class DecisionTrace(CallTrace):
             self.open([scores])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.addresses and len(args) > 1 and getattr(func, "__name__", "") in ("eq", "ne"):
+            self.on_comparison(*args[:2])
         result = func(*args, **(kwargs or {}))
         if self.addresses and args:
             frame = sys._getframe(1)

@@ -17,6 +17,7 @@ from nbdebug.hooks.training_events import observe_call_arguments
 from nbdebug.loop_monitor.batch_averages import BatchAverageMonitor
 from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
+from nbdebug.loop_monitor.modes import ComparisonMonitor
 from nbdebug.loop_monitor.stale_predictions import StalePredictionMonitor
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import LossKind
@@ -40,7 +41,7 @@ class TrainingEvaluations:
     line: SourceLine | None = None
 
 
-class EvaluatedBatches:
+class _EvaluatedBatches:
     """Counts the batches of each loader, and the evaluations of training batches."""
 
     wants_output = False
@@ -89,11 +90,11 @@ class EvaluationMonitor:
     """The monitors of evaluations, by name."""
 
     def __init__(self, setup: Setup, get_loss_kind: Callable[[], LossKind]) -> None:
-        self.correct_counts = CorrectCountMonitor()
-        self.decisions = DecisionMonitor(get_loss_kind)
+        self.correct_counts, self.comparisons = CorrectCountMonitor(), ComparisonMonitor()
+        self.decisions = DecisionMonitor(get_loss_kind, self.comparisons.on_comparison)
         self.batch_averages = BatchAverageMonitor(setup.loss_fn)
         self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
-        self.batches = EvaluatedBatches(setup.train_loader)
+        self.batches = _EvaluatedBatches(setup.train_loader)
         self.all = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions, self.batches
 
     @property
@@ -103,8 +104,13 @@ class EvaluationMonitor:
 
     def hooks(self, wrap_callback: _CallbackWrapper) -> list[AbstractContextManager[None]]:
         """Return hooks for comparisons and exports of tensors; ``wrap_callback`` wraps each callback."""
+        on_comparison = self.comparisons.comparison_callback(wrap_callback)
+        callbacks = [
+            callback
+            for monitor in (self.decisions, self.stale_predictions)
+            for callback in monitor.comparison_callbacks(wrap_callback)
+        ]
         return [
             observe_call_arguments(Tensor, method, callback)
-            for monitor in (self.decisions, self.stale_predictions)
-            for method, callback in monitor.comparison_callbacks(wrap_callback)
+            for method, callback in [("__eq__", on_comparison), *callbacks]
         ]

@@ -47,7 +47,6 @@ from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.modes import (
     BatchOrderMonitor,
     BatchUseCounter,
-    ComparisonMonitor,
     DeviceSyncCounter,
     ModeMonitor,
 )
@@ -95,7 +94,7 @@ class LoopMonitor(OptimizerTracking):
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
         schedulers = self.scheduler_monitor
         self.resumption = ResumptionMonitor(setup.optimizers, schedulers.uses, schedulers.created)
-        self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
+        self.batch_order_monitor = BatchOrderMonitor(setup)
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
         self.sampled_parameters = self.sample_parameters()
@@ -128,7 +127,6 @@ class LoopMonitor(OptimizerTracking):
             observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.on_load_state_dict)),
             observe_results(nn.Module, "state_dict", wrap_callback(self.on_state_dict)),
-            observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
             observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
             observe_grad_scaler(wrap_callback(self.on_grad_scaler)),

@@ -224,7 +224,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         accumulation=monitor.accumulation_counter.summary(),
         retained_graphs=monitor.retained_graph_counter.worst,
         state_dict_loads=monitor.state_dict_monitor.summary(),
-        shape_mismatch=monitor.comparison_monitor.first_mismatch,
+        shape_mismatch=monitor.evaluation.comparisons.first_mismatch,
         epoch_order=monitor.batch_order_monitor.summary(),
         weight_copies=monitor.weight_copy_monitor.summary(
             backward.file if (backward := monitor.lines.get("backward")) else None
