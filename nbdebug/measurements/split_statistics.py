@@ -25,7 +25,7 @@ from nbdebug.tensors.row_search import is_finite
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 1000
 _MIN_FACTOR, _MIN_SHIFT = 1.5, 0.5  # of differences that are compared with those of random divisions
-_CLOSE_VALUES = 0.05  # of the distance between the most frequent values of the splits
+_CLOSE_VALUES = 0.1  # of the distance between the most frequent values of the splits
 _MIN_FREQUENT_SHARE, _MAX_RARE_SHARE = 0.2, 0.001  # of all values, for a value that only one split has
 _MIN_ROWS_OF_COLUMNS, _MIN_COLUMN_VALUES, _MAX_REORDERED = 60, 4, 64
 # Factors of the standard error at significance 1e-5 and 0.01, from the asymptotic distribution of the statistic.
