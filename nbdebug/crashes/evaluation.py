@@ -6,9 +6,10 @@ Shapes are computed on the meta device: no values, no random numbers, no memory.
 from __future__ import annotations
 
 import ast
+import copy
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from nbdebug.crashes.frames import CrashFrame, Span, span_of
 from nbdebug.crashes.meta import as_meta, copy_model, run_quietly
 
 UNKNOWN: Any = object()
+NodeType = TypeVar("NodeType", bound=ast.AST)
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -174,6 +176,23 @@ def _is_torch_function(function: Any) -> bool:
     module = str(getattr(function, "__module__", None) or "")
     is_own = module.split(".")[0] == "torch" or getattr(torch, name, None) is function
     return callable(function) and not isinstance(function, type) and is_own and not name.endswith("_")
+
+
+class _MoveRemover(ast.NodeTransformer):
+    """Replaces a call that moves a tensor or a module to a device by what it moves."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        is_move = isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda")
+        values = [*node.args, *(keyword.value for keyword in node.keywords)]
+        is_cast = any(isinstance(value, ast.Attribute) and value.attr != "device" for value in values)  # torch.float16
+        return node.func.value if is_move and not is_cast and isinstance(node.func, ast.Attribute) else node
+
+
+def without_moves(node: NodeType) -> NodeType:
+    """Return a copy of a node, with the places of its parts, in which nothing is moved to a device."""
+    result: NodeType = _MoveRemover().visit(copy.deepcopy(node))
+    return result
 
 
 def is_of_meta_device(error: BaseException) -> bool:

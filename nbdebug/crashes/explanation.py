@@ -53,6 +53,8 @@ class CrashCause:
         evidence = {"raised": f"{crash.kind}: {first_line(crash.error)}", "during": crash.phase, **self.evidence}
         if crash.line and line and (crash.line.file, crash.line.number) != (line.file, line.number):
             evidence["raised at"] = f"line {crash.line.number}: {crash.line.text.strip()}"
+        if crash.repetition:
+            evidence["repeated"] = crash.repetition
         if trial:
             evidence["fix tried"] = trial
         fix = self.fix or describe_edits(self.edits)
