@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -93,8 +94,8 @@ def _find_seeded_by_index(dataset: Any) -> tuple[FreshGenerator, ...]:
 
     A dataset that stores none generates its samples, each by its own seed.
     """
-    stored = {row.shape for row in _stored_rows(dataset)}
-    if not any(tensor.dim() and tensor.shape in stored for tensor in tree_tensors(dataset[0])):
+    sizes = {math.prod(row.shape) for row in _stored_rows(dataset)}
+    if not any(tensor.dim() and tensor.numel() in sizes for tensor in tree_tensors(dataset[0])):
         return ()
     return tuple(find_indexed_generators(dataset.__getitem__, 0, len(dataset) - 1))
 
