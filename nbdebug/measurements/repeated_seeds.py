@@ -90,12 +90,14 @@ def _find_started_per_sample(loader: DataLoader[Any]) -> tuple[FreshGenerator, .
 
 
 def _find_seeded_by_index(dataset: Any) -> tuple[FreshGenerator, ...]:
-    """Return the generators with a seed for each sample, of a dataset that stores arrays of the size of its samples.
+    """Return the generators with a seed for each sample, of a dataset that stores images or rows of that size.
 
     A dataset that stores none generates its samples, each by its own seed.
     """
-    sizes = {math.prod(row.shape) for row in _stored_rows(dataset)}
-    if not any(tensor.dim() and tensor.numel() in sizes for tensor in tree_tensors(dataset[0])):
+    rows = list(_stored_rows(dataset))
+    sizes = {math.prod(row.shape) for row in rows}
+    holds_images = any(row.ndim > 1 for row in rows)  # which may be padded or cropped
+    if not any(tensor.dim() and (holds_images or tensor.numel() in sizes) for tensor in tree_tensors(dataset[0])):
         return ()
     return tuple(find_indexed_generators(dataset.__getitem__, 0, len(dataset) - 1))
 
