@@ -44,10 +44,10 @@ def repeated_randomness(
     each epoch. An order that is drawn once produces the same batches in every epoch.
 
     ## How it is measured
-    Exactly, by the generator states. A dataset that seeds by the sample index is reported if it stores images, or
-    rows of the size of its samples: any other generates synthetic data, which should not change. A generator that no sample draws
-    from is not reported. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that shuffles, all
-    start with the same batches.
+    Exactly, by the generator states. A dataset that seeds by the sample index is reported if it stores images, or rows
+    of the size of its samples: any other generates synthetic data, which should not change. A generator that no sample
+    draws from is not reported. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that
+    shuffles, all start with the same batches.
 
     ## How to fix
     Seed once, before training; call ``sampler.set_epoch(epoch)`` before each epoch for a DistributedSampler. Create
