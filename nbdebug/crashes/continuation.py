@@ -16,18 +16,46 @@ from nbdebug.crashes.edits import OPERATOR_SIGNS, apply_edits
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
 from nbdebug.crashes.frames import CrashFrame, span_of
 from nbdebug.finding import Edit
-from nbdebug.source.search import assigned_names
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import assigned_names, enclosing_scope, read_names
 
 _NO_VALUE: Any = object()
 
 
 def continues(crash: Crash, edits: Sequence[Edit]) -> bool | None:
-    """Return whether the program goes on after the statement that some edits change; None if that is unknown."""
+    """Return whether the program goes on after the statement that some edits change; None if that is unknown.
+
+    The edits may also change an earlier statement of the function, if what it reads has not been assigned since.
+    """
     frames = list(crash.user_frames())
     for position, frame in enumerate(frames):
         if all(_is_in_statement(frame, edit) for edit in edits):
             return _Continuation(edits).run(frames[position:])
+    for position, frame in enumerate(frames):
+        statement = _earlier_statement(frame, edits)
+        if statement is not None:
+            return _Continuation(edits, statement).run(frames[position:])
     return None
+
+
+def _earlier_statement(frame: CrashFrame, edits: Sequence[Edit]) -> ast.stmt | None:
+    """Return the statement before the one that raised that all edits change, if it can be computed again."""
+    places = {(edit.file, edit.line) for edit in edits}
+    scope = enclosing_scope(frame.line)
+    if len(places) != 1 or scope is None or frame.statement is None:
+        return None
+    ((file, number),) = places
+    statement = covering_statement(SourceLine(file, number))
+    if file != frame.file or statement is None or number >= frame.statement.lineno:
+        return None
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or enclosing_scope(SourceLine(file, number)) is not scope:
+        return None
+    between = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)]
+    between = [node for node in between if statement.lineno <= node.lineno < frame.statement.lineno]
+    simple = [node for node in between if not hasattr(node, "body")]
+    is_changed = any(assigned_names(node) & read_names(statement) for node in simple)
+    return None if is_changed else statement
 
 
 def continues_after_call(crash: Crash, frame: CrashFrame, output: Any) -> bool | None:
@@ -47,8 +75,8 @@ def _is_in_statement(frame: CrashFrame, edit: Edit) -> bool:
 class _Continuation:
     """The statements after the one that raised, in each frame from the innermost outwards."""
 
-    def __init__(self, edits: Sequence[Edit]) -> None:
-        self.edits = edits
+    def __init__(self, edits: Sequence[Edit], start: ast.stmt | None = None) -> None:
+        self.edits, self.start = edits, start
         self.returned: Any = _NO_VALUE
 
     def run(self, frames: Sequence[CrashFrame], output: Any = _NO_VALUE) -> bool | None:
@@ -59,7 +87,7 @@ class _Continuation:
             edits = self.edits if position == 0 else ()
             if position and self.returned is _NO_VALUE:
                 break
-            block = _rest_of_block(frame, edits)
+            block = _rest_of_block(frame, edits, self.start if position == 0 else None)
             nodes = {span_of(frame.node): self.returned} if self.returned is not _NO_VALUE else {}
             self.returned = _NO_VALUE
             evaluator = Evaluator(frame, {}, nodes)
@@ -112,8 +140,11 @@ def _as_read(target: ast.expr) -> ast.expr:
     return read
 
 
-def _rest_of_block(frame: CrashFrame, edits: Sequence[Edit]) -> list[ast.stmt]:
-    """Return the statement that raised, as it reads after some edits of it, and those that follow in its blocks."""
+def _rest_of_block(frame: CrashFrame, edits: Sequence[Edit], start: ast.stmt | None = None) -> list[ast.stmt]:
+    """Return the statement that raised, as it reads after some edits, and those that follow in its blocks.
+
+    With ``start``, they begin with this earlier statement.
+    """
     if frame.statement is None:
         return []
     source = apply_edits("".join(linecache.getlines(frame.file)), edits)
@@ -121,7 +152,7 @@ def _rest_of_block(frame: CrashFrame, edits: Sequence[Edit]) -> list[ast.stmt]:
         tree = ast.parse(source)
     except SyntaxError:
         return []
-    number = frame.statement.lineno
+    number = (start or frame.statement).lineno
     path = _path_to(tree, number)
     rest: list[ast.stmt] = []
     for block, index in reversed(path):

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-
 import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.creations import crash_files
 from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
-from nbdebug.finding import Edit
+from nbdebug.crashes.freezing import unfreeze
 from nbdebug.formatting import join_names
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, syntax_tree
 
 
 @crash_rule("X1029")
@@ -66,12 +61,11 @@ def unusable_parameters(crash: Crash) -> CrashCause | None:
     frozen = [model for model in models if not any(p.requires_grad for p in model.parameters())]
     message = f"{text} holds no parameters, so the optimizer has nothing to train."
     if frozen:
-        line, edits = _freezing(crash)
+        line, edits = unfreeze(crash)
         cause = (
             f"All parameters of {type(frozen[0]).__name__} are frozen (requires_grad=False), the new layers as well."
         )
-        fix = "for parameter in model.head.parameters():\n    parameter.requires_grad = True"
-        return CrashCause(message, cause, fix, edits, line=line)
+        return CrashCause(message, cause, "" if edits else "head.requires_grad_(True)", edits, line=line)
     held = next((m for m in crash.models if _hidden(m)), None)
     if held is not None:
         name = _hidden(held)[0]
@@ -106,16 +100,6 @@ def _hidden(model: nn.Module) -> list[str]:
         if not name.startswith("_") and any(isinstance(item, nn.Module) for item in items):
             found.append(name)
     return found
-
-
-def _freezing(crash: Crash) -> tuple[SourceLine | None, tuple[Edit, ...]]:
-    for file in sorted(crash_files(crash)):
-        for node in ast.walk(syntax_tree(file) or ast.Module([], [])):
-            if call_name(node) == "requires_grad_" or (
-                isinstance(node, ast.Assign) and getattr(node.targets[0], "attr", "") == "requires_grad"
-            ):
-                return SourceLine(file, getattr(node, "lineno", 1)), ()
-    return None, ()
 
 
 def bad() -> Setup:
