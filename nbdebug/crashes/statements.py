@@ -63,9 +63,9 @@ def _changes(file: str, node: ast.stmt) -> Iterator[InPlaceChange]:
         owner = node_text(file, node.targets[0].value)
         reads = [n for n in ast.walk(node.value) if isinstance(n, ast.Subscript) and ast.unparse(n.value) == owner]
         # A part of the tensor that the new value is computed from is saved before the write.
-        edits = [wrap_node(file, read, "{}.clone()") for read in reads]
-        edits = edits or [insert_before(file, node.lineno, f"{owner} = {owner}.clone()")]
-        yield InPlaceChange(file, node, owner, "CopySlices", tuple(edits))
+        copies = [wrap_node(file, read, "{}.clone()") for read in reads]
+        copies = copies or [insert_before(file, node.lineno, f"{owner} = {owner}.clone()")]
+        yield InPlaceChange(file, node, owner, "CopySlices", tuple(copies))
     own_expressions = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
     for call in (part for expression in own_expressions for part in ast.walk(expression)):
         name = call_name(call)

@@ -88,7 +88,7 @@ def changed_in_place(crash: Crash) -> CrashCause | None:
 def _is_size_of_parameter(crash: Crash, sizes: list[int] | None) -> bool:
     """Return whether a parameter, or its transpose, has some sizes; True if they are unknown."""
     values = [value for frame in crash.user_frames() for value in frame.variables.values()]
-    parameters = [parameter for model in crash.models for parameter in model.parameters()]
+    parameters: list[Tensor] = [parameter for model in crash.models for parameter in model.parameters()]
     parameters += [value for value in values if isinstance(value, Tensor) and value.is_leaf and value.requires_grad]
     return sizes is None or any(sizes in ([*p.shape], [*p.shape][::-1]) for p in parameters)
 

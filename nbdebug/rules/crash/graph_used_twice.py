@@ -86,7 +86,9 @@ def _summed_losses(crash: Crash, shared: SharedTensor, message: str) -> CrashCau
             file = crash.own.file
             line = SourceLine(file, statement.lineno)  # type: ignore[attr-defined]
             text = node_text(file, added)
-            cause = f"{shared.name} sums the losses of all steps, with their graphs, and each step goes backward through "
+            cause = (
+                f"{shared.name} sums the losses of all steps, with their graphs, and each step goes backward through "
+            )
             cause += "all of them: call backward() on the loss of this step, and add its value."
             edits = (wrap_node(file, added, "{}.detach()"), replace_node(file, node, text))
             return CrashCause(message, cause, edits=edits, line=line)
@@ -115,7 +117,9 @@ def _computed_once(shared: SharedTensor, loss: Tensor, message: str) -> CrashCau
     if loop is None and shared.owner is None and not shared.is_passed_to_loop:
         return None
     line = SourceLine(file, statement.lineno)
-    cause = f"{shared.name} is computed once, before the loop (line {statement.lineno}), and each step goes through its "
+    cause = (
+        f"{shared.name} is computed once, before the loop (line {statement.lineno}), and each step goes through its "
+    )
     cause += "graph, which the first backward pass has freed: use its values (detach()), or compute it in each step."
     if leaves(loss, without=shared.tensor.grad_fn):
         return CrashCause(message, cause, edits=_detached(file, statement, shared.in_container), line=line)
