@@ -19,6 +19,7 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import SourceLine
 
 
 @crash_rule("X1025")
