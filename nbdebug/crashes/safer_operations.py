@@ -74,6 +74,8 @@ def _is_root(exponent: ast.expr) -> bool:
 def _around(file: str, node: ast.expr, before: str, after: str) -> tuple[Edit, ...]:
     """Return the insertion of text before and after an expression."""
     whole = replace_node(file, node, "")
+    if after.startswith(").") and isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+        before, after = "", after[1:]
     return (
         Edit(file, whole.line, whole.column, whole.line, whole.column, before),
         Edit(file, whole.end_line, whole.end_column, whole.end_line, whole.end_column, after),

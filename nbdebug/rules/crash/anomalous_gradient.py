@@ -65,6 +65,8 @@ def anomalous_gradient(crash: Crash) -> CrashCause | None:
     chain = [node for node in walk_graph(loss) if type(node).__name__ == operation]
     places = [line, *(place for node in chain for place in _lines_nearer_to_loss(loss, node))]
     line, edits = next(((place, edits) for place in places if place and (edits := safer_operations(place))), (line, ()))
+    before = {place for node in chain for place in _lines_before(node) if place and place != line}
+    edits = (*edits, *(edit for place in before for edit in safer_operations(place)))
     return CrashCause(message, cause, "" if edits else fixes.get(name, "x = x.clamp(min=1e-8)"), edits, line=line)
 
 
@@ -76,6 +78,15 @@ def _lines_nearer_to_loss(loss: Tensor, node: Any) -> list[SourceLine | None]:
         takers = [n for n in nodes if any(id(parent) in current for parent, _ in n.next_functions)]
         lines += [_line(taker) for taker in takers]
         current = {id(taker) for taker in takers}
+    return lines
+
+
+def _lines_before(node: Any) -> list[SourceLine | None]:
+    """Return the lines of the operations that made what a node takes."""
+    nodes, lines = [node], []
+    for _ in range(_MAX_STEPS):
+        nodes = [parent for node in nodes for parent, _ in node.next_functions if parent is not None]
+        lines += [_line(parent) for parent in nodes]
     return lines
 
 
