@@ -18,7 +18,7 @@ from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.inputs import outermost_place
-from nbdebug.crashes.layer_sizes import changed_outputs, input_option
+from nbdebug.crashes.layer_sizes import change_layer, changed_outputs, input_option, map_options
 from nbdebug.crashes.model_copies import find_model_call
 from nbdebug.crashes.producers import producing_statements
 from nbdebug.crashes.repairs import apply_template, wrap_operand
@@ -73,6 +73,18 @@ def changed_layers(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause
         path = crash.path(layer) or type(layer).__name__
         cause = f"{explanation.cause} With {name}={value}, the layer {path} makes that size.".strip()
         yield replace(explanation, cause=cause, fix="", edits=change.edits, modules=change.modules, line=None)
+
+
+def changed_maps(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
+    """Yield an explanation with the padding or another option of one layer changed, which sets the size of its maps."""
+    if crash.root is None or not any(value.dim() > 2 for value in _met(crash)):
+        return
+    for layer, name, value in map_options(crash.root):
+        change = change_layer(crash, layer, name, value)
+        if change is not None:
+            path = crash.path(layer) or type(layer).__name__
+            cause = f"{explanation.cause} With {name}={value}, the layer {path} makes maps that fit.".strip()
+            yield replace(explanation, cause=cause, fix="", edits=change.edits, modules=change.modules, line=None)
 
 
 def changed_statements(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:

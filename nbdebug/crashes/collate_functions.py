@@ -10,7 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.creations import append_argument, crash_files
+from nbdebug.crashes.creations import crash_files
+from nbdebug.crashes.edits import append_argument
 from nbdebug.finding import Edit
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, syntax_tree

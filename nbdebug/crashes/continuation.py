@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from torch import nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.edits import OPERATOR_SIGNS, apply_edits
@@ -36,6 +38,27 @@ def continues(crash: Crash, edits: Sequence[Edit]) -> bool | None:
         statement = _earlier_statement(frame, edits)
         if statement is not None:
             return _Continuation(edits, statement).run(frames[position:])
+    return None
+
+
+def continues_with_modules(crash: Crash, modules: Mapping[nn.Module, nn.Module]) -> bool | None:
+    """Return whether the program goes on if some modules are replaced, in the calls of the model that led there.
+
+    The statements of the frame that raised are computed again from the first call of such a model on; None if it is
+    not called there.
+    """
+    frame = crash.own
+    scope = enclosing_scope(frame.line) if frame is not None else None
+    if frame is None or frame.statement is None or scope is None:
+        return None
+    evaluator = Evaluator(frame)
+    calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and node.lineno <= frame.number]
+    for call in sorted(calls, key=lambda call: -call.lineno):
+        called = evaluator.value(call.func)
+        if isinstance(called, nn.Module) and not set(called.modules()).isdisjoint(modules):
+            statement = covering_statement(SourceLine(frame.file, call.lineno))
+            frames = list(crash.user_frames())
+            return _Continuation((), statement, modules).run(frames)
     return None
 
 
@@ -75,8 +98,10 @@ def _is_in_statement(frame: CrashFrame, edit: Edit) -> bool:
 class _Continuation:
     """The statements after the one that raised, in each frame from the innermost outwards."""
 
-    def __init__(self, edits: Sequence[Edit], start: ast.stmt | None = None) -> None:
-        self.edits, self.start = edits, start
+    def __init__(
+        self, edits: Sequence[Edit], start: ast.stmt | None = None, modules: Mapping[nn.Module, nn.Module] = {}
+    ) -> None:
+        self.edits, self.start, self.modules = edits, start, modules
         self.returned: Any = _NO_VALUE
 
     def run(self, frames: Sequence[CrashFrame], output: Any = _NO_VALUE) -> bool | None:
@@ -90,14 +115,17 @@ class _Continuation:
             block = _rest_of_block(frame, edits, self.start if position == 0 else None)
             nodes = {span_of(frame.node): self.returned} if self.returned is not _NO_VALUE else {}
             self.returned = _NO_VALUE
-            evaluator = Evaluator(frame, {}, nodes)
+            evaluator = Evaluator(frame, {}, nodes, self.modules)
+            number = frame.statement.lineno if frame.statement is not None else 0
+            raising = next((s for s in block if s.lineno <= number <= (s.end_lineno or s.lineno)), None)
+            raising = raising if self.start is not None else next(iter(block), None)
             for index, statement in enumerate(block):
                 value = self._execute(evaluator, statement)
                 if position == index == 0 and edits and isinstance(statement, ast.Expr) and value is UNKNOWN:
                     return None  # an inserted call, whose effect is unknown
                 if evaluator.failure is not None:
                     return False
-                is_known = is_known or (position == index == 0 and value is not UNKNOWN)
+                is_known = is_known or (position == 0 and statement is raising and value is not UNKNOWN)
                 if isinstance(statement, ast.Return):
                     break
         return True if is_known else None
@@ -152,15 +180,20 @@ def _rest_of_block(frame: CrashFrame, edits: Sequence[Edit], start: ast.stmt | N
         tree = ast.parse(source)
     except SyntaxError:
         return []
-    number = (start or frame.statement).lineno
-    path = _path_to(tree, number)
+    path = _path_to(tree, frame.statement.lineno)
     rest: list[ast.stmt] = []
     for block, index in reversed(path):
         rest += block[index + 1 :] if rest else block[index:]
         parent = next((outer[i] for outer, i in path if _owns(outer[i], block)), None)
         if isinstance(parent, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
             break
-    return rest
+    return [*_statements_between(path, start.lineno), *rest] if start is not None else rest
+
+
+def _statements_between(path: list[tuple[list[ast.stmt], int]], first: int) -> list[ast.stmt]:
+    """Return the statements from a line to the end of a path, without those that contain the end."""
+    statements = [statement for block, index in path for statement in block[:index]]
+    return [statement for statement in statements if statement.lineno >= first and not hasattr(statement, "body")]
 
 
 def _path_to(tree: ast.AST, number: int) -> list[tuple[list[ast.stmt], int]]:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import replace_node
+from nbdebug.crashes.edits import append_argument, replace_node
 from nbdebug.finding import Edit
 from nbdebug.setup.module_lines import creation_line
 from nbdebug.source.creation import Creation, consistent_creations
@@ -49,14 +49,6 @@ def set_argument(creation: Creation, created: object, name: str, value: Any) -> 
     if argument is not None:
         return replace_node(creation.file, argument, f"{value}")
     return append_argument(creation.file, creation.call, f"{name}={value}")
-
-
-def append_argument(file: str, call: ast.Call, text: str) -> Edit:
-    """Return the edit that adds a keyword at the end of a call."""
-    edit = replace_node(file, call, "")
-    last = [*call.args, *(keyword.value for keyword in call.keywords)]
-    separator = ", " if last else ""
-    return Edit(file, edit.end_line, edit.end_column - 1, edit.end_line, edit.end_column - 1, f"{separator}{text}")
 
 
 def set_layer_argument(crash: Crash, layer: nn.Module, name: str, value: Any) -> Edit | None:

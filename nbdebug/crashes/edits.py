@@ -39,6 +39,14 @@ def wrap_node(file: str, node: ast.expr, template: str) -> Edit:
     return replace_node(file, node, template.format(text if is_atom or not starts_with_owner else f"({text})"))
 
 
+def append_argument(file: str, call: ast.Call, text: str) -> Edit:
+    """Return the edit that adds a keyword at the end of a call."""
+    edit = replace_node(file, call, "")
+    last = [*call.args, *(keyword.value for keyword in call.keywords)]
+    separator = ", " if last else ""
+    return Edit(file, edit.end_line, edit.end_column - 1, edit.end_line, edit.end_column - 1, f"{separator}{text}")
+
+
 def insert_before(file: str, number: int, text: str) -> Edit:
     """Return the insertion of a line before another one, with its indentation."""
     old = linecache.getline(file, number)

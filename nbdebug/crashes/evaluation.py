@@ -36,12 +36,19 @@ _MAX_DEPTH = 12
 class Evaluator:
     """Evaluates expressions in a frame; a part that would run code of the user is UNKNOWN.
 
-    ``names`` holds variables that have another value than in the frame, and ``nodes`` the values of expressions by
-    their place. ``failure`` is the first exception of an operation of torch.
+    ``names`` holds variables that have another value than in the frame, ``nodes`` the values of expressions by their
+    place, and ``modules`` maps modules to those that stand for them. ``failure`` is the first exception of an
+    operation of torch.
     """
 
-    def __init__(self, frame: CrashFrame, names: Mapping[str, Any] = {}, nodes: Mapping[Span, Any] = {}) -> None:
-        self.frame, self.names, self.nodes = frame, names, nodes
+    def __init__(
+        self,
+        frame: CrashFrame,
+        names: Mapping[str, Any] = {},
+        nodes: Mapping[Span, Any] = {},
+        modules: Mapping[nn.Module, nn.Module] = {},
+    ) -> None:
+        self.frame, self.names, self.nodes, self.modules = frame, names, nodes, modules
         self.failure: Exception | None = None
 
     def value(self, node: ast.AST | None, depth: int = 0) -> Any:
@@ -126,7 +133,7 @@ class Evaluator:
                 return self._call_method(owner, node.func.attr, args, named)
         function = self.value(node.func, depth)
         if isinstance(function, nn.Module):
-            return self._run(lambda *a, **k: run_quietly(copy_model(function), a, k), args, named)
+            return self._run(lambda *a, **k: run_quietly(copy_model(function, self.modules), a, k), args, named)
         if function in _PURE_BUILTINS:
             return function(*args, **named)
         if _is_torch_function(function) and any(isinstance(value, Tensor) for value in _leaves((args, named))):

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import node_text, replace_around, replace_node
+from nbdebug.crashes.edits import append_argument, node_text, replace_around, replace_node
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import find_function
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_scope
+from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_scope, read_names
 
 _REASONS = {
     "detach": "detach() cuts it off from the model",
@@ -48,6 +48,7 @@ _REASONS = {
     "data": "data is the tensor without its graph",
     "sample": "sample() draws without a gradient",
     "multinomial": "multinomial draws indices, without a gradient",
+    "grad": "autograd.grad() gives gradients without a graph of their own, unless create_graph=True",
     "no_grad": "it is computed under no_grad(), which records no graph",
 }
 _NO_GRAD = ("no_grad", "inference_mode", "set_grad_enabled(False)", "set_grad_enabled(mode=False)")
@@ -128,9 +129,11 @@ class _CutSearch:
             return
         self.visited.add(id(node))
         if (subject := _cut_subject(place, node)) is not None:
-            behind = [] if self.carries(place, subject, 0) else list(self.cuts(place, subject, depth + 1))
-            if behind or self.carries(place, subject, 0):
+            is_carried = self.carries(place, subject, 0)
+            behind = [] if is_carried else list(self.cuts(place, subject, depth + 1))
+            if behind or is_carried:
                 yield from behind
+                yield from _cuts_of_elements(place, subject) if is_carried else ()
                 yield _cut_of(place, node, subject)
                 return
         if isinstance(node, ast.Name):
@@ -185,12 +188,26 @@ class _CutSearch:
         return any(self.carries(place, child, depth + 1) for child in ast.iter_child_nodes(node))
 
 
+def _cuts_of_elements(place: _Place, node: ast.expr) -> Iterator[GraphCut]:
+    """Yield the cuts of the elements of a comprehension, whose variable no frame holds."""
+    if not isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        return
+    names = {name for generator in node.generators for name in assigned_names(generator.target)}
+    for part in ast.walk(node.elt):
+        subject = _cut_subject(place, part) if isinstance(part, ast.expr) else None
+        if subject is not None and isinstance(part, ast.expr) and names & read_names(subject):
+            yield _cut_of(place, part, subject)
+
+
 def _cut_subject(place: _Place, node: ast.expr) -> ast.expr | None:
     """Return what an expression makes a value without a graph of; None if it keeps the graph."""
     if isinstance(node, ast.Compare):
         return node.left
     if isinstance(node, ast.Attribute) and node.attr in ("data", "indices"):
         return node.value
+    if isinstance(node, ast.Call) and call_name(node) == "grad" and node.args:
+        is_kept = any(keyword.arg == "create_graph" for keyword in node.keywords)
+        return None if is_kept or "autograd" not in ast.unparse(node.func) else node.args[0]
     if not isinstance(node, ast.Call) or call_name(node) not in _REASONS:
         return None
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -205,6 +222,9 @@ def _cut_of(place: _Place, node: ast.expr, subject: ast.expr) -> GraphCut:
     name = call_name(node) or getattr(node, "attr", "comparison")
     reason = _REASONS.get(name, "a comparison (>, <, ==, a threshold) has no gradient")
     before, after = "", ""
+    if name == "grad" and isinstance(node, ast.Call):
+        text, line = node_text(place.file, node), SourceLine(place.file, node.lineno)
+        return GraphCut(name, _REASONS[name], line, text, (append_argument(place.file, node, "create_graph=True"),))
     if name == "sample":
         after = f".rsample{node_text(place.file, node)[len(node_text(place.file, node.func)) :]}"  # type: ignore[attr-defined]
     elif isinstance(subject, (ast.List, ast.Tuple, ast.ListComp)):

@@ -91,7 +91,7 @@ def wrap_at_source(crash: Crash, node: ast.expr | None, template: str) -> tuple[
     value = assigned_value_in(frame, expression)
     if (made := _returned_once(frame.file, value)) is not None:
         return (wrap_node(frame.file, made, template),)
-    is_read_again = isinstance(expression, ast.Name) and _reads_after(frame, expression.id) > 1
+    is_read_again = isinstance(expression, ast.Name) and count_reads(frame, expression.id) > 1
     is_conversion = isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS
     if value is not None and (is_conversion or is_read_again):
         return (wrap_node(frame.file, value, template),)
@@ -113,7 +113,7 @@ def _returned_once(file: str, value: ast.expr | None) -> ast.expr | None:
     return None if isinstance(returned, (ast.Tuple, ast.List)) else returned
 
 
-def _reads_after(frame: CrashFrame, name: str) -> int:
+def count_reads(frame: CrashFrame, name: str) -> int:
     """Return how often a variable is read from the statement of a frame on."""
     scope = enclosing_scope(frame.line)
     nodes = [node for node in ast.walk(scope) if isinstance(node, ast.Name)] if scope is not None else []

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.pooling import _AvgPoolNd, _MaxPoolNd
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import find_layer_creation, set_layer_argument
@@ -99,3 +100,21 @@ def changed_outputs(crash: Crash, sizes: set[tuple[int, int]]) -> Iterator[tuple
             for size, wanted in sizes:
                 if getattr(layer, option, None) == size and (change := change_layer(crash, layer, option, wanted)):
                     yield layer, option, wanted, change
+
+
+def map_options(root: nn.Module) -> Iterator[tuple[nn.Module, str, Any]]:
+    """Yield other values of the options that set the size of maps, from the last layer backwards."""
+    layers = [module for module in root.modules() if isinstance(module, (_ConvNd, _MaxPoolNd, _AvgPoolNd))]
+    for layer in reversed(layers):
+        if isinstance(layer, (_MaxPoolNd, _AvgPoolNd)):
+            yield layer, "ceil_mode", not layer.ceil_mode
+            continue
+        padding = layer.padding[0] if isinstance(layer.padding, tuple) else None
+        same = layer.dilation[0] * (layer.kernel_size[0] - 1) // 2
+        if padding is not None:
+            options = dict.fromkeys([same, padding + 1, padding - 1, 0])
+            yield from ((layer, "padding", value) for value in options if value >= 0 and value != padding)
+        if layer.transposed:
+            limit = layer.stride[0]
+            values = [value for value in range(limit) if value != layer.output_padding[0]]
+            yield from ((layer, "output_padding", value) for value in values)

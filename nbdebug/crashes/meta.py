@@ -79,13 +79,14 @@ def copy_model(
 
 
 def run_quietly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call a function with meta tensors, without gradients; prints and warnings are discarded."""
+    """Call a function with meta tensors, and what it creates there, without gradients, prints and warnings."""
     with (
         Preserve(),
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),
         warnings.catch_warnings(),
         torch.no_grad(),
+        torch.device("meta"),
     ):
         warnings.simplefilter("ignore")
         return function(*as_meta(list(args)), **as_meta(dict(kwargs)))

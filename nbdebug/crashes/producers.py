@@ -6,8 +6,6 @@ import ast
 import inspect
 from collections.abc import Iterator
 
-from torch import nn
-
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.source.assignments import find_function
@@ -48,15 +46,16 @@ def _statements_of_frame(frame: CrashFrame) -> Iterator[ast.stmt]:
 
 
 def _statements_of_methods(crash: Crash) -> Iterator[tuple[str, ast.stmt]]:
-    """Yield the statements of the forward methods of the user's modules, from the end."""
+    """Yield the statements of the methods of the user's modules, from the end of ``forward``."""
     kinds = dict.fromkeys(type(module) for module in (crash.root.modules() if crash.root is not None else ()))
     for kind in reversed(kinds):
-        forward = inspect.unwrap(kind.forward)
-        code = getattr(forward, "__code__", None)
-        function = find_function(code) if code is not None and is_user_code(code.co_filename) else None
-        if isinstance(function, ast.FunctionDef) and kind is not nn.Module and code is not None:
-            simple = sorted(_simple_statements(function), key=lambda node: -node.lineno)
-            yield from ((code.co_filename, node) for node in simple)
+        methods = [method for name, method in vars(kind).items() if name != "__init__" and inspect.isfunction(method)]
+        for method in sorted(methods, key=lambda method: method.__name__ != "forward"):
+            code = inspect.unwrap(method).__code__
+            function = find_function(code) if is_user_code(code.co_filename) else None
+            if isinstance(function, ast.FunctionDef):
+                simple = sorted(_simple_statements(function), key=lambda node: -node.lineno)
+                yield from ((code.co_filename, node) for node in simple)
 
 
 def _simple_statements(scope: ast.AST) -> Iterator[ast.stmt]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import itertools
+import linecache
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from nbdebug.crashes.edits import node_text, replace_node
 from nbdebug.finding import Edit
@@ -17,6 +19,7 @@ _AXIS_METHODS = {"sum", "mean", "max", "min", "softmax", "log_softmax", "cat", "
 _ORDERS = {"permute", "transpose", "movedim", "swapaxes"}
 _LEFT_OUT = {"unsqueeze", "squeeze", "transpose", "permute", "flatten", "t", "movedim", "contiguous", "mean", "sum"}
 _SHAPES = {"view", "reshape"}
+_SIZED = {"zeros", "ones", "randn", "rand", "full", "empty", "new_zeros", "new_ones", "expand", "view", "reshape"}
 _AXES = (1, 0, -1, 2, -2)
 
 Rewrite = tuple[Edit, str]
@@ -28,11 +31,42 @@ def rewrites(file: str, statement: ast.stmt, sizes: Sequence[int]) -> Iterator[R
     ``sizes`` are the numbers that may stand for a size of a reshape.
     """
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    for node in ast.walk(statement):
+        for first, second in _pairs(node):
+            texts = node_text(file, first), node_text(file, second)
+            whole = replace_node(file, first, ""), replace_node(file, second, "")
+            edit = replace(whole[0], end_line=whole[1].end_line, end_column=whole[1].end_column)
+            between = _between(file, *whole)
+            yield replace(edit, text=f"{texts[1]}{between}{texts[0]}"), f"{texts[1]}, {texts[0]}"
     for make in (_other_axes, _other_flags, _other_orders, _other_reshapes, _without_call):
         for call in calls:
             for node, text in make(file, call, sizes):
                 edit = replace_node(file, node, text)
                 yield edit, text if node is call else f"{text} in {node_text(file, call)}"
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield neighboring sizes of a shape: of a tuple that is assigned or passed, or of a call that creates a tensor."""
+    sizes: list[ast.expr] = []
+    if (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Tuple)
+        and not isinstance(node.targets[0], ast.Tuple)
+    ):
+        sizes = node.value.elts
+    elif isinstance(node, ast.Call) and call_name(node) in _SIZED:
+        sizes = node.args
+        if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)):
+            sizes = sizes[0].elts
+    for first, second in itertools.pairwise(sizes):
+        if ast.unparse(first) != ast.unparse(second) and not isinstance(first, ast.Starred):
+            yield first, second
+
+
+def _between(file: str, first: Edit, second: Edit) -> str:
+    if first.end_line != second.line:
+        return ", "
+    return linecache.getline(file, first.end_line)[first.end_column : second.column]
 
 
 def _subject(call: ast.Call) -> ast.expr | None:

@@ -13,14 +13,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.crashes.candidate_changes import changed_inputs, changed_layers, changed_operands, changed_statements
-from nbdebug.crashes.continuation import continues, continues_after_call
+from nbdebug.crashes.candidate_changes import (
+    changed_inputs,
+    changed_layers,
+    changed_maps,
+    changed_operands,
+    changed_statements,
+)
+from nbdebug.crashes.continuation import continues, continues_after_call, continues_with_modules
 from nbdebug.crashes.crash import Crash, read_crash
 from nbdebug.crashes.evaluation import is_of_meta_device
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.layer_sizes import fit_layer_to_input
 from nbdebug.crashes.meta import copy_model
 from nbdebug.crashes.model_copies import ModelCall, apply_to_copy, find_model_call
+from nbdebug.crashes.value_producers import move_to_producer
 from nbdebug.setup import Batch, Setup
 
 FORWARD_RUNS = "the forward pass of a copy of the model runs with it"
@@ -37,8 +44,20 @@ def choose_explanation(crash: Crash, candidates: Iterable[CrashCause]) -> tuple[
     If none runs, the first with a fix that could not be tried is returned; else the first, with a change that runs of
     an input, an operand, a layer or a statement, or without a fix.
     """
-    explanations = list(candidates)
-    trials = Trials(crash)
+    choice = _choose(Trials(crash), list(candidates))
+    if choice is None or not choice[0].edits:
+        return choice
+    explanation, text = choice
+    edits = move_to_producer(crash, explanation.edits)
+    is_moved = edits != explanation.edits
+    return (replace(explanation, edits=edits, line=None), text) if is_moved else choice
+
+
+def _choose(trials: Trials, explanations: list[CrashCause]) -> tuple[CrashCause, str] | None:
+    if explanations and trials.has_run_before and any(explanation.modules for explanation in explanations):
+        changed = trials.first_that_runs(changed_inputs(trials.crash, explanations[0]))
+        if changed is not None:
+            return changed
     verdicts = []
     for explanation in explanations:
         trial = trials.run(explanation)
@@ -56,16 +75,10 @@ def _find_change_that_runs(trials: Trials, explanation: CrashCause) -> tuple[Cra
     """Return an explanation with a change that runs in a trial; the number of trials is limited."""
     if not trials.is_about_shapes:
         return None
-    sources = (changed_inputs, changed_operands, changed_layers, changed_statements)
-    changes = itertools.chain.from_iterable(source(trials.crash, explanation) for source in sources)
-    end = time.perf_counter() + _MAX_SECONDS
-    for changed in itertools.islice(changes, _MAX_TRIALS):
-        trial = trials.run(changed)
-        if trial.runs:
-            return trial.explanation, trial.text
-        if time.perf_counter() > end:
-            break
-    return None
+    sources = (changed_inputs, changed_operands, changed_layers, changed_maps, changed_statements)
+    return trials.first_that_runs(
+        itertools.chain.from_iterable(source(trials.crash, explanation) for source in sources)
+    )
 
 
 @dataclass(frozen=True)
@@ -109,6 +122,27 @@ class Trials:
         """True if the operation also raises for tensors without values, so that a trial by shapes can tell."""
         return self.original is not None or continues(self.crash, ()) is False
 
+    @cached_property
+    def has_run_before(self) -> bool:
+        """True if the model has already run with other inputs, which its gradients and statistics show."""
+        root = self.crash.root
+        if root is None or "_buffers" not in vars(root):
+            return False
+        counts = [b for name, b in root.named_buffers() if name.endswith("num_batches_tracked")]
+        has_statistics = any(not count.is_meta and int(count) > 0 for count in counts)
+        return has_statistics or any(p.grad is not None for p in root.parameters())
+
+    def first_that_runs(self, explanations: Iterable[CrashCause]) -> tuple[CrashCause, str] | None:
+        """Return the first explanation with a change that runs; the number of trials is limited."""
+        end = time.perf_counter() + _MAX_SECONDS
+        for changed in itertools.islice(explanations, _MAX_TRIALS):
+            trial = self.run(changed)
+            if trial.runs:
+                return trial.explanation, trial.text
+            if time.perf_counter() > end:
+                break
+        return None
+
     def run(self, explanation: CrashCause) -> Trial:
         """Try the fix of an explanation."""
         if not explanation.edits and not explanation.modules:
@@ -129,6 +163,8 @@ class Trials:
         if self.original is not None and self.call is not None:
             return self._run_forward(self.call, self.original, explanation)
         runs = continues(crash, explanation.edits) if self.is_about_shapes else None
+        if runs is None and self.is_about_shapes and explanation.modules:
+            runs = continues_with_modules(crash, explanation.modules)
         return Trial(explanation, runs, STATEMENTS_RUN)
 
     def _run_forward(self, call: ModelCall, original: Exception, explanation: CrashCause) -> Trial:

@@ -12,6 +12,7 @@ from nbdebug.crashes.creations import find_layer_creation, set_argument
 from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.inputs import assigned_value
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -81,18 +82,15 @@ def _repair(crash: Crash, node: ast.expr | None) -> tuple[tuple[Edit, ...], str]
     creation = find_layer_creation(crash, losses[0]) if len({*map(id, losses)}) == 1 else None
     if creation is not None and crash.own is not None and node is not None:
         cause = f"The loss {type(losses[0]).__name__} has reduction='none': it gives one value for each sample."
-        if not isinstance(node, ast.Name) or not _is_used_elsewhere(crash, node.id):
+        made = assigned_value(crash, node) if isinstance(node, ast.Name) else node
+        if isinstance(made, ast.Call) and crash.value(made.func) is losses[0]:
             return (set_argument(creation, losses[0], "reduction", '"mean"'),), cause
-        return (wrap_node(crash.own.file, node, "{}.mean()"),), cause
+        return (wrap_node(crash.own.file, made if made is not None else node, "{}.mean()"),), cause
     if node is None or crash.own is None:
         return (), "The losses of the samples are not combined."
     if isinstance(crash.call, ast.Call) and isinstance(crash.call.func, ast.Attribute):
         return (wrap_node(crash.own.file, node, "{}.mean()"),), "The values are not combined into one number."
     return (replace_node(crash.own.file, node, f"{crash.text(node)}.mean()"),), "The values are not combined into one."
-
-
-def _is_used_elsewhere(crash: Crash, name: str) -> bool:
-    return crash.own is not None and name in crash.own.variables and name.endswith("es")
 
 
 def bad() -> Setup:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.constants import find_constant
-from nbdebug.crashes.creations import append_argument, find_layer_creation, set_argument
-from nbdebug.crashes.edits import replace_node, wrap_node
+from nbdebug.crashes.creations import find_layer_creation, set_argument
+from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import outermost_place, wrap_at_source

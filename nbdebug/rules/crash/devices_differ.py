@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.creations import append_argument
-from nbdebug.crashes.edits import node_text, replace_node, wrap_node
+from nbdebug.crashes.creations import find_layer_creation, set_argument
+from nbdebug.crashes.edits import append_argument, node_text, replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.inputs import assigned_value_in, outermost_place
@@ -56,9 +56,8 @@ def devices_differ(crash: Crash) -> CrashCause | None:
     devices = Counter(value.device for _, value in operands)
     if len(devices) < 2:
         return None
-    model = crash.root
-    expected = next((p.device for p in model.parameters()), None) if model is not None else None
-    main = max(devices, key=lambda device: (device.type != "cpu", device == expected, devices[device]))
+    votes = _votes(crash)
+    main = max(devices, key=lambda device: (votes[device], device.type != "cpu", devices[device]))
     name, stray = next((n, v) for n, v in operands if v.device != main)
     others = ", ".join(f"{n} on {v.device}" for n, v in operands if v.device == main)
     message = f"{name} is on {stray.device} ({describe_tensor(stray)}), and {others}."
@@ -71,6 +70,21 @@ def devices_differ(crash: Crash) -> CrashCause | None:
     edits = _move(crash, stray, main)
     fix = f"{name} = {name}.to({str(main)!r})"
     return CrashCause(message, cause, "" if edits else fix, edits, module=path)
+
+
+def _votes(crash: Crash) -> Counter[torch.device]:
+    """Return how much speaks for each device.
+
+    A model that was moved to an accelerator counts more than the tensors of the frames, and these more than a model on
+    the CPU, where every model is made.
+    """
+    tensors = {id(v): v for frame in crash.user_frames() for v in frame.variables.values() if isinstance(v, Tensor)}
+    counts = Counter(value.device for value in tensors.values())
+    votes = Counter({device: min(count, 2) for device, count in counts.items()})
+    parameters = Counter(p.device for p in crash.root.parameters()) if crash.root is not None else Counter()
+    for device, _ in parameters.most_common(1):
+        votes[device] += 1 if device.type == "cpu" else 3
+    return votes
 
 
 def _operands(crash: Crash) -> list[tuple[str, Tensor]]:
@@ -129,6 +143,9 @@ def _move(crash: Crash, stray: Tensor, device: torch.device) -> tuple[Edit, ...]
         others = [n for n, v in crash.tensors if v.device == device and isinstance(n, (ast.Name, ast.Attribute))]
         text = f"{crash.text(others[0])}.device" if others else text
         return (append_argument(crash.own.file, made[0], f"device={text}"),)
+    creation = find_layer_creation(crash, crash.layer) if isinstance(stray, nn.Parameter) else None
+    if creation is not None and any(keyword.arg == "device" for keyword in creation.call.keywords):
+        return (set_argument(creation, crash.layer, "device", text),)
     if module := _module_left_behind(crash, stray):
         return (wrap_node(module[0].file, module[1], f"{{}}.to({text})"),)
     if held := _owner_of_attribute(crash, stray):
@@ -136,10 +153,20 @@ def _move(crash: Crash, stray: Tensor, device: torch.device) -> tuple[Edit, ...]
     for frame in reversed(list(crash.user_frames())):
         for name, value in frame.variables.items():
             if value is stray and (assigned := assigned_value_in(frame, ast.Name(name, ast.Load()))) is not None:
-                return (wrap_node(frame.file, assigned, f"{{}}.to({text})"),)
+                return (_with_device(frame.file, assigned, text),)
     node = next((n for n, v in crash.tensors if v is stray), crash.input_node)
     place = outermost_place(crash, node)
     return (wrap_node(place[0].file, place[1], f"{{}}.to({text})"),) if place is not None else ()
+
+
+def _with_device(file: str, value: ast.expr, text: str) -> Edit:
+    """Return the edit that makes a value on a device, instead of the one that it is moved to."""
+    if isinstance(value, ast.Call) and call_name(value) == "to" and len(value.args) == 1:
+        return replace_node(file, value.args[0], text)
+    named = [k for k in value.keywords if k.arg == "device"] if isinstance(value, ast.Call) else []
+    if named:
+        return replace_node(file, named[0].value, text)
+    return wrap_node(file, value, f"{{}}.to({text})")
 
 
 def _module_left_behind(crash: Crash, stray: Tensor) -> tuple[CrashFrame, ast.expr] | None:

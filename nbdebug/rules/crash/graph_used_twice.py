@@ -8,8 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.creations import append_argument
-from nbdebug.crashes.edits import insert_after_statement, insert_before, node_text, replace_node, wrap_node
+from nbdebug.crashes.edits import (
+    append_argument,
+    insert_after_statement,
+    insert_before,
+    node_text,
+    replace_node,
+    wrap_node,
+)
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.shared_graphs import SharedTensor, find_shared_tensors, leaves, optimized_parameters
 from nbdebug.crashes.statements import find_carried_state

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.creations import append_argument, crash_files, find_layer_creation
-from nbdebug.crashes.edits import insert_before, replace_node
+from nbdebug.crashes.creations import crash_files, find_layer_creation
+from nbdebug.crashes.edits import append_argument, insert_before, replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.finding import Edit, format_module

@@ -9,8 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.creations import append_argument
-from nbdebug.crashes.edits import replace_node, wrap_node
+from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule

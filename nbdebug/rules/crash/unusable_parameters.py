@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import torch
 from torch import Tensor, nn
 
@@ -9,10 +11,14 @@ from nbdebug.crashes import Crash
 from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.freezing import unfreeze
+from nbdebug.finding import Edit
 from nbdebug.formatting import join_names
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import find_assignments
 
 
 @crash_rule("X1029")
@@ -70,7 +76,10 @@ def unusable_parameters(crash: Crash) -> CrashCause | None:
     if held is not None:
         name = _hidden(held)[0]
         cause = f"self.{name} is a plain list, so its layers are not registered: use nn.ModuleList."
-        return CrashCause(message, cause, f"self.{name} = nn.ModuleList(self.{name})")
+        line, edits = _registered(held, name)
+        return CrashCause(
+            message, cause, "" if edits else f"self.{name} = nn.ModuleList(self.{name})", edits, line=line
+        )
     cause = "The model has no registered layers, or the iterator of its parameters was used up before."
     return CrashCause(message, cause, "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
 
@@ -90,6 +99,16 @@ def _twice(crash: Crash) -> CrashCause | None:
         return CrashCause(message, cause, "Leave out of one group what the other one holds.")
     fix = f"[p for name, p in model.named_parameters() if not name.startswith('{prefixes.pop()}.')]"
     return CrashCause(message, cause, f"others = {fix}")
+
+
+def _registered(model: nn.Module, name: str) -> tuple[SourceLine | None, tuple[Edit, ...]]:
+    """Return the line that assigns a plain list or dictionary of layers, and the edit that registers them."""
+    for line in find_assignments(model, name):
+        statement = covering_statement(line)
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            kind = "ModuleDict" if isinstance(getattr(model, name), dict) else "ModuleList"
+            return line, (wrap_node(line.file, statement.value, f"nn.{kind}({{}})"),)
+    return None, ()
 
 
 def _hidden(model: nn.Module) -> list[str]:

@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.creations import append_argument, crash_files
-from nbdebug.crashes.edits import node_text, replace_node
+from nbdebug.crashes.creations import crash_files
+from nbdebug.crashes.edits import append_argument, node_text, replace_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
