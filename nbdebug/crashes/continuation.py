@@ -20,7 +20,7 @@ from nbdebug.crashes.frames import CrashFrame, span_of
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import assigned_names, enclosing_scope, read_names
+from nbdebug.source.search import assigned_names, call_name, enclosing_scope, read_names
 
 _NO_VALUE: Any = object()
 
@@ -116,9 +116,7 @@ class _Continuation:
             nodes = {span_of(frame.node): self.returned} if self.returned is not _NO_VALUE else {}
             self.returned = _NO_VALUE
             evaluator = Evaluator(frame, {}, nodes, self.modules)
-            number = frame.statement.lineno if frame.statement is not None else 0
-            raising = next((s for s in block if s.lineno <= number <= (s.end_lineno or s.lineno)), None)
-            raising = raising if self.start is not None else next(iter(block), None)
+            raising = next(iter(block), None) if self.start is None else _raising_statement(frame, block)
             for index, statement in enumerate(block):
                 value = self._execute(evaluator, statement)
                 if position == index == 0 and edits and isinstance(statement, ast.Expr) and value is UNKNOWN:
@@ -188,6 +186,18 @@ def _rest_of_block(frame: CrashFrame, edits: Sequence[Edit], start: ast.stmt | N
         if isinstance(parent, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
             break
     return [*_statements_between(path, start.lineno), *rest] if start is not None else rest
+
+
+def _raising_statement(frame: CrashFrame, block: Sequence[ast.stmt]) -> ast.stmt | None:
+    """Return the statement of a block that raised; of a backward pass, which has no shapes, the one before it."""
+    number = frame.statement.lineno if frame.statement is not None else 0
+    positions = [i for i, s in enumerate(block) if s.lineno <= number <= (s.end_lineno or s.lineno)]
+    if not positions:
+        return None
+    statement = block[positions[0]]
+    is_backward = isinstance(statement, ast.Expr) and call_name(statement.value) == "backward"
+    before = [s for s in block[: positions[0]] if isinstance(s, (ast.Assign, ast.AnnAssign))]
+    return before[-1] if is_backward and before else statement
 
 
 def _statements_between(path: list[tuple[list[ast.stmt], int]], first: int) -> list[ast.stmt]:

@@ -35,8 +35,19 @@ def find_layer_creation(crash: Crash, layer: nn.Module | None) -> Creation | Non
         on_line = [c for c in creations if line and (c.file, c.call.lineno) == (line.file, line.number)]
         on_line = on_line or [c for c in creations if line and c.file == line.file and _covers(c.call, line.number)]
         named = [c for c in creations if path.rpartition(".")[2] in c.names]
-        creations = on_line or named or creations
+        creations = on_line or named or _most_confirmed(creations, layer)
     return creations[0] if len(creations) == 1 else None
+
+
+def _most_confirmed(creations: list[Creation], layer: nn.Module) -> list[Creation]:
+    """Return the calls with the most numbers that the layer has as options."""
+
+    def count(creation: Creation) -> int:
+        names = [name for name, value in vars(layer).items() if isinstance(value, (int, tuple))]
+        return sum(isinstance(creation.argument(layer, name), ast.Constant) for name in names)
+
+    most = max(map(count, creations))
+    return [creation for creation in creations if count(creation) == most]
 
 
 def _covers(call: ast.Call, number: int) -> bool:
