@@ -28,7 +28,8 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.MatMult: operator.matmul,
 }
 _TENSOR_ATTRIBUTES = {"shape", "dtype", "device", "T", "mT", "H", "ndim", "requires_grad", "is_leaf", "data", "grad"}
-_IMPURE_METHODS = {"backward", "register_hook", "share_memory_", "numpy", "item", "tolist", "cuda", "pin_memory"}
+_IMPURE_METHODS = {"backward", "register_hook", "share_memory_", "numpy", "item", "tolist"}
+_MOVING_METHODS = {"cpu", "cuda", "pin_memory"}
 _PURE_BUILTINS = (len, int, float, tuple, list, max, min, sum, abs, range)
 _MAX_DEPTH = 12
 
@@ -141,6 +142,8 @@ class Evaluator:
         return UNKNOWN
 
     def _call_method(self, owner: Tensor, name: str, args: list[Any], keywords: dict[str, Any]) -> Any:
+        if name in _MOVING_METHODS and not args:
+            return as_meta(owner)
         if name in _IMPURE_METHODS or name.endswith("_") or name.startswith("_"):
             return UNKNOWN
         return self._run(getattr(as_meta(owner), name), args, keywords)
@@ -176,9 +179,11 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _is_torch_function(function: Any) -> bool:
-    """Return whether a function is torch's own."""
+    """Return whether a function computes tensors, and is torch's own."""
     name = str(getattr(function, "__name__", "_"))
     module = str(getattr(function, "__module__", None) or "")
+    if module.startswith(("torch.autograd", "torch.optim", "torch.serialization", "torch.utils")):
+        return False  # no function of shapes
     is_own = module.split(".")[0] == "torch" or getattr(torch, name, None) is function
     return callable(function) and not isinstance(function, type) and is_own and not name.endswith("_")
 

@@ -17,6 +17,7 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.tensors.pytree import tree_tensors
 
 
 @crash_rule("X1018")
@@ -42,6 +43,8 @@ def backward_of_many_values(crash: Crash) -> CrashCause | None:
     Documentation of torch.Tensor.backward.
     """
     tensor = loss_tensor(crash)
+    if explanation := _gradient_of_other_shape(crash):
+        return explanation
     if not isinstance(tensor, Tensor) or tensor.numel() == 1 or not tensor.requires_grad:
         return None
     node = loss_node(crash)
@@ -51,6 +54,33 @@ def backward_of_many_values(crash: Crash) -> CrashCause | None:
     return CrashCause(
         message, cause, "" if edits else "loss.mean().backward()", edits, evidence={"values": tensor.numel()}
     )
+
+
+def _gradient_of_other_shape(crash: Crash) -> CrashCause | None:
+    """Explain a gradient that is passed to a backward pass with another shape than the tensor it starts from."""
+    if not crash.has_torch_function("backward", "grad"):
+        return None
+    for name, position in (("gradient", 0), ("grad_tensors", 1), ("grad_outputs", 2)):
+        node, outputs = crash.argument_node(name, position), crash.input_node
+        is_method = name == "gradient"
+        if is_method and crash.call is not None and isinstance(crash.call.func, ast.Attribute):
+            outputs = crash.call.func.value
+        given, started = crash.value(node), crash.value(outputs)
+        gradients, tensors = tree_tensors(given), tree_tensors(started)
+        if node is None or outputs is None or crash.own is None or len(gradients) != len(tensors) or not tensors:
+            continue
+        unlike = [(g, t) for g, t in zip(gradients, tensors, strict=True) if g.shape != t.shape]
+        if not unlike:
+            continue
+        gradient, tensor = unlike[0]
+        text, name_text = crash.text(outputs), crash.text(node)
+        message = f"{name_text} holds {describe_tensor(gradient)}, and {text} {describe_tensor(tensor)}."
+        ones = (
+            f"torch.ones_like({text})" if isinstance(started, Tensor) else f"[torch.ones_like(part) for part in {text}]"
+        )
+        cause = "The gradient of a tensor has its shape, without an added axis."
+        return CrashCause(message, cause, edits=(replace_node(crash.own.file, node, ones),))
+    return None
 
 
 def loss_tensor(crash: Crash) -> object:

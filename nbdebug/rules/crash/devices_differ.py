@@ -92,6 +92,8 @@ def _operands(crash: Crash) -> list[tuple[str, Tensor]]:
     stored = [(n, v) for n, v in crash.tensors if isinstance(n, (ast.Name, ast.Attribute))]
     found: list[tuple[str, Tensor]] = [(crash.text(n), v) for n, v in stored]
     found += [(crash.text(n), torch.empty(0)) for n in _creations(crash)]
+    containers = [(n, v) for n, v in crash.operands if isinstance(v, (list, tuple, dict))]
+    found += [(crash.text(n), part) for n, value in containers for part in tree_tensors(value)]
     layer = crash.layer
     if isinstance(layer, nn.Module):
         found += [("the input", v) for v in tree_tensors(crash.layer_input)]
@@ -154,9 +156,24 @@ def _move(crash: Crash, stray: Tensor, device: torch.device) -> tuple[Edit, ...]
         for name, value in frame.variables.items():
             if value is stray and (assigned := assigned_value_in(frame, ast.Name(name, ast.Load()))) is not None:
                 return (_with_device(frame.file, assigned, text),)
+            is_container = isinstance(value, (list, tuple, dict)) and any(part is stray for part in tree_tensors(value))
+            assigned = assigned_value_in(frame, ast.Name(name, ast.Load())) if is_container else None
+            if assigned is not None and (edits := _created_on(crash, frame, assigned, device)):
+                return edits
     node = next((n for n, v in crash.tensors if v is stray), crash.input_node)
     place = outermost_place(crash, node)
     return (wrap_node(place[0].file, place[1], f"{{}}.to({text})"),) if place is not None else ()
+
+
+def _created_on(crash: Crash, frame: CrashFrame, value: ast.expr, device: torch.device) -> tuple[Edit, ...]:
+    """Return the edits that create the tensors of an expression on the device of another tensor of the function."""
+    names = [k for k, v in frame.variables.items() if isinstance(v, Tensor) and v.device == device]
+    text = f"{names[0]}.device" if names else _device_text(crash, device)
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call) and call_name(node) in _CREATING]
+    calls = [call for call in calls if not any(keyword.arg == "device" for keyword in call.keywords)]
+    if not calls:
+        return (wrap_node(frame.file, value, f"tuple(part.to({text}) for part in {{}})"),)
+    return tuple(append_argument(frame.file, call, f"device={text}") for call in calls)
 
 
 def _with_device(file: str, value: ast.expr, text: str) -> Edit:

@@ -37,7 +37,7 @@ _CHANGES = ("{}.transpose(-2, -1)", "{}.flatten(1)", "{}.squeeze(-1)", "{}.unsqu
 
 
 @crash_rule("X1002")
-def matrix_size_mismatch(crash: Crash) -> CrashCause | None:
+def matrix_size_mismatch(crash: Crash) -> CrashCause | list[CrashCause] | None:
     """The inner sizes of a product of matrices differ.
 
     ## What it does
@@ -115,7 +115,7 @@ def _repeated(
     return None
 
 
-def _einsum(crash: Crash) -> CrashCause | None:
+def _einsum(crash: Crash) -> CrashCause | list[CrashCause] | None:
     """Explain an einsum whose letters stand for other sizes than the axes of its operands have."""
     node = crash.operand_nodes[0] if crash.operand_nodes else None
     equation, tensors = crash.value(node), [value for _, value in crash.tensors]
@@ -130,13 +130,15 @@ def _einsum(crash: Crash) -> CrashCause | None:
     sizes = [(letter, n) for t, v in zip(terms, tensors, strict=True) for letter, n in zip(t, v.shape, strict=False)]
     unlike = [letter for letter in dict.fromkeys(inputs) if len({n for other, n in sizes if other == letter} - {1}) > 1]
     cause = f"The letter {', '.join(unlike)} stands for {' and '.join(_sizes_of(sizes, unlike))}." if unlike else ""
-    for index, term in enumerate(terms):
+    candidates = []
+    for index, term in reversed(list(enumerate(terms))):
         for order in itertools.permutations(term):
             changed = ",".join([*terms[:index], "".join(order), *terms[index + 1 :]]) + f"->{output}"
             if "".join(order) != term and runs(torch.einsum, changed, *tensors):
                 sentence = f"{cause} With {''.join(order)} for {names[index]}, the sizes fit."
-                return CrashCause(message, sentence, edits=(replace_node(crash.own.file, node, f'"{changed}"'),))
-    return CrashCause(message, cause, "Give each letter one size.")
+                edit = replace_node(crash.own.file, node, f'"{changed}"')
+                candidates.append(CrashCause(message, sentence, edits=(edit,)))
+    return [*candidates, CrashCause(message, cause, "Give each letter one size.")]
 
 
 def _sizes_of(sizes: list[tuple[str, int]], letters: list[str]) -> list[str]:
