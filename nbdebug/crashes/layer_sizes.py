@@ -36,7 +36,7 @@ def input_option(layer: nn.Module | None) -> tuple[str, int, int] | None:
     return None
 
 
-def resized_layer(layer: nn.Module, option: str, value: Any) -> nn.Module | None:
+def _resized_layer(layer: nn.Module, option: str, value: Any) -> nn.Module | None:
     """Return a layer of torch without values, as another one with an option changed; None if it cannot be made."""
     if not type(layer).__module__.startswith("torch.nn.modules"):
         return None
@@ -69,7 +69,7 @@ def change_layer(crash: Crash, layer: nn.Module, option: str, value: Any) -> Cha
     modules: dict[nn.Module, nn.Module] = {}
     for other in crash.root.modules():
         is_same = other is layer or (type(other) is type(layer) and find_layer_creation(crash, other) == creation)
-        changed = resized_layer(other, option, value) if is_same else None
+        changed = _resized_layer(other, option, value) if is_same else None
         if is_same and changed is None:
             return None
         if changed is not None:
@@ -115,6 +115,7 @@ def map_options(root: nn.Module) -> Iterator[tuple[nn.Module, str, Any]]:
             options = dict.fromkeys([same, padding + 1, padding - 1, 0])
             yield from ((layer, "padding", value) for value in options if value >= 0 and value != padding)
         if layer.transposed:
+            yield layer, "kernel_size", layer.stride[0]
             limit = layer.stride[0]
             values = [value for value in range(limit) if value != layer.output_padding[0]]
             yield from ((layer, "output_padding", value) for value in values)

@@ -35,7 +35,7 @@ STEP_RUNS = "forward pass, loss and backward pass of a copy run with it"
 STATEMENTS_RUN = "by the shapes, the rest of the code runs with it"
 _MAX_TRIALS = 80
 _MAX_FOLLOWING = 2  # layers that are resized after a change, one after the other
-_MAX_SECONDS = 0.5  # of a search on a machine that is busy; the number of trials decides on others
+_MAX_SECONDS = 0.3  # of computing, which other programs on the machine do not use up; a last bound
 
 
 def choose_explanation(crash: Crash, candidates: Iterable[CrashCause]) -> tuple[CrashCause, str] | None:
@@ -44,7 +44,7 @@ def choose_explanation(crash: Crash, candidates: Iterable[CrashCause]) -> tuple[
     If none runs, the first with a fix that could not be tried is returned; else the first, with a change that runs of
     an input, an operand, a layer or a statement, or without a fix.
     """
-    choice = _choose(Trials(crash), list(candidates))
+    choice = _choose(_Trials(crash), list(candidates))
     if choice is None or not choice[0].edits:
         return choice
     explanation, text = choice
@@ -53,7 +53,7 @@ def choose_explanation(crash: Crash, candidates: Iterable[CrashCause]) -> tuple[
     return (replace(explanation, edits=edits, line=None), text) if is_moved else choice
 
 
-def _choose(trials: Trials, explanations: list[CrashCause]) -> tuple[CrashCause, str] | None:
+def _choose(trials: _Trials, explanations: list[CrashCause]) -> tuple[CrashCause, str] | None:
     if explanations and trials.has_run_before and any(explanation.modules for explanation in explanations):
         changed = trials.first_that_runs(changed_inputs(trials.crash, explanations[0]))
         if changed is not None:
@@ -71,7 +71,7 @@ def _choose(trials: Trials, explanations: list[CrashCause]) -> tuple[CrashCause,
     return _find_change_that_runs(trials, first) or (first, "")
 
 
-def _find_change_that_runs(trials: Trials, explanation: CrashCause) -> tuple[CrashCause, str] | None:
+def _find_change_that_runs(trials: _Trials, explanation: CrashCause) -> tuple[CrashCause, str] | None:
     """Return an explanation with a change that runs in a trial; the number of trials is limited."""
     if not trials.is_about_shapes:
         return None
@@ -82,7 +82,7 @@ def _find_change_that_runs(trials: Trials, explanation: CrashCause) -> tuple[Cra
 
 
 @dataclass(frozen=True)
-class Trial:
+class _Trial:
     """The outcome of a trial: ``runs`` is None if the fix could not be tried.
 
     ``explanation`` has the changes of further layers that the fix needs, and ``text`` is what the trial has shown.
@@ -94,11 +94,11 @@ class Trial:
 
 
 @dataclass
-class Trials:
+class _Trials:
     """The trials of fixes of a crash, on copies of the model of its outermost call."""
 
     crash: Crash
-    _outcomes: dict[Any, Trial] = field(default_factory=dict)
+    _outcomes: dict[Any, _Trial] = field(default_factory=dict)
 
     @cached_property
     def call(self) -> ModelCall | None:
@@ -134,62 +134,62 @@ class Trials:
 
     def first_that_runs(self, explanations: Iterable[CrashCause]) -> tuple[CrashCause, str] | None:
         """Return the first explanation with a change that runs; the number of trials is limited."""
-        end = time.perf_counter() + _MAX_SECONDS
+        end = time.process_time() + _MAX_SECONDS
         for changed in itertools.islice(explanations, _MAX_TRIALS):
             trial = self.run(changed)
             if trial.runs:
                 return trial.explanation, trial.text
-            if time.perf_counter() > end:
+            if time.process_time() > end:
                 break
         return None
 
-    def run(self, explanation: CrashCause) -> Trial:
+    def run(self, explanation: CrashCause) -> _Trial:
         """Try the fix of an explanation."""
         if not explanation.edits and not explanation.modules:
-            return Trial(explanation)
+            return _Trial(explanation)
         key = (tuple(explanation.edits), tuple(map(id, explanation.modules)))
         if key not in self._outcomes:
             try:
                 self._outcomes[key] = self._run(explanation)
             except Exception:  # a finding is worth more than its trial
-                self._outcomes[key] = Trial(explanation)
+                self._outcomes[key] = _Trial(explanation)
         outcome = self._outcomes[key]
         return replace(outcome, explanation=replace(outcome.explanation, cause=explanation.cause))
 
-    def _run(self, explanation: CrashCause) -> Trial:
+    def _run(self, explanation: CrashCause) -> _Trial:
         crash = self.crash
         if crash.setup is not None and crash.batch is not None:
-            return Trial(explanation, _step_runs(explanation, crash.setup, crash.batch), STEP_RUNS)
+            return _Trial(explanation, _step_runs(explanation, crash.setup, crash.batch), STEP_RUNS)
         if self.original is not None and self.call is not None:
             return self._run_forward(self.call, self.original, explanation)
         runs = continues(crash, explanation.edits) if self.is_about_shapes else None
         if runs is None and self.is_about_shapes and explanation.modules:
             runs = continues_with_modules(crash, explanation.modules)
-        return Trial(explanation, runs, STATEMENTS_RUN)
+        return _Trial(explanation, runs, STATEMENTS_RUN)
 
-    def _run_forward(self, call: ModelCall, original: Exception, explanation: CrashCause) -> Trial:
+    def _run_forward(self, call: ModelCall, original: Exception, explanation: CrashCause) -> _Trial:
         """Run a changed copy of the model, and what follows its call; layers behind the change follow its size."""
         for _ in range(_MAX_FOLLOWING + 1):
             if _is_made_several_times(call.model, explanation.modules):
-                return Trial(explanation)
+                return _Trial(explanation)
             changed = copy_model(call.model, explanation.modules)
             if not apply_to_copy(changed, explanation.edits, has_modules=bool(explanation.modules)):
-                return Trial(explanation, self._statements_run(explanation), STATEMENTS_RUN)
+                return _Trial(explanation, self._statements_run(explanation), STATEMENTS_RUN)
             try:
                 output = call.run(changed)
             except Exception as error:
                 if str(error) == str(original) or is_of_meta_device(error):
                     # The change is in code that the call of the model does not run.
-                    return Trial(explanation, continues(self.crash, explanation.edits), STATEMENTS_RUN)
+                    return _Trial(explanation, continues(self.crash, explanation.edits), STATEMENTS_RUN)
                 following = self._with_following_layer(explanation, changed, error)
                 if following is None:
-                    return Trial(explanation, False, FORWARD_RUNS)
+                    return _Trial(explanation, False, FORWARD_RUNS)
                 explanation = following
                 continue
             is_last = call.frame is None
             runs = is_last or continues_after_call(self.crash, call.frame, output) is not False  # type: ignore[arg-type]
-            return Trial(explanation, runs, FORWARD_RUNS)
-        return Trial(explanation, False, FORWARD_RUNS)
+            return _Trial(explanation, runs, FORWARD_RUNS)
+        return _Trial(explanation, False, FORWARD_RUNS)
 
     def _statements_run(self, explanation: CrashCause) -> bool | None:
         return continues(self.crash, explanation.edits)

@@ -19,7 +19,7 @@ from nbdebug.crashes.inputs import count_reads
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement, find_function, last_assignment
 from nbdebug.source.location import is_user_code
-from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, syntax_tree
+from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope, syntax_tree
 
 _AXES = re.compile(r"\((-?\d+(?:, -?\d+)*)\)")
 
@@ -40,7 +40,7 @@ def move_to_producer(crash: Crash, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
         node = _name_at(frame, edit)
         if node is None or not edit.text.startswith(node.id):
             continue
-        producer = find_producer(frame, node, "{}" + edit.text[len(node.id) :])
+        producer = _find_producer(frame, node, "{}" + edit.text[len(node.id) :])
         if producer is None:
             return edits
         file, made, template = producer
@@ -59,7 +59,7 @@ def _name_at(frame: CrashFrame, edit: Edit) -> ast.Name | None:
     return next((n for n, span in spans.items() if (span.line, span.column, span.end_column) == place), None)
 
 
-def find_producer(frame: CrashFrame, node: ast.expr, template: str) -> tuple[str, ast.expr, str] | None:
+def _find_producer(frame: CrashFrame, node: ast.expr, template: str) -> tuple[str, ast.expr, str] | None:
     """Return the file and the expression that make the value of a variable, and a change of it as it is there.
 
     In a dataset the samples have no batch axis yet: the axes that a template names are counted from there. None if
@@ -133,16 +133,20 @@ def _of_loader(
         return None
     element = elements[path[0]]
     sample_template = _for_samples(template)
-    if not _is_tensor(dataset, element) and template.startswith("{}."):
+    if not _is_tensor(dataset, code.co_filename, element) and template.startswith("{}."):
         sample_template = f"torch.as_tensor({{}}){sample_template[2:]}"
     return code.co_filename, element, sample_template
 
 
-def _is_tensor(dataset: Any, element: ast.expr) -> bool:
+def _is_tensor(dataset: Any, file: str, element: ast.expr) -> bool:
     """Return whether an expression of a dataset reads a tensor of it, or calls torch."""
-    parts = [part for part in ast.walk(element) if isinstance(part, ast.Attribute)]
-    values = [getattr(dataset, "__dict__", {}).get(part.attr) for part in parts]
-    return any(isinstance(value, Tensor) for value in values) or "torch." in ast.unparse(element)
+    names = {part.attr for part in ast.walk(element) if isinstance(part, ast.Attribute)}
+    values = [getattr(dataset, "__dict__", {}).get(name) for name in names]
+    if any(isinstance(value, Tensor) for value in values) or "torch." in ast.unparse(element):
+        return True
+    statements = [n for n in ast.walk(syntax_tree(file) or ast.Module([], [])) if isinstance(n, ast.Assign)]
+    makers = [n for n in statements if names & {getattr(target, "attr", "") for target in assignment_targets(n)}]
+    return bool(makers) and all(ast.unparse(node.value).startswith("torch.") for node in makers)
 
 
 def _of_tensors(frame: CrashFrame, position: int, template: str) -> tuple[str, ast.expr, str] | None:
