@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import linecache
+import os
 import weakref
 from pathlib import Path
 from typing import Any
@@ -191,6 +193,14 @@ def test_edited_source_gives_no_edit_of_other_code(tmp_path: Path) -> None:
     error, _, path = raise_from(tmp_path, "x = torch.randn(2, 4)\ny = x @ torch.ones(3)")
     path.write_text("something = else_entirely\n" * 10)
     assert [finding.edits for finding in nbdebug.explain_error(error).findings if finding.edits] == []
+
+
+def test_source_changed_after_it_was_read_gives_no_edit(tmp_path: Path) -> None:
+    error, _, path = raise_from(tmp_path, "x = torch.randn(2, 4)\ny = x.view(2, 3)")
+    linecache.getlines(str(path))
+    path.write_text(path.read_text().replace("view(2, 3)", "view(2, 1)"))
+    os.utime(path, (1, 1))
+    assert [finding.edits for finding in nbdebug.explain_error(error).findings] == [()]
 
 
 def test_explanation_changes_nothing_and_keeps_no_tensor(tmp_path: Path) -> None:

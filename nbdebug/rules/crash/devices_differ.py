@@ -208,7 +208,7 @@ def _registered(module: nn.Module, name: str) -> tuple[Edit, ...]:
     """Return the edit that registers an attribute as a buffer, which moves with the module."""
     for line in find_assignments(module, name):
         statement = covering_statement(line)
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
             text = f'self.register_buffer("{name}", {node_text(line.file, statement.value)})'
             return (replace_node(line.file, statement, text),)
     return ()

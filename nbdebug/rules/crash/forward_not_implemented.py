@@ -128,7 +128,9 @@ class _Blocks(nn.Module):
     def __init__(self, is_list: bool) -> None:
         super().__init__()
         blocks = [nn.Linear(4, 4), nn.Linear(4, 3)]
-        self.blocks = nn.ModuleList(blocks) if is_list else nn.Sequential(*blocks)
+        self.blocks: nn.Module = nn.Sequential(*blocks)
+        if is_list:
+            self.blocks = nn.ModuleList(blocks)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.blocks(x)

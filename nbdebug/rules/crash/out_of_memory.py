@@ -22,6 +22,8 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.search import syntax_tree
 
+# What gives a number a name, or passes it on.
+_HOLDERS = (ast.Assign, ast.AnnAssign, ast.Call, ast.keyword, ast.arguments, ast.Tuple, ast.Dict)
 _BUDGET = 1 << 28  # bytes
 _LARGE, _MAX_SIZE = 1000, 4096
 
@@ -103,10 +105,12 @@ def _numbers_in_source(crash: Crash, value: int) -> list[tuple[str, ast.expr]]:
         pending: list[ast.AST] = [syntax_tree(file) or ast.Module([], [])]
         while pending:
             node = pending.pop()
-            if isinstance(node, (ast.Constant, ast.BinOp)) and _number(node) == value:
-                matches.append((file, node))
-            else:
-                pending += ast.iter_child_nodes(node)
+            for child in ast.iter_child_nodes(node):
+                is_number = isinstance(child, (ast.Constant, ast.BinOp)) and _number(child) == value
+                if is_number and isinstance(node, _HOLDERS):
+                    matches.append((file, child))  # type: ignore[arg-type]
+                elif not is_number:
+                    pending.append(child)
     return matches
 
 
