@@ -42,8 +42,8 @@ def wrap_node(file: str, node: ast.expr, template: str) -> Edit:
 def append_argument(file: str, call: ast.Call, text: str) -> Edit:
     """Return the edit that adds a keyword at the end of a call."""
     edit = replace_node(file, call, "")
-    last = [*call.args, *(keyword.value for keyword in call.keywords)]
-    separator = ", " if last else ""
+    inside = node_text(file, call)[:-1].rstrip()
+    separator = " " if inside.endswith(",") else ", " if call.args or call.keywords else ""
     return Edit(file, edit.end_line, edit.end_column - 1, edit.end_line, edit.end_column - 1, f"{separator}{text}")
 
 
