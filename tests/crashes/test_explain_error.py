@@ -96,13 +96,13 @@ PROGRAMS_WITHOUT_EDIT = [
         "opt = torch.optim.SGD(groups, lr=0.1)",
         "X1029",
         "1.weight, 1.bias",
-        "startswith('1.')",
+        "Leave the parameters of 1 out",
     ),
     (
         "w = torch.ones(2, requires_grad=True)\ntorch.optim.LBFGS([w]).step()",
         "X1027",
         "several times",
-        "def closure():",
+        "Pass a function that clears the gradients",
     ),
     (
         "import pandas as pd\ntable = pd.DataFrame({'age': [1.0], 'plan': ['basic']})\n"
