@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -37,7 +38,8 @@ _OPERATOR_NAMES = {
 class Crash:
     """What an exception tells about the operation that raised it; holds the frames, so keep none longer than needed.
 
-    ``own`` is the innermost frame of the user, ``inner`` the innermost of all. ``setup`` and ``batch`` are what a
+    ``own`` is the innermost frame of the user, ``inner`` the innermost of all. ``edited_files`` are those whose source
+    has changed since it was read before, so that it may not be what ran. ``setup`` and ``batch`` are what a
     checkup ran when the exception was raised.
     """
 
@@ -48,6 +50,7 @@ class Crash:
         self.frames = crash_frames(error)
         self.inner = self.frames[-1]
         self.own = next((frame for frame in reversed(self.frames) if frame.is_user), None)
+        self.edited_files = _refresh_sources({frame.file for frame in self.frames if frame.is_user})
 
     @property
     def message(self) -> str:
@@ -274,6 +277,14 @@ class Crash:
             return value is None or isinstance(value, DataLoader) or bool(tree_tensors(value))
         is_called = any(str(getattr(kind, "__module__", "")).split(".")[0] == "torch" for kind in kinds)
         return is_called or isinstance(called, nn.Module) or any(tree_tensors(value) for _, value in self.operands)
+
+
+def _refresh_sources(files: set[str]) -> frozenset[str]:
+    """Read the sources of some files again; return those that have changed since they were read before."""
+    before = {file: linecache.getlines(file) if file in linecache.cache else [] for file in files}
+    for file in files:
+        linecache.checkcache(file)
+    return frozenset(file for file in files if before[file] and linecache.getlines(file) != before[file])
 
 
 def _is_loss(module: nn.Module) -> bool:

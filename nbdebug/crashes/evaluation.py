@@ -30,7 +30,8 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.MatMult: operator.matmul,
 }
 _TENSOR_ATTRIBUTES = {"shape", "dtype", "device", "T", "mT", "H", "ndim", "requires_grad", "is_leaf", "data", "grad"}
-_IMPURE_METHODS = {"backward", "register_hook", "share_memory_", "numpy", "item", "tolist", "cuda", "pin_memory"}
+_IMPURE_METHODS = {"backward", "register_hook", "share_memory_", "numpy", "item", "tolist"}
+_MOVING_METHODS = {"cpu", "cuda", "pin_memory"}
 _PURE_BUILTINS = (len, int, float, tuple, list, max, min, sum, abs, range)
 _MAX_DEPTH = 12
 
@@ -38,12 +39,19 @@ _MAX_DEPTH = 12
 class Evaluator:
     """Evaluates expressions in a frame; a part that would run code of the user is UNKNOWN.
 
-    ``names`` holds variables that have another value than in the frame, and ``nodes`` the values of expressions by
-    their place. ``failure`` is the first exception of an operation of torch.
+    ``names`` holds variables that have another value than in the frame, ``nodes`` the values of expressions by their
+    place, and ``modules`` maps modules to those that stand for them. ``failure`` is the first exception of an
+    operation of torch.
     """
 
-    def __init__(self, frame: CrashFrame, names: Mapping[str, Any] = {}, nodes: Mapping[Span, Any] = {}) -> None:
-        self.frame, self.names, self.nodes = frame, names, nodes
+    def __init__(
+        self,
+        frame: CrashFrame,
+        names: Mapping[str, Any] = {},
+        nodes: Mapping[Span, Any] = {},
+        modules: Mapping[nn.Module, nn.Module] = {},
+    ) -> None:
+        self.frame, self.names, self.nodes, self.modules = frame, names, nodes, modules
         self.failure: Exception | None = None
 
     def value(self, node: ast.AST | None, depth: int = 0) -> Any:
@@ -128,7 +136,7 @@ class Evaluator:
                 return self._call_method(owner, node.func.attr, args, named)
         function = self.value(node.func, depth)
         if isinstance(function, nn.Module):
-            return self._run(lambda *a, **k: run_quietly(copy_model(function), a, k), args, named)
+            return self._run(lambda *a, **k: run_quietly(copy_model(function, self.modules), a, k), args, named)
         if function in _PURE_BUILTINS:
             return function(*args, **named)
         if _is_torch_function(function) and any(isinstance(value, Tensor) for value in _leaves((args, named))):
@@ -136,6 +144,8 @@ class Evaluator:
         return UNKNOWN
 
     def _call_method(self, owner: Tensor, name: str, args: list[Any], keywords: dict[str, Any]) -> Any:
+        if name in _MOVING_METHODS and not args:
+            return as_meta(owner)
         if name in _IMPURE_METHODS or name.endswith("_") or name.startswith("_"):
             return UNKNOWN
         return self._run(getattr(as_meta(owner), name), args, keywords)
@@ -171,9 +181,11 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _is_torch_function(function: Any) -> bool:
-    """Return whether a function is torch's own."""
+    """Return whether a function computes tensors, and is torch's own."""
     name = str(getattr(function, "__name__", "_"))
     module = str(getattr(function, "__module__", None) or "")
+    if module.startswith(("torch.autograd", "torch.optim", "torch.serialization", "torch.utils")):
+        return False  # no function of shapes
     is_own = module.split(".")[0] == "torch" or getattr(torch, name, None) is function
     return callable(function) and not isinstance(function, type) and is_own and not name.endswith("_")
 

@@ -58,7 +58,7 @@ class CrashCause:
         if trial:
             evidence["fix tried"] = trial
         fix = self.fix or describe_edits(self.edits)
+        is_edited = any(edit.file in crash.edited_files for edit in self.edits)
+        edits = () if is_edited else self.edits
         aspect = ASPECT_INPUT if crash.setup is not None and crash.is_about_input else ""
-        return Finding(
-            self.message, where, self.cause, fix, evidence, explains=explains, aspect=aspect, edits=self.edits
-        )
+        return Finding(self.message, where, self.cause, fix, evidence, explains=explains, aspect=aspect, edits=edits)
