@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.rules.examples import network, points, regressor
+from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
 from tests.rules.model.networks import dead_network, zero_head_network
 from tests.rules.rule_findings import checkup_findings, setup_builder
