@@ -13,12 +13,13 @@ from nbdebug.autograd import Graph
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.loss_terms import bind_arguments
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import UnusedRows
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.ignored_targets import IgnoredColumns, IgnoredTarget
-from nbdebug.measurements.loss_places import early_return_line, ignored_part, selection_line
+from nbdebug.measurements.known_positions import KnownPositions
+from nbdebug.measurements.loss_places import early_return_line, ignored_part, producing_line, selection_line
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
 from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.rule_engine.rule_registry import rule
@@ -41,6 +42,7 @@ def loss_ignores_samples(
     ignored_heads: IgnoredColumns | NotChecked | None,
     parameters: list[ParameterEntry] | NotChecked,
     loss_calls: list[TorchCall] | NotChecked,
+    known_positions: KnownPositions | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     share: float = 0.5,
@@ -68,9 +70,10 @@ def loss_ignores_samples(
     warning. Of a class at each position, as in masks and tags, it is reported if it leaves a single class to learn. The
     first step of a watched loop is checked too, if the loss repeats its value. So are columns of the
     output without a gradient in any of eight or more samples, if the target has a column for each, or if the loss also
-    ignores a column of the target. In your loop: the same rows have a gradient of exactly zero in all inspected steps,
-    at least ``least`` = 3 with different batches, and they are at least that ``share``. Batches that bring a mask do
-    not count.
+    ignores a column of the target. Real-valued targets beside a mask are reported if the loss has a gradient only where
+    the mask is zero and all of them have one value. In your loop: the same rows have a gradient of exactly zero in all
+    inspected steps, at least ``least`` = 3 with different batches, and they are at least that ``share``. Batches that
+    bring a mask do not count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -90,6 +93,10 @@ def loss_ignores_samples(
         if (label := _only_label_is_ignored(call)) is not None:
             yield _ignored_labels_finding(setup, call, label)
             return
+    if isinstance(known_positions, KnownPositions) and known_positions.is_inverted:
+        line = producing_line(graph) if isinstance(graph, Graph) else None
+        yield _inverted_selection_finding(known_positions, get_location(line))
+        return
     if isinstance(ignored_target, IgnoredTarget):
         yield _target_finding(ignored_target)
         return
@@ -138,6 +145,20 @@ def _ignored_labels_finding(setup: Setup, call: TorchCall, label: int) -> Findin
         fix=f"Set only the labels that should not be learned to {label}, such as those of padding or of a prompt.",
         evidence={"ignored label": label},
         explains=(*_CONSEQUENCES, "D101", "D106", "T603", "T607", "M307"),
+    )
+
+
+def _inverted_selection_finding(positions: KnownPositions, where: Location) -> Finding:
+    """Report a loss that learns only where the target is not known."""
+    values, mask = positions.values, positions.mask
+    return Finding(
+        message=f"The targets {values} have no influence on the loss where {mask} is one, and have one where it is "
+        f"zero, where all of them are {positions.filler:g}.",
+        where=where,
+        cause=f"The selection by {mask} is inverted: the loss keeps the positions without a target.",
+        fix=f"selected = target[{mask!r}].bool()",
+        evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
+        explains=_CONSEQUENCES,
     )
 
 

@@ -8,20 +8,32 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.finding import Finding
+from nbdebug.autograd import Graph
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Finding, Location
+from nbdebug.measurements.known_positions import KnownPositions
+from nbdebug.measurements.loss_places import producing_line
 from nbdebug.measurements.padding_gradient import PaddingGradient
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 
 @rule("L215", "warning", origin="loss")
-def padding_in_loss(padding_gradient: PaddingGradient, *, share: float = 0.05) -> Iterator[Finding]:
-    """Padded positions contribute to the loss.
+def padding_in_loss(
+    padding_gradient: PaddingGradient | NotChecked,
+    known_positions: KnownPositions | NotChecked | None,
+    graph: Graph | NotChecked,
+    *,
+    share: float = 0.05,
+    most: float = 0.5,
+) -> Iterator[Finding]:
+    """Padded positions, or targets that are not known, contribute to the loss.
 
     ## What it does
     Finds the padded positions of the input whose targets all have one value, and checks whether the loss has a gradient
-    at their outputs.
+    at their outputs. Does the same for real-valued targets beside a mask: where it is zero, all have one value.
 
     ## Why it matters
     The model is rewarded for predicting padding, which is easy: the loss decreases, and real tokens weigh less the more
@@ -31,7 +43,8 @@ def padding_in_loss(padding_gradient: PaddingGradient, *, share: float = 0.05) -
     On the first batch, and on the first step of a watched loop, with the loss that the loop computes. Positions are
     padding if a mask or lengths among the inputs say so, if they hold the ``padding_idx`` of an embedding, or if one
     token, or one vector of a sequence of vectors, fills the ends of the rows and occurs nowhere else. Reported when
-    more than ``share`` of the targets are padding and the gradient there is not exactly zero.
+    more than ``share`` of the targets are padding and the gradient there is not exactly zero. Unknown targets are
+    reported if more than ``most`` of them have a gradient, and the loss is the same with the inverse of their mask.
 
     ## How to fix
     Give padded targets the index that the loss ignores, as in ``nn.CrossEntropyLoss(ignore_index=-100)``, or multiply
@@ -43,6 +56,13 @@ def padding_in_loss(padding_gradient: PaddingGradient, *, share: float = 0.05) -
     ## References
     Documentation of torch.nn.CrossEntropyLoss, argument ``ignore_index``.
     """
+    if isinstance(known_positions, KnownPositions):
+        if known_positions.learned_unknown > most and not known_positions.is_mask_used:
+            line = producing_line(graph) if isinstance(graph, Graph) else None
+            yield _unknown_targets_finding(known_positions, get_location(line))
+        return
+    if isinstance(padding_gradient, NotChecked):
+        raise padding_gradient
     padding = padding_gradient
     if padding.share <= share or not padding.has_gradient:
         return
@@ -53,6 +73,20 @@ def padding_in_loss(padding_gradient: PaddingGradient, *, share: float = 0.05) -
         fix=_get_fix(padding),
         evidence={"share of padding": padding.share, "target of padding": padding.value},
         explains=("L208", "M310", "D106", "E702", "E704", "E706", "T606"),
+    )
+
+
+def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Finding:
+    """Report values that stand for unknown targets and count like known ones."""
+    values, mask = positions.values, positions.mask
+    return Finding(
+        message=f"{positions.unknown_share:.0%} of the targets {values} are {positions.filler:g}, all where {mask} is "
+        f"zero, and they contribute to the loss, which does not use {mask}.",
+        where=where,
+        cause=f"Where {mask} is zero, the target is not known, and the model learns the value that fills the gap.",
+        fix="loss = (errors * mask).sum() / mask.sum()   # mask: 1 where the target is known",
+        evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
+        explains=("L208", "D113", "T606", "T610"),
     )
 
 

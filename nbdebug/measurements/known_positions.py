@@ -1,0 +1,100 @@
+"""Targets that are known at some positions only, as a mask beside them says, and where the loss learns from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.measurements.loss_gradient import LossCall, compute_output_gradients
+from nbdebug.measurements.registry import measurement
+from nbdebug.setup.batch import is_mask
+from nbdebug.tensors.pytree import tree_leaves, tree_map, tree_tensors
+
+_MIN_POSITIONS, _MIN_DISTINCT = 8, 3
+_MAX_EQUAL_SHARE = 0.05  # of the known values, which may happen to be the one that stands for unknown ones
+_MIN_LEARNED_SHARE = 0.5
+_TOLERANCE = 1e-6  # of the loss, relative
+
+
+@dataclass(frozen=True)
+class KnownPositions:
+    """Values of a target that vary only where a mask is one, and are ``filler`` elsewhere, with both by name.
+
+    ``learned_known`` and ``learned_unknown`` are the shares of the positions of both kinds at which the output has a
+    gradient. ``is_mask_used`` tells whether the loss changes with the mask.
+    """
+
+    values: str
+    mask: str
+    filler: float
+    unknown_share: float
+    learned_known: float
+    learned_unknown: float
+    is_mask_used: bool
+
+    @property
+    def is_inverted(self) -> bool:
+        """True if the loss learns only at positions without a target."""
+        return not self.learned_known and self.learned_unknown > _MIN_LEARNED_SHARE
+
+
+@measurement
+def known_positions(output: Any, loss: Tensor, loss_call: LossCall) -> KnownPositions | None:
+    """Values of a target of the first batch that are known at some positions only."""
+    leaves = [(path, leaf) for path, leaf in tree_leaves(loss_call.targets) if isinstance(leaf, Tensor)]
+    outputs = [tensor for tensor in tree_tensors(output) if tensor.is_floating_point()]
+    masks = [(path, leaf) for path, leaf in leaves if leaf.numel() >= 2 * _MIN_POSITIONS and is_mask(leaf)]
+    for path, values in leaves if masks else ():
+        fitting = [tensor for tensor in outputs if tensor.shape == values.shape]
+        for mask_path, mask in masks if len(fitting) == 1 and values.is_floating_point() else ():
+            known = _expand(mask, values) if mask is not values else None
+            filler = _filler(values, known) if known is not None else None
+            gradient = compute_output_gradients(loss, fitting)[0] if filler is not None else None
+            if known is not None and filler is not None and gradient is not None:
+                has_gradient = gradient.to(known.device) != 0
+                return KnownPositions(
+                    _name(path),
+                    _name(mask_path),
+                    filler,
+                    float((~known).float().mean()),
+                    float(has_gradient[known].float().mean()),
+                    float(has_gradient[~known].float().mean()),
+                    _changes_loss(loss_call, mask),
+                )
+    return None
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    """Return the name of a part of the targets, whose first key is the position of the target."""
+    return ".".join(map(str, path[1:] or path))
+
+
+def _expand(mask: Tensor, values: Tensor) -> Tensor | None:
+    """Return a mask of all values; None if its shape is not that of the values, or of their first axes."""
+    if mask.shape != values.shape[: mask.dim()]:
+        return None
+    return mask.bool().reshape(*mask.shape, *[1] * (values.dim() - mask.dim())).expand(values.shape)
+
+
+def _filler(values: Tensor, known: Tensor) -> float | None:
+    """Return the single value outside of a mask, if the values in it vary and are hardly ever that value."""
+    inside, outside = values[known], values[~known]
+    if min(len(inside), len(outside)) < _MIN_POSITIONS or bool((outside != outside[0]).any()):
+        return None
+    is_varied = len(torch.unique(inside)) >= _MIN_DISTINCT
+    is_rare = float((inside == outside[0]).float().mean()) <= _MAX_EQUAL_SHARE
+    return float(outside[0]) if is_varied and is_rare else None
+
+
+def _changes_loss(loss_call: LossCall, mask: Tensor) -> bool:
+    """Return whether the loss changes if a mask is inverted; an exception counts as a change."""
+    inverted = (~mask.bool()).to(mask.dtype)
+    targets = tree_map(loss_call.targets, lambda leaf: inverted if leaf is mask else leaf)
+    try:
+        before, after = loss_call(), replace(loss_call, targets=targets)()
+    except Exception:
+        return True
+    return not torch.isclose(torch.tensor(after), torch.tensor(before), rtol=_TOLERANCE).item()

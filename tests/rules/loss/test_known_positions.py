@@ -1,0 +1,76 @@
+"""Tests of L214 and L215 on targets that are known at some positions only, as a mask beside them says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from nbdebug.rules.examples import network, points
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_faults
+
+X, _ = points()
+KNOWN = torch.rand(64, 3, generator=torch.Generator().manual_seed(1)) < 0.6
+VALUES = (X[:, :3] * 2 + X[:, 3:]) * KNOWN
+Target = dict[str, Tensor]
+
+
+class Assays(Dataset[Any]):
+    """Inputs, three values of which some are known, and a mask of these."""
+
+    def __len__(self) -> int:
+        return len(X)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Target]:
+        return X[index], {"values": VALUES[index], "known": KNOWN[index]}
+
+
+def all_positions(output: Tensor, target: Target) -> Tensor:
+    return (output - target["values"]).square().mean()
+
+
+def known_only(output: Tensor, target: Target) -> Tensor:
+    return ((output - target["values"]).square() * target["known"]).sum() / target["known"].sum()
+
+
+def selected(output: Tensor, target: Target) -> Tensor:
+    known = target["known"]
+    return (output[known] - target["values"][known]).abs().mean()
+
+
+def inverted(output: Tensor, target: Target) -> Tensor:
+    unknown = ~target["known"]
+    return (output[unknown] - target["values"][unknown]).square().mean()
+
+
+def two_parts(output: Tensor, target: Target) -> Tensor:
+    """Learn the zeros too, with half the weight."""
+    weight = torch.where(target["known"], 1.0, 0.5)
+    return ((output - target["values"]).square() * weight).mean()
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "codes"),
+    [
+        (all_positions, ["L215"]),
+        (inverted, ["L214"]),
+        (known_only, []),
+        (selected, []),
+        (two_parts, []),
+    ],
+    ids=["all", "inverted", "weights", "selection", "lower weight"],
+)
+def test_losses_of_partly_known_targets_are_reported_if_they_learn_what_fills_the_gaps(
+    loss_fn: Callable[..., Tensor], codes: list[str]
+) -> None:
+    setup = Setup(network(3), DataLoader(Assays(), 32), loss_fn=loss_fn)
+    findings = [finding for code in ("L214", "L215") for finding in rule_faults(setup, code)]
+    assert [finding.code for finding in findings] == codes
+    if findings:
+        assert findings[0].where.source is not None
+        assert "return" in findings[0].where.source
