@@ -37,23 +37,20 @@ class CrashReport(Report):
         if not self.findings:
             return ""
         finding = self.findings[0]
-        tried = finding.evidence.get("fix tried")
         lines = [f"nbdebug {finding.code} {finding.name}: {finding.message}"]
         if location := str(finding.where):
             lines.append(f"  at     {location}: {(finding.where.source or '').strip()}")
         lines += [f"  cause  {finding.cause}"] if finding.cause else []
-        lines += [f"  fix    {finding.fix}"] if finding.fix else []
-        lines += [f"         ({tried})"] if tried else []
+        lines += [f"  fix    {finding.fix_text}"] if finding.fix else []
         return "\n".join(line.replace("\n", "\n         ") for line in lines)
 
     def to_text(self) -> str:
-        """Return the findings, what trials have shown, and the shapes up to the operation that raised."""
+        """Return the findings, and the shapes up to the operation that raised."""
         rows = self.trace[-_MAX_TEXT_ROWS:]
         width = max((len(_name(row)) for row in rows), default=0)
         lines = [f"  {_MARKS[row.status]} {_name(row):{width}}  {row.inputs} → {_outcome(row)}" for row in rows]
-        tried = [f"fix tried: {f.evidence['fix tried']}" for f in self.findings if "fix tried" in f.evidence]
         picture = "\n".join(["shapes up to the operation that raised:", *lines]) if lines else ""
-        return "\n\n".join(filter(None, [super().to_text(), *tried, picture]))
+        return "\n\n".join(filter(None, [super().to_text(), picture]))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(include, exclude)

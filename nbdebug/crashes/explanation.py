@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import describe_edits
+from nbdebug.crashes.edits import describe_edits, line_changes
 from nbdebug.exceptions import first_line
 from nbdebug.finding import Edit, Finding
 from nbdebug.source.assignments import covering_statement
@@ -53,10 +53,17 @@ class CrashCause:
         evidence = {"raised": f"{crash.kind}: {first_line(crash.error)}", "during": crash.phase, **self.evidence}
         if crash.line and line and (crash.line.file, crash.line.number) != (line.file, line.number):
             evidence["raised at"] = f"line {crash.line.number}: {crash.line.text.strip()}"
-        if trial:
-            evidence["fix tried"] = trial
         fix = self.fix or describe_edits(self.edits)
         aspect = ASPECT_INPUT if crash.setup is not None and crash.is_about_input else ""
         return Finding(
-            self.message, where, self.cause, fix, evidence, explains=explains, aspect=aspect, edits=self.edits
+            self.message,
+            where,
+            self.cause,
+            fix,
+            evidence,
+            explains=explains,
+            aspect=aspect,
+            edits=self.edits,
+            changes=line_changes(self.edits),
+            trial=trial,
         )

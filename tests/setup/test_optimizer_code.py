@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from nbdebug.finding import is_code
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup.optimizer_code import optimizer_code
 from tests.rules.rule_findings import checkup_findings
@@ -41,12 +42,12 @@ def test_optimizer_code_with_a_rate_replaces_the_rate() -> None:
     assert optimizer_code(optimizer, "parameters", 1e-05) == "torch.optim.SGD(parameters, lr=1e-05, momentum=0.9)"
 
 
-def test_fix_for_a_module_in_a_sequential_is_valid_code() -> None:
+def test_fix_with_several_optimizers_names_valid_code_and_replaces_none() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     optimizers = tuple(torch.optim.SGD(model[number].parameters(), lr=0.1, momentum=0.9) for number in (2, 4))
     (finding,) = checkup_findings(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers), "O503")
-    scope: dict[str, Any] = {"torch": torch, "model": model}
-    exec(finding.fix, scope)
-    (group,) = scope["optimizer"].param_groups
+    assert not is_code(finding.fix)
+    code = finding.fix.partition("for example ")[2].partition(", and step")[0]
+    (group,) = eval(code, {"torch": torch, "model": model}).param_groups
     assert group["params"] == [*model[0].parameters()]
     assert group["momentum"] == 0.9

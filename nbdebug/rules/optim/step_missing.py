@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from nbdebug.crashes.edits import insert_before
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = (
@@ -92,9 +95,10 @@ def step_missing(
             f"In {loop.cleared_after_backward} of {loop.tracked_steps} {inspected}steps, all gradients were zero or "
             "None, because they were cleared after backward()",
             "zero_grad() runs between backward() and step().",
-            "optimizer.zero_grad()\nloss.backward()\noptimizer.step()",
+            "Call zero_grad() before backward(), or after step().",
             ordering_line(loop.stacks, "zero_grad", "optimizer"),
             evidence,
+            edits=_move_before(loop, "zero_grad", "backward"),
         )
     elif loop.cleared_gradients.names:
         yield _cleared_between_passes(loop, parameters)
@@ -107,7 +111,7 @@ def step_missing(
             else "zero_grad() runs for each batch, but step() does not: it is called after the loop over the batches.",
             "if number % k == 0:\n    optimizer.step()\n    optimizer.zero_grad()   # only after a step"
             if steps_in_loop
-            else "optimizer.zero_grad()\nloss.backward()\noptimizer.step()   # inside the loop over the batches",
+            else "Call step() inside the loop over the batches, after backward().",
             ordering_line(loop.stacks, *(("zero_grad", "backward") if steps_in_loop else ("optimizer", "backward")))
             or loop.lines.get("backward"),
             {**evidence, "discarded batches": loop.discarded_batches},
@@ -141,7 +145,9 @@ def step_missing(
             "The condition of step() is never true."
             if loop.skipping_branch
             else "The loop does not call step() of the optimizer that was passed.",
-            "loss.backward()\noptimizer.step()",
+            "Change the condition of this branch, so that step() runs."
+            if loop.skipping_branch
+            else "optimizer.step()   # after this line",
             loop.skipping_branch or loop.lines.get("backward"),
             evidence,
             "no step",
@@ -218,7 +224,13 @@ def _unused_batches_finding(loop: LoopSummary) -> Finding:
 
 
 def _finding(
-    headline: str, cause: str, fix: str, line: SourceLine | None, evidence: dict[str, int], aspect: str = ""
+    headline: str,
+    cause: str,
+    fix: str,
+    line: SourceLine | None,
+    evidence: dict[str, int],
+    aspect: str = "",
+    edits: tuple[Edit, ...] = (),
 ) -> Finding:
     return Finding(
         f"{headline}.",
@@ -228,7 +240,20 @@ def _finding(
         evidence=evidence,
         explains=_CONSEQUENCES,
         aspect=aspect,
+        edits=edits,
     )
+
+
+def _move_before(loop: LoopSummary, moved: str, target: str) -> tuple[Edit, ...]:
+    """Return the edits that move the line of one event before that of another in the same block of code."""
+    line, place = loop.lines.get(moved), loop.lines.get(target)
+    first, second = (covering_statement(item) if item else None for item in (line, place))
+    if line is None or place is None or line.file != place.file or not isinstance(first, ast.Expr) or second is None:
+        return ()
+    if first.col_offset != second.col_offset or first.lineno <= second.lineno or first.end_lineno != first.lineno:
+        return ()
+    removed = Edit(line.file, first.lineno, 0, first.lineno + 1, 0, "")
+    return insert_before(line.file, second.lineno, ast.unparse(first)), removed
 
 
 def bad() -> Setup:
