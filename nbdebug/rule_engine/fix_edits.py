@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from torch import nn
-
 from nbdebug.crashes.creations import append_argument
-from nbdebug.crashes.edits import insert_after, insert_before, node_text, replace_node
+from nbdebug.crashes.edits import insert_after, node_text, replace_node
 from nbdebug.finding import Edit, Finding, is_code
+from nbdebug.rule_engine.data_edits import find_data_edits
+from nbdebug.rule_engine.layer_edits import remove_layer
+from nbdebug.rule_engine.loop_edits import insert_at_line
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import setup_objects
 from nbdebug.setup.fix_text import free_names
-from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
@@ -29,7 +28,6 @@ _CREATION = re.compile(
     r"Create the (?P<object>train loader|validation loader|optimizer|\w+) with (?P<option>\w+=[^,\s]+)\."
 )
 _POSITION = re.compile(r"(?P<code>[^#\n]+\S) +# (?P<side>before|after) this line")
-_MAX_DEPTH = 2  # self.optimizer
 _OBJECTS = {"train loader": "train_loader", "validation loader": "val_loader"}
 
 
@@ -49,16 +47,18 @@ def find_edits(setup: Setup, finding: Finding) -> tuple[Edit, ...]:
         return finding.edits
     fix, objects = finding.fix, setup_objects(setup)
     if path := removed_module(fix):
-        return _remove_from_sequential(setup, path)
+        return remove_layer(setup, path)
     if match := _CREATION.fullmatch(fix):
         name, (option, value) = match["object"], match["option"].split("=", 1)
         created = objects.get(_OBJECTS.get(name, name)) or _scheduler_of_class(setup, name)
         return _change_creation(setup, finding, created, {option: value})
     line = SourceLine(finding.where.file or "", finding.where.line or 0)
     if match := _POSITION.fullmatch(fix):
-        return _insert(setup, line, match["code"], match["side"])
+        return insert_at_line(setup, line, match["code"], match["side"])
     statements = ast.parse(fix).body if is_code(fix) else []
     statements = [part for part in statements if not isinstance(part, (ast.Import, ast.ImportFrom))]
+    if data_edits := find_data_edits(setup, statements):
+        return data_edits
     if len(statements) != 1:
         return ()
     statement = statements[0]
@@ -73,36 +73,6 @@ def find_edits(setup: Setup, finding: Finding) -> tuple[Edit, ...]:
 
 def _scheduler_of_class(setup: Setup, name: str) -> Any:
     return next((item for item in setup.schedulers if type(item).__name__ == name), None)
-
-
-def _insert(setup: Setup, line: SourceLine, code: str, side: str) -> tuple[Edit, ...]:
-    """Return the insertion of a statement next to a line, with the names that the objects of the setup have there."""
-    present = covering_statement(line)
-    own_code = _with_names_at(setup, line, code) if present is not None else None
-    if present is None or own_code is None:
-        return ()
-    if side == "before":
-        return (insert_before(line.file, present.lineno, own_code),)
-    body = getattr(present, "body", None)
-    return () if body else (insert_after(line.file, present.end_lineno or present.lineno, own_code),)
-
-
-def _with_names_at(setup: Setup, line: SourceLine, code: str) -> str | None:
-    """Return code with the names that the objects of the setup have in the function around a line; None without one."""
-    scope, objects = enclosing_scope(line), setup_objects(setup)
-    if scope is None:
-        return None
-    paths = [ast.unparse(node) for node in ast.walk(scope) if isinstance(node, (ast.Name, ast.Attribute))]
-    for role in free_names(ast.parse(code)):
-        item = objects.get(role)
-        creation = find_creation(item, search_files(user_written_objects(setup))) if item is not None else None
-        names = {role, *(creation.names if creation else ())}
-        counts = Counter(path for path in paths if path.rpartition(".")[2] in names and path.count(".") < _MAX_DEPTH)
-        if not counts:
-            return None
-        (path, _), *_ = counts.most_common(1)
-        code = re.sub(rf"(?<![\w.]){role}\b", path, code)
-    return code
 
 
 def _setting(statement: ast.stmt) -> tuple[str, str] | None:
@@ -219,27 +189,3 @@ def _names(tree: ast.AST) -> Iterator[str]:
             yield node.id if isinstance(node, ast.Name) else node.attr
         elif isinstance(node, (ast.arg, ast.alias)):
             yield node.arg if isinstance(node, ast.arg) else node.asname or node.name.partition(".")[0]
-
-
-def _remove_from_sequential(setup: Setup, path: str) -> tuple[Edit, ...]:
-    """Return the removal of a module from the call of ``Sequential`` that contains its creation."""
-    line = module_line(setup, path)
-    module = setup.eager_model.get_submodule(path)
-    tree = syntax_tree(line.file) if line else None
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
-    removals = [
-        (call, position)
-        for call in calls
-        if call_name(call) == nn.Sequential.__name__
-        for position, item in enumerate(call.args)
-        if line and item.lineno == line.number and isinstance(item, ast.Call)
-        if call_name(item) == type(module).__name__
-    ]
-    if line is None or len(removals) != 1:
-        return ()
-    (call, position) = removals[0]
-    removed = replace_node(line.file, call.args[position], "")
-    if position:  # with the comma before it
-        end = replace_node(line.file, call.args[position - 1], "")
-        return (Edit(line.file, end.end_line, end.end_column, removed.end_line, removed.end_column, ""),)
-    return ()

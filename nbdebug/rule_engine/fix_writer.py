@@ -43,12 +43,9 @@ class FixWriter:
         if edits and trial.is_quiet is not False:
             return replace(finding, edits=edits, changes=line_changes(edits), trial=shown)
         code = name_objects(finding.fix, self._setup)
-        if (
-            not is_code(code)
-            or is_part_of_fix(code)
-            or not _is_offered(trial)
-            or not has_known_names(code, self._setup)
-        ):
+        is_offered = trial.changes_setup is not False and trial.is_quiet is not False
+        is_whole = is_code(code) and (trial.is_quiet or not is_part_of_fix(code))
+        if not (is_whole and is_offered and has_known_names(finding.fix, self._setup)):
             return replace(finding, fix=_as_sentence(code))
         return replace(finding, fix=add_imports(code, self._setup), trial=shown)
 
@@ -64,10 +61,6 @@ class FixWriter:
             return try_fix(self._setup, finding, edits, ask)
         finally:
             self._seconds += time.perf_counter() - start
-
-
-def _is_offered(trial: Trial) -> bool:
-    return trial.changes_setup is not False and trial.is_quiet is not False
 
 
 def _as_sentence(fix: str) -> str:

@@ -51,9 +51,8 @@ def has_known_names(fix: str, setup: Setup) -> bool:
 
     In a notebook, the objects must be in a variable, or in an attribute of one.
     """
-    variables = user_variables()
-    known = variables.keys() if variables else setup_objects(setup).keys()
-    return free_names(ast.parse(fix)) <= known | IMPORTS.keys()
+    names, variables, objects = free_names(ast.parse(fix)) - IMPORTS.keys(), user_variables(), setup_objects(setup)
+    return all(role in objects and (not variables or _find_path(objects[role], variables, role)) for role in names)
 
 
 def _user_namespace(setup: Setup) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import io
+import re
 import tokenize
 from collections.abc import Collection, Iterable, Iterator
 
@@ -19,6 +20,7 @@ IMPORTS = {
 }
 
 
+_PLACE = re.compile(r"# *(?:at|before|after|inside|in) ")
 _LEADS_TO_CODE = frozenset({"use", "and", "with", "on"})
 
 
@@ -64,8 +66,8 @@ def _aliases(node: ast.AST) -> list[ast.alias]:
 
 
 def is_part_of_fix(fix: str) -> bool:
-    """Return whether a comment on a line of its own says what else to do, so that the code is not the whole fix."""
-    return any(line.lstrip().startswith("#") for line in fix.splitlines())
+    """Return whether a comment says where the code belongs, or on a line of its own what else to do."""
+    return any(line.lstrip().startswith("#") for line in fix.splitlines()) or bool(_PLACE.search(fix))
 
 
 def write_as_sentence(fix: str) -> str:
@@ -91,20 +93,31 @@ def _parts(fix: str) -> Iterator[tuple[str, str]]:
 
     A comment is a note on the statement before it, or leads to the next one if it has its own line.
     """
-    tokens = tokenize.generate_tokens(io.StringIO(fix).readline)
+    lines, tokens = fix.splitlines(), tokenize.generate_tokens(io.StringIO(fix).readline)
     comments = {
         token.start[0]: token.string.strip("# ").rstrip(".:,") for token in tokens if token.type == tokenize.COMMENT
     }
-    for statement in ast.parse(fix).body:
-        first, last = statement.lineno, statement.end_lineno or statement.lineno
+    for first, last in _line_ranges(fix):
         yield from (("lead", comments.pop(line)) for line in sorted(comments) if line < first)
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
-            yield "code", _one_line(ast.get_source_segment(fix, statement) or "")
+        source = "\n".join(lines[first - 1 : last])
+        if not isinstance(ast.parse(source).body[0], (ast.Import, ast.ImportFrom)):
+            yield "code", _one_line(source)
         yield from (("note", comments.pop(line)) for line in sorted(comments) if line <= last)
     yield from (("note", comment) for comment in comments.values())
 
 
-def _one_line(statement: str) -> str:
-    """Return a statement in one line, without comments."""
-    lines = ast.unparse(ast.parse(statement)).splitlines() if "\n" in statement else [statement]
+def _line_ranges(source: str) -> list[tuple[int, int]]:
+    """Return the first and the last line of each statement; statements that share a line count as one."""
+    ranges: list[tuple[int, int]] = []
+    for statement in ast.parse(source).body:
+        if ranges and statement.lineno <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], statement.end_lineno or statement.lineno)
+        else:
+            ranges.append((statement.lineno, statement.end_lineno or statement.lineno))
+    return ranges
+
+
+def _one_line(source: str) -> str:
+    """Return statements in one line, without comments."""
+    lines = [source.partition("#")[0]] if "\n" not in source else ast.unparse(ast.parse(source)).splitlines()
     return "; ".join(line.strip() for line in lines).replace(":; ", ": ")

@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nbdebug.crashes.edits import insert_before
+from nbdebug.crashes.edits import insert_after, insert_before
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names, largest_part
+from nbdebug.rule_engine.loop_edits import name_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
@@ -77,7 +78,7 @@ def step_missing(
     PyTorch tutorial, Optimizing Model Parameters: zero_grad, backward and step in a training loop.
     """
     if loop.gradient_checks >= least and loop.uncovered_parameters.never_stepped:
-        yield _unstepped_finding(loop, parameters)
+        yield _unstepped_finding(setup, loop, parameters)
     if loop.backward_passes < least:
         if setup.optimizers and not loop.backward_passes and loop.unused_batches >= max(least, _two_epochs(setup)):
             yield _unused_batches_finding(loop)
@@ -186,7 +187,18 @@ def _cleared_between_passes(loop: LoopSummary, parameters: list[ParameterEntry])
     return replace(finding, where=replace(finding.where, module=module or None))
 
 
-def _unstepped_finding(loop: LoopSummary, parameters: list[ParameterEntry]) -> Finding:
+def _step_edits(setup: Setup, loop: LoopSummary, entries: list[ParameterEntry]) -> tuple[Edit, ...]:
+    """Return the insertion of a step of the optimizer of some parameters after that of the other one."""
+    line, tensors = loop.lines.get("optimizer"), {id(entry.parameter) for entry in entries}
+    holders = [item for item in setup.optimizers if tensors & {id(p) for g in item.param_groups for p in g["params"]}]
+    name = name_at(setup, line, holders[0]) if line and len(holders) == 1 else None
+    statement = covering_statement(line) if line else None
+    if line is None or name is None or not isinstance(statement, ast.Expr):
+        return ()
+    return (insert_after(line.file, statement.end_lineno or statement.lineno, f"{name}.step()"),)
+
+
+def _unstepped_finding(setup: Setup, loop: LoopSummary, parameters: list[ParameterEntry]) -> Finding:
     """Report parameters of an optimizer that never steps, while another one does."""
     entries = [entry for entry in parameters if entry.name in loop.uncovered_parameters.never_stepped]
     finding = _finding(
@@ -197,6 +209,7 @@ def _unstepped_finding(loop: LoopSummary, parameters: list[ParameterEntry]) -> F
         loop.lines.get("optimizer"),
         {"inspected steps": loop.gradient_checks, "steps": loop.steps, "parameters": len(entries)},
         "one optimizer",
+        _step_edits(setup, loop, entries),
     )
     module = largest_part(entries[0], entries, parameters) if entries else ""
     return replace(finding, where=replace(finding.where, module=module or None), severity="warning")
