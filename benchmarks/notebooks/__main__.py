@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -44,6 +45,8 @@ class Outcome:
         if self.fixed is None:
             return False
         left = self.twin - self.fixed
+        if math.isnan(self.planted):  # the mistake made the score infinite
+            return left <= _TOLERANCE
         return left <= max((1 - _SHARE) * (self.twin - self.planted), _TOLERANCE)
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from nbdebug.crashes.edits import insert_after, insert_before
 from nbdebug.finding import Edit
 from nbdebug.setup import Setup
-from nbdebug.setup.fix_names import setup_objects
+from nbdebug.setup.fix_names import object_path, setup_objects
 from nbdebug.setup.fix_text import free_names
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
@@ -57,8 +57,8 @@ def with_names_at(setup: Setup, line: SourceLine, code: str) -> str | None:
         return None
     paths = [ast.unparse(node) for node in ast.walk(scope) if isinstance(node, (ast.Name, ast.Attribute))]
     for role in free_names(ast.parse(code)):
-        path = _name_in(setup, paths, role, objects.get(role))
-        if path is None:
+        path = _name_in(setup, paths, role, objects.get(role)) or object_path(objects.get(role))
+        if not path:
             return None
         code = re.sub(rf"(?<![\w.]){role}\b", path, code)
     return code

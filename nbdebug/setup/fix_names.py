@@ -61,6 +61,11 @@ def _user_namespace(setup: Setup) -> dict[str, Any]:
     return user_variables() or {name: value for module in modules for name, value in vars(module).items()}
 
 
+def object_path(item: object) -> str:
+    """Return the shortest name or attribute path of the notebook that holds an object; "" in a script."""
+    return _find_path(item, user_variables())
+
+
 def _find_path(item: object, variables: Mapping[str, Any], preferred: str = "") -> str:
     """Return the shortest name or attribute path that holds an object, ``preferred`` if it does; empty if none does."""
     if variables.get(preferred) is item:

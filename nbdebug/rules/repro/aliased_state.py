@@ -92,8 +92,13 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
 
 
 def _copy_edits(line: SourceLine) -> tuple[Edit, ...]:
-    """Return the change of the only line that stores the state which a line loads, so that it stores a copy."""
+    """Return the change of the only line that stores the state which a line loads, so that it stores a copy.
+
+    The line itself may be the one that stores it.
+    """
     statement, tree = covering_statement(line), syntax_tree(line.file)
+    if isinstance(statement, ast.Assign) and call_name(statement.value) == "state_dict":
+        return (_copy_edit(line.file, statement),)
     loads = [node for node in ast.walk(statement) if call_name(node) == "load_state_dict"] if statement else []
     if tree is None or len(loads) != 1 or not isinstance(loads[0], ast.Call) or not loads[0].args:
         return ()
@@ -102,11 +107,19 @@ def _copy_edits(line: SourceLine) -> tuple[Edit, ...]:
     stores = [node for node in stores if ast.unparse(node.targets[0]) == name]
     if len(stores) != 1:
         return ()
-    has_copy = "copy" in user_variables() or any(
-        alias.name == "copy" for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    return (_copy_edit(line.file, stores[0]),)
+
+
+def _copy_edit(file: str, store: ast.Assign) -> Edit:
+    """Return the change of an assignment, so that it stores a copy of its state."""
+    nodes = list(ast.walk(syntax_tree(file) or store))
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    has_copy = "copy" in imported | user_variables().keys()
+    return wrap_node(
+        file,
+        store.value,
+        "copy.deepcopy({})" if has_copy else "{{name: tensor.clone() for name, tensor in {}.items()}}",
     )
-    template = "copy.deepcopy({})" if has_copy else "{{name: tensor.clone() for name, tensor in {}.items()}}"
-    return (wrap_node(line.file, stores[0].value, template),)
 
 
 def _uses_alias(alias: WeightAlias) -> bool:
