@@ -52,9 +52,14 @@ class Trainer:
                 loss.backward()
                 {step}
 """
+SPLIT = """
+loader = DataLoader(TensorDataset(x[:150], y[:150]), 16, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[150:], y[150:]), 16)
+"""
+DROPOUT = "net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))\n"
 DEBUGGER = """
 from nbdebug.debugger import Debugger
-dbg = Debugger(net, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=opt)
+dbg = Debugger(net, loader, globals().get("val_loader"), loss_fn=nn.CrossEntropyLoss(), optimizer=opt)
 """
 CASES = {
     "softmax in forward": (
@@ -142,6 +147,88 @@ CASES = {
         "                    self.opt.zero_grad()\n",
         ("loss.backward()",),
         ("(loss / 4).backward()",),
+    ),
+    "raw units": (
+        "D104",
+        HEAD + "x = 300 * x + 1000\n" + SPLIT + PLAIN + OPT,
+        (),
+        ("mean, std = (x[:150].mean(0), x[:150].std(0) + 1e-08)", "x = (x - mean) / std"),
+    ),
+    "linear layers in a sequential": (
+        "M308",
+        HEAD + LOADER + "net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))\n" + OPT,
+        ("net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))",),
+        ("net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))",),
+    ),
+    "linear layers in a class": (
+        "M308",
+        HEAD
+        + LOADER
+        + NET.format(layers="self.a, self.b = nn.Linear(4, 8), nn.Linear(8, 3)", forward="return self.b(self.a(x))")
+        + OPT,
+        ("return self.b(self.a(x))",),
+        ("return self.b(self.a(x).relu())",),
+    ),
+    "negative loss": (
+        "L213",
+        HEAD
+        + LOADER
+        + PLAIN
+        + OPT
+        + TRAIN.format(clear="self.opt.zero_grad()", step="self.opt.step()").replace("= F.cross", "= -F.cross"),
+        ("loss = -F.cross_entropy(self.net(xb), yb)",),
+        ("loss = F.cross_entropy(self.net(xb), yb)",),
+    ),
+    "live state restored": (
+        "R905",
+        HEAD
+        + LOADER
+        + PLAIN
+        + OPT
+        + TRAIN.format(clear="self.opt.zero_grad()", step="self.opt.step()")
+        + "            self.best = self.net.state_dict()\n        self.net.load_state_dict(self.best)\n",
+        ("self.best = self.net.state_dict()",),
+        ("self.best = {name: tensor.clone() for name, tensor in self.net.state_dict().items()}",),
+    ),
+    "state of a wrapped model": (
+        "R906",
+        HEAD
+        + LOADER
+        + PLAIN
+        + "saved = {'module.' + name: value.clone() for name, value in net.state_dict().items()}\n"
+        + OPT
+        + TRAIN.format(clear="self.opt.zero_grad()", step="self.opt.step()").replace(
+            "epochs):\n", "epochs):\n        self.net.load_state_dict(saved, strict=False)\n", 1
+        ),
+        ("self.net.load_state_dict(saved, strict=False)",),
+        (
+            "self.net.load_state_dict({name.removeprefix('module.'): tensor for name, tensor in saved.items()}, "
+            "strict=False)",
+        ),
+    ),
+    "validation in train mode": (
+        "E701",
+        HEAD
+        + SPLIT
+        + DROPOUT
+        + OPT
+        + TRAIN.format(clear="self.opt.zero_grad()", step="self.opt.step()")
+        + "            with torch.no_grad():\n                for xb, yb in val_loader:\n"
+        "                    self.net(xb)\n",
+        (),
+        ("self.net.train()", "self.net.eval()"),
+    ),
+    "trained in eval mode": (
+        "T613",
+        HEAD
+        + SPLIT
+        + DROPOUT
+        + OPT
+        + TRAIN.format(clear="self.opt.zero_grad()", step="self.opt.step()")
+        + "            self.net.eval()\n            with torch.no_grad():\n                for xb, yb in val_loader:\n"
+        "                    self.net(xb)\n",
+        (),
+        ("self.net.train()",),
     ),
 }
 
