@@ -23,7 +23,7 @@ _MAX_DEPTH = 2  # self.optimizer
 def insert_at_line(setup: Setup, line: SourceLine, code: str, side: str) -> tuple[Edit, ...]:
     """Return the insertion of a statement "before" or "after" the statement on a line; () without names for it."""
     present = covering_statement(line)
-    own_code = with_names_at(setup, line, code) if present is not None else None
+    own_code = _with_names_at(setup, line, code) if present is not None else None
     if present is None or own_code is None:
         return ()
     if side == "before":
@@ -37,7 +37,7 @@ def insert_before_loop(setup: Setup, line: SourceLine | None, code: str) -> tupl
     scope = enclosing_scope(line) if line else None
     if line is None or scope is None:
         return ()
-    own_code, statement = with_names_at(setup, line, code), covering_statement(line)
+    own_code, statement = _with_names_at(setup, line, code), covering_statement(line)
     loops = [node for node in ast.walk(scope) if isinstance(node, (ast.For, ast.While))]
     loops = [node for node in loops if covers_line(node, line.number)]
     comprehensions = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
@@ -50,7 +50,7 @@ def insert_before_loop(setup: Setup, line: SourceLine | None, code: str) -> tupl
     return (insert_before(line.file, place, own_code),) if own_code else ()
 
 
-def with_names_at(setup: Setup, line: SourceLine, code: str) -> str | None:
+def _with_names_at(setup: Setup, line: SourceLine, code: str) -> str | None:
     """Return code with the names that the objects of the setup have in the function around a line; None without one."""
     scope, objects = enclosing_scope(line), setup_objects(setup)
     if scope is None:

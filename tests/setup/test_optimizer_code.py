@@ -10,7 +10,7 @@ from torch import nn
 
 from nbdebug.finding import is_code
 from nbdebug.rules.examples import minimal_setup, points
-from nbdebug.setup.optimizer_code import optimizer_code
+from nbdebug.setup.optimizer_code import optimizer_code, usual_rate
 from tests.rules.rule_findings import checkup_findings
 
 
@@ -40,6 +40,16 @@ def rounded(optimizer: torch.optim.Optimizer) -> dict[str, float]:
 def test_optimizer_code_with_a_rate_replaces_the_rate() -> None:
     optimizer = torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=1.0, momentum=0.9)
     assert optimizer_code(optimizer, "parameters", 1e-05) == "torch.optim.SGD(parameters, lr=1e-05, momentum=0.9)"
+
+
+@pytest.mark.parametrize(
+    ("rate", "update_ratio", "usual_ratio", "expected"),
+    [(50.0, 7.0, 0.01, 0.05), (0.1, 0.02, 0.01, 0.01), (2e-6, 7e-6, 5e-3, 2e-3), (1e-3, 9e-4, 1e-3, 1e-2)],
+)
+def test_usual_rate_is_the_power_of_ten_that_brings_the_usual_update(
+    rate: float, update_ratio: float, usual_ratio: float, expected: float
+) -> None:
+    assert usual_rate(rate, update_ratio, usual_ratio) == pytest.approx(expected)
 
 
 def test_fix_with_several_optimizers_names_valid_code_and_replaces_none() -> None:
