@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePath
 from typing import Any, ClassVar, Literal
 
 from nbdebug.formatting import encodable_text, truncate
@@ -118,7 +119,8 @@ class Finding:
     @property
     def fix_text(self) -> str:
         """The fix in lines: the changed lines as a diff, else its code or sentence, and what a trial has shown."""
-        fix = "\n".join(map(str, self.changes)) or self.fix
+        own_place = describe_place(PurePath(self.where.file or "").name, self.where.cell, self.where.line)
+        fix = "\n".join(str(change).removeprefix(f"{own_place}\n") for change in self.changes) or self.fix
         return "\n".join(filter(None, [fix, f"tried: {self.trial}" if self.trial else ""]))
 
     def __repr__(self) -> str:
@@ -130,8 +132,9 @@ class Finding:
         lines = [self.headline]
         if location := str(self.where):
             lines.append(f"  at     {location}")
-        if self.where.source:
-            lines.append(f"         {self.where.source.strip()}")
+        source = (self.where.source or "").strip()
+        if source and source not in (line.strip() for change in self.changes for line in change.removed):
+            lines.append(f"         {source}")
         lines += [f"  {label:6} {text}" for label, text in (("cause", self.cause), ("fix", self.fix_text)) if text]
         return encodable_text("\n".join(line.replace("\n", "\n         ") for line in lines))
 

@@ -13,7 +13,7 @@ from nbdebug.rule_engine.fix_edits import find_edits
 from nbdebug.rule_engine.fix_trials import QUIET, Trial, try_fix
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects
-from nbdebug.setup.fix_text import is_part_of_fix, write_as_sentence
+from nbdebug.setup.fix_text import is_part_of_fix, names_place, write_as_sentence
 
 _LEAST_SECONDS, _SHARE_OF_CHECKUP = 1.0, 0.2  # that trials may take together
 
@@ -44,7 +44,7 @@ class FixWriter:
             return replace(finding, edits=edits, changes=line_changes(edits), trial=shown)
         code = name_objects(finding.fix, self._setup)
         is_offered = trial.changes_setup is not False and trial.is_quiet is not False
-        is_whole = is_code(code) and (trial.is_quiet or not is_part_of_fix(code))
+        is_whole = is_code(code) and not is_part_of_fix(code) and (trial.is_quiet or not names_place(code))
         if not (is_whole and is_offered and has_known_names(finding.fix, self._setup)):
             return replace(finding, fix=_as_sentence(code))
         return replace(finding, fix=add_imports(code, self._setup), trial=shown)

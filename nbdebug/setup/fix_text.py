@@ -66,8 +66,13 @@ def _aliases(node: ast.AST) -> list[ast.alias]:
 
 
 def is_part_of_fix(fix: str) -> bool:
-    """Return whether a comment says where the code belongs, or on a line of its own what else to do."""
-    return any(line.lstrip().startswith("#") for line in fix.splitlines()) or bool(_PLACE.search(fix))
+    """Return whether a comment on a line of its own says what else to do, so that the code is not the whole fix."""
+    return any(line.lstrip().startswith("#") for line in fix.splitlines())
+
+
+def names_place(fix: str) -> bool:
+    """Return whether a comment says where in the user's code the fix belongs."""
+    return bool(_PLACE.search(fix))
 
 
 def write_as_sentence(fix: str) -> str:
