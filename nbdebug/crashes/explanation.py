@@ -53,7 +53,11 @@ class CrashCause:
         evidence = {"raised": f"{crash.kind}: {first_line(crash.error)}", "during": crash.phase, **self.evidence}
         if crash.line and line and (crash.line.file, crash.line.number) != (line.file, line.number):
             evidence["raised at"] = f"line {crash.line.number}: {crash.line.text.strip()}"
+        if crash.repetition:
+            evidence["repeated"] = crash.repetition
         fix = self.fix or describe_edits(self.edits)
+        is_edited = any(edit.file in crash.edited_files for edit in self.edits)
+        edits = () if is_edited else self.edits
         aspect = ASPECT_INPUT if crash.setup is not None and crash.is_about_input else ""
         return Finding(
             self.message,
@@ -63,7 +67,7 @@ class CrashCause:
             evidence,
             explains=explains,
             aspect=aspect,
-            edits=self.edits,
-            changes=line_changes(self.edits),
+            edits=edits,
+            changes=line_changes(edits),
             trial=trial,
         )

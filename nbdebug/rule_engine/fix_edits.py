@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from nbdebug.crashes.creations import append_argument
-from nbdebug.crashes.edits import insert_after, node_text, replace_node
+from nbdebug.crashes.edits import append_argument, insert_after, node_text, replace_node
 from nbdebug.finding import Edit, Finding, is_code
 from nbdebug.rule_engine.data_edits import find_data_edits
 from nbdebug.rule_engine.layer_edits import remove_layer

@@ -29,7 +29,7 @@ _ROLES = ("model", "loss_fn", "train_loader", "val_loader")
 
 
 @dataclass(frozen=True)
-class Trial:
+class FixTrial:
     """The outcome of a fix on a copy of the setup.
 
     ``changes_setup`` is whether its code ran and changed the setup; ``is_quiet`` whether its rule found nothing then.
@@ -40,24 +40,24 @@ class Trial:
     is_quiet: bool | None = None
 
 
-def try_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], ask: Ask | None) -> Trial:
+def try_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], ask: Ask | None) -> FixTrial:
     """Try a fix on a copy of the setup; ``ask`` is the rule, if it is asked again.
 
     Runs inside a `Preserve` block. A fix that changes the user's methods, or removes a module, runs on a copy of the
     model.
     """
     if _value_count(setup) > _MAX_VALUES:
-        return Trial()
+        return FixTrial()
     if is_code(finding.fix) and free_names(ast.parse(finding.fix)) <= setup_objects(setup).keys() | IMPORTS.keys():
         try:
             fixed = _run_code(finding.fix, setup)
         except _NotCopied:
-            return Trial()
+            return FixTrial()
         if fixed is None:
-            return Trial(changes_setup=False)
-        return Trial(True, _is_quiet(fixed, finding, ask))
+            return FixTrial(changes_setup=False)
+        return FixTrial(True, _is_quiet(fixed, finding, ask))
     model = _changed_model(setup, finding.fix, edits) if ask else None
-    return Trial(is_quiet=_is_quiet(replace(setup, model=model), finding, ask)) if model is not None else Trial()
+    return FixTrial(is_quiet=_is_quiet(replace(setup, model=model), finding, ask)) if model is not None else FixTrial()
 
 
 class _NotCopied(Exception):

@@ -10,7 +10,7 @@ from nbdebug.crashes.edits import line_changes
 from nbdebug.finding import Edit, Finding, is_code
 from nbdebug.measurements import Measurements
 from nbdebug.rule_engine.fix_edits import find_edits
-from nbdebug.rule_engine.fix_trials import QUIET, Trial, try_fix
+from nbdebug.rule_engine.fix_trials import QUIET, FixTrial, try_fix
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects
 from nbdebug.setup.fix_text import is_part_of_fix, names_place, write_as_sentence
@@ -49,10 +49,10 @@ class FixWriter:
             return replace(finding, fix=_as_sentence(code))
         return replace(finding, fix=add_imports(code, self._setup), trial=shown)
 
-    def _try(self, rule: Rule, finding: Finding, edits: tuple[Edit, ...], is_of_whole: bool) -> Trial:
+    def _try(self, rule: Rule, finding: Finding, edits: tuple[Edit, ...], is_of_whole: bool) -> FixTrial:
         """Return the outcome of a trial; that the rule is quiet is tried only within the limit of time."""
         if self._measurements["budget"] == "quick":
-            return Trial()
+            return FixTrial()
         start = time.perf_counter()
         left = max(_LEAST_SECONDS, _SHARE_OF_CHECKUP * (start - self._started)) - self._seconds
         is_asked = is_of_whole and self._measurements.cost_again(rule.needs) < left

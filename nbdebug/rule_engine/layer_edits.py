@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from nbdebug.crashes.creations import append_argument
-from nbdebug.crashes.edits import replace_node, wrap_node
+from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
 from nbdebug.finding import Edit
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
