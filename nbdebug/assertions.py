@@ -16,7 +16,7 @@ from nbdebug.report import Report
 
 if TYPE_CHECKING:
     from nbdebug.options import Budget
-    from nbdebug.rule_engine.rule_runner import Options
+    from nbdebug.rule_engine.rule_registry import Options
 
 _AllowedSeverity = Literal["note", "warning"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from nbdebug.finding import Finding
     from nbdebug.options import Budget, StopOn
-    from nbdebug.rule_engine.rule_runner import Options
+    from nbdebug.rule_engine.rule_registry import Options
     from nbdebug.tools.summary import Summary
     from nbdebug.watching.optimizer_steps import Match
 

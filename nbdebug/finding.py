@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from pathlib import PurePath
+from typing import Any, ClassVar, Literal
 
 from nbdebug.formatting import encodable_text, truncate
 
@@ -32,8 +33,7 @@ class Location:
 
     def __str__(self) -> str:
         """Format like ``In[12], line 7 · conv1.weight · sample 3``."""
-        script = f"In[{self.cell}]" if self.cell is not None else self.file
-        code = f"{script}, line {self.line}" if script and self.line else None
+        code = describe_place(self.file or "", self.cell, self.line) if self.line else None
         sample = f"sample {self.sample}" if self.sample is not None else None
         step = f"step {self.step}" if self.step is not None else None
         return " · ".join(filter(None, [code, self.parameter or format_module(self.module or ""), sample, step]))
@@ -52,6 +52,20 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class LineChange:
+    """A change of consecutive lines of the user's source, as a diff shows it."""
+
+    place: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the place, and below it the removed and the added lines with their signs."""
+        removed, added = (f"- {line}" for line in self.removed), (f"+ {line}" for line in self.added)
+        return "\n".join([self.place, *removed, *added])
+
+
+@dataclass(frozen=True)
 class Finding:
     """A fault with its numbers, location, cause and fix.
 
@@ -61,8 +75,11 @@ class Finding:
     loop; the finding is withdrawn if a watched loop has disproved all of them. ``predicts`` is its claim about the run
     to come; the finding becomes a note if a watched run has disproved it. ``confirms`` names assumptions that this
     finding, on a trained model, supports: a note that makes them becomes a warning. ``edits`` are the changes of the
-    user's source that the fix consists of, if it can be written so.
+    user's source that the fix consists of, if it can be written so, and ``changes`` their lines before and after.
+    ``trial`` states what the fix did on a copy of the setup, if it was tried.
     """
+
+    card: ClassVar[Callable[[Finding], dict[str, str]] | None] = None  # set by the layer of reports, above this one
 
     message: str
     where: Location = field(default_factory=Location)
@@ -75,6 +92,8 @@ class Finding:
     confirms: tuple[str, ...] = ()
     aspect: str = ""
     edits: tuple[Edit, ...] = ()
+    changes: tuple[LineChange, ...] = ()
+    trial: str = ""
     code: str = ""
     name: str = ""
     severity: Severity | None = None
@@ -95,7 +114,14 @@ class Finding:
         return " ".join(f"{self.headline}{f' ({location})' if location else ''}".split())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": str(self)}
+        return Finding.card(self) if Finding.card is not None else {"text/plain": str(self)}
+
+    @property
+    def fix_text(self) -> str:
+        """The fix in lines: the changed lines as a diff, else its code or sentence, and what a trial has shown."""
+        own_place = describe_place(PurePath(self.where.file or "").name, self.where.cell, self.where.line)
+        fix = "\n".join(str(change).removeprefix(f"{own_place}\n") for change in self.changes) or self.fix
+        return "\n".join(filter(None, [fix, f"tried: {self.trial}" if self.trial else ""]))
 
     def __repr__(self) -> str:
         text = " ".join(self.headline.split())
@@ -106,10 +132,17 @@ class Finding:
         lines = [self.headline]
         if location := str(self.where):
             lines.append(f"  at     {location}")
-        if self.where.source:
-            lines.append(f"         {self.where.source.strip()}")
-        lines += [f"  {label:6} {text}" for label, text in (("cause", self.cause), ("fix", self.fix)) if text]
+        source = (self.where.source or "").strip()
+        if source and source not in (line.strip() for change in self.changes for line in change.removed):
+            lines.append(f"         {source}")
+        lines += [f"  {label:6} {text}" for label, text in (("cause", self.cause), ("fix", self.fix_text)) if text]
         return encodable_text("\n".join(line.replace("\n", "\n         ") for line in lines))
+
+
+def describe_place(file: str, cell: int | None, line: int | None) -> str:
+    """Return a place in the user's code, ``In[12], line 7`` or ``train.py, line 7``; "" if it is unknown."""
+    script = f"In[{cell}]" if cell is not None else file
+    return f"{script}, line {line}" if script and line is not None else script
 
 
 def is_consequence(code: str, aspect: str, explains: Collection[str]) -> bool:

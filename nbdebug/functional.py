@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nbdebug.finding import Finding
     from nbdebug.inference.outputs import Target
     from nbdebug.options import Budget, Decode, Groups, Method, Metric, Mode, Package, Space, StopOn
-    from nbdebug.rule_engine.rule_runner import Options
+    from nbdebug.rule_engine.rule_registry import Options
     from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.compare_optimizers import OptimizerComparison
     from nbdebug.tools.errors import Errors

@@ -11,7 +11,7 @@ from nbdebug.finding import SEVERITIES, Finding, Location, cause_indices, is_con
 from nbdebug.result import Result
 from nbdebug.views.findings import FindingsView, skipped_rules_line
 from nbdebug.views.images import named_bars
-from nbdebug.views.saved_output import MAX_LINES, first_lines
+from nbdebug.views.saved_output import MAX_LINES, first_lines, picture
 
 if TYPE_CHECKING:
     import pandas
@@ -150,6 +150,21 @@ class Report(Result):
         counts = Counter(finding.severity for finding in self.findings)
         counts_text = ", ".join(f"{counts[s]} {s}{'s' if counts[s] > 1 else ''}" for s in SEVERITIES if counts[s])
         return f"{counts_text or 'no findings'} from {len(self.checked_rules)} rules in {self.seconds:.1f} s"
+
+
+def _finding_card(finding: Finding) -> dict[str, str]:
+    """Return the display data of a single finding: a card, and in a kernel also a picture of its text."""
+    from nbdebug.views.notebook_kernel import in_kernel
+    from nbdebug.views.page import TRUST_LINE, static_html
+
+    html = static_html(FindingsView(title="Finding", findings=[finding.to_dict()]))
+    if not in_kernel():
+        return {"text/plain": str(finding), "text/html": html}
+    lines = [*first_lines(str(finding)), TRUST_LINE]
+    return {"text/plain": "\n".join(lines), "image/png": picture(lines, None), "text/html": html}
+
+
+Finding.card = _finding_card
 
 
 def describe_findings(findings: Sequence[Finding]) -> list[str]:

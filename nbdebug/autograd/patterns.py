@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from nbdebug.autograd.graph import Graph, Node
+from nbdebug.source.assignments import covering_statement
 
 # Operations that move, copy or drop values without changing any.
 VALUE_PRESERVING_NODES = frozenset(
@@ -187,8 +188,14 @@ class _CallRemover(ast.NodeTransformer):
 
 
 def suggest_removal(producer: Node, names: Collection[str], advice: str) -> str:
-    """Return the user's line without calls of ``names``; else a comment with the module and ``advice``."""
-    if producer.line and (line := remove_calls(producer.line.text, names)):
+    """Return the user's statement without calls of ``names``; else a comment with the module and ``advice``."""
+    statement = covering_statement(producer.line) if producer.line else None
+    is_simple = statement is not None and not hasattr(statement, "body")
+    if producer.line and (
+        line := remove_calls(
+            ast.unparse(statement) if statement is not None and is_simple else producer.line.text, names
+        )
+    ):
         return line
     if producer.module:
         return f"# remove module {producer.module!r} from the model: {advice}"

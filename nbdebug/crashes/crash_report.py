@@ -56,14 +56,13 @@ class CrashReport(Report):
         if not self.findings:
             return ""
         finding = self.findings[0]
-        tried, repeated = finding.evidence.get("fix tried"), finding.evidence.get("repeated")
+        repeated = finding.evidence.get("repeated")
         lines = [f"nbdebug {finding.code} {finding.name}: {finding.message}"]
         if location := str(finding.where):
             lines.append(f"  at     {location}: {(finding.where.source or '').strip()}")
         lines += [f"  cause  {finding.cause}"] if finding.cause else []
         lines += [f"         (the step was repeated {repeated})"] if repeated else []
-        lines += [f"  fix    {finding.fix}"] if finding.fix else []
-        lines += [f"         ({tried})"] if tried else []
+        lines += [f"  fix    {finding.fix_text}"] if finding.fix else []
         return "\n".join(line.replace("\n", "\n         ") for line in lines)
 
     def view(self, progress: CheckupProgress | None = None) -> View:
@@ -88,6 +87,5 @@ class CrashReport(Report):
             super().draw(ax)
 
     def to_text(self) -> str:
-        """Return the findings, what trials have shown, and the shapes up to the operation that raised."""
-        tried = [f"fix tried: {f.evidence['fix tried']}" for f in self.findings if "fix tried" in f.evidence]
-        return "\n\n".join(filter(None, [super().to_text(), *tried, self.trace.to_text()]))
+        """Return the findings, and the shapes up to the operation that raised."""
+        return "\n\n".join(filter(None, [super().to_text(), self.trace.to_text()]))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
+from pathlib import PurePath
 
-from nbdebug.finding import Edit
+from nbdebug.finding import Edit, LineChange, describe_place
+from nbdebug.source.location import get_cell_number
 
 OPERATOR_SIGNS: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 
@@ -78,6 +82,27 @@ def apply_edits(source: str, edits: Iterable[Edit]) -> str:
         head, tail = lines[edit.line - 1][: edit.column], lines[edit.end_line - 1][edit.end_column :]
         lines[edit.line - 1 : edit.end_line] = (head + edit.text + tail).splitlines(keepends=True)
     return "".join(lines)
+
+
+def line_changes(edits: Iterable[Edit]) -> tuple[LineChange, ...]:
+    """Return the lines that some edits change, before and after."""
+    by_file: dict[str, list[Edit]] = {}
+    for edit in sorted(set(edits), key=lambda edit: (edit.file, edit.line)):
+        by_file.setdefault(edit.file, []).append(edit)
+    return tuple(change for file, own in by_file.items() for change in _line_changes(file, own))
+
+
+def _line_changes(file: str, edits: list[Edit]) -> Iterator[LineChange]:
+    """Yield the changes of one file; the indentation that all lines of a change share is left out."""
+    before = linecache.getlines(file)
+    after = apply_edits("".join(before), edits).splitlines(keepends=True)
+    for kind, start, end, new_start, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind != "equal":
+            old, new = before[start:end], after[new_start:new_end]
+            lines = textwrap.dedent("".join(line if line.endswith("\n") else f"{line}\n" for line in [*old, *new]))
+            own_lines = lines.splitlines()
+            place = describe_place(PurePath(file).name, get_cell_number(file), start + 1)
+            yield LineChange(place, tuple(own_lines[: len(old)]), tuple(own_lines[len(old) :]))
 
 
 def describe_edits(edits: Iterable[Edit]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import describe_edits
+from nbdebug.crashes.edits import describe_edits, line_changes
 from nbdebug.exceptions import first_line
 from nbdebug.finding import Edit, Finding
 from nbdebug.source.assignments import covering_statement
@@ -55,10 +55,19 @@ class CrashCause:
             evidence["raised at"] = f"line {crash.line.number}: {crash.line.text.strip()}"
         if crash.repetition:
             evidence["repeated"] = crash.repetition
-        if trial:
-            evidence["fix tried"] = trial
         fix = self.fix or describe_edits(self.edits)
         is_edited = any(edit.file in crash.edited_files for edit in self.edits)
         edits = () if is_edited else self.edits
         aspect = ASPECT_INPUT if crash.setup is not None and crash.is_about_input else ""
-        return Finding(self.message, where, self.cause, fix, evidence, explains=explains, aspect=aspect, edits=edits)
+        return Finding(
+            self.message,
+            where,
+            self.cause,
+            fix,
+            evidence,
+            explains=explains,
+            aspect=aspect,
+            edits=edits,
+            changes=line_changes(edits),
+            trial=trial,
+        )

@@ -29,7 +29,8 @@ class GradientChanges:
     other sign; ``side`` is that sign. ``norms_before`` and ``norms_after`` are the gradient norms at all inspected
     steps. ``update_share`` and ``limit_over_epsilon`` are what a step with the last norm does, as in
     `ClippingSummary`. ``loss_factor`` is the factor between a loss and the root of the backward pass.
-    ``has_constant_rate`` tells whether the learning rate was the same at all inspected steps.
+    ``has_constant_rate`` tells whether the learning rate was the same at all inspected steps. In ``negated_passes`` of
+    the ``weighted_passes``, which started from losses of torch, each of these entered with a negative weight.
     """
 
     changed_steps: int = 0
@@ -41,6 +42,8 @@ class GradientChanges:
     limit_over_epsilon: float | None = None
     loss_factor: float = 1.0
     has_constant_rate: bool = True
+    weighted_passes: int = 0
+    negated_passes: int = 0
 
 
 class GradientChangeMonitor:
@@ -54,6 +57,7 @@ class GradientChangeMonitor:
         self.write_trace = WriteTrace()
         self.last_tracked: TrackedOptimizer | None = None
         self.loss_factor = 1.0
+        self.weighted_passes, self.negated_passes = 0, 0
         self.rates: set[float] = set()
 
     def on_backward_end(self, parameters: Sequence[Tensor], loss_weights: LossWeights) -> None:
@@ -65,6 +69,9 @@ class GradientChangeMonitor:
             self.write_trace.open([*parameters, *gradients.values()])
         if loss_weights.weights:
             self.loss_factor = float(loss_weights.weights[-1])
+        weights = loss_weights.values()
+        self.weighted_passes += bool(weights)
+        self.negated_passes += bool(weights) and max(weights) < 0
 
     def on_step_begin(self, tracked: TrackedOptimizer) -> None:
         """Compare the gradients with those after the backward pass; synchronizes the device."""
@@ -111,6 +118,8 @@ class GradientChangeMonitor:
             limit_over_epsilon,
             self.loss_factor,
             len(self.rates) <= 1,
+            self.weighted_passes,
+            self.negated_passes,
         )
 
 

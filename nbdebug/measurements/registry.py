@@ -96,6 +96,7 @@ class Measurements(Mapping[str, Any]):
     def __init__(self, setup: Setup, **external_values: Any) -> None:
         self._values: dict[str, Any] = {"setup": setup, "budget": "standard", **external_values}
         self.names = measurement_descriptions()
+        self._external = external_values.keys() - {"budget"}
         self.seconds: dict[str, float] = {}
         self._seconds_of_dependencies = 0.0
 
@@ -108,6 +109,11 @@ class Measurements(Mapping[str, Any]):
         if isinstance(value, (NotChecked, SetupError)):
             raise value
         return value
+
+    def cost_again(self, names: Iterable[str]) -> float:
+        """Return the seconds that some measurements took with all that they depend on; infinity for external values."""
+        closure = measurement_closure(names)
+        return float("inf") if closure & self._external else sum(self.seconds.get(name, 0.0) for name in closure)
 
     def get_if_measured(self, name: str) -> Any:
         """Return the value of ``name`` if it has been measured, else None."""

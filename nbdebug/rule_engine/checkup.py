@@ -23,8 +23,8 @@ from nbdebug.preserve import Preserve
 from nbdebug.report import Report, merge_reports, rank_findings
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.head_rules import HEAD_RULES, name_head
-from nbdebug.rule_engine.rule_registry import Rule
-from nbdebug.rule_engine.rule_runner import Options, RuleRunner, locate_finding
+from nbdebug.rule_engine.rule_registry import Options, Rule
+from nbdebug.rule_engine.rule_runner import RuleRunner, locate_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import setup_error
 from nbdebug.source.location import add_line

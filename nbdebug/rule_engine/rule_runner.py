@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nbdebug.crashes.explanation import ASPECT_INPUT
 from nbdebug.exceptions import NotChecked, SetupError
@@ -14,10 +13,10 @@ from nbdebug.finding import Finding, is_ignored
 from nbdebug.measurements import Measurements
 from nbdebug.measurements.registry import TOO_SLOW_FOR_QUICK, is_slow
 from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, rank_findings
+from nbdebug.rule_engine.fix_writer import FixWriter
 from nbdebug.rule_engine.head_rules import HeadRules
-from nbdebug.rule_engine.rule_registry import Rule
+from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.setup import Setup
-from nbdebug.setup.fix_names import add_imports, name_objects
 from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.module_lines import part_line
 from nbdebug.setup.source_lines import origin_line
@@ -29,7 +28,6 @@ from nbdebug.views.live import LiveScreen, Screen
 if TYPE_CHECKING:
     from nbdebug.views.findings import CheckupProgress
 
-Options = Mapping[str, Mapping[str, Any]]
 _MODEL_RULES = ("L", "M", "G", "T608", "X")  # what a module computes is at fault, so that its creation is the place
 
 
@@ -38,6 +36,7 @@ class RuleRunner:
 
     def __init__(self, measurements: Measurements, rules: list[Rule], options: Options) -> None:
         self.measurements, self._options, self._head_rules = measurements, options, HeadRules(measurements)
+        self._fixes = FixWriter(measurements, options)
         quick = measurements["budget"] == "quick"
         slow = {rule.code for rule in rules if quick and any(map(is_slow, set(rule.needs) - rule.optional))}
         too_slow = (rule for rule in rules if rule.code in slow)
@@ -81,10 +80,11 @@ class RuleRunner:
         of_heads: list[Finding] | None = None
         try:
             of_heads = self._head_rules.check(rule, options)
-            return self._record_findings(rule, of_heads or rule(self.measurements, **options))
+            findings = of_heads or rule(self.measurements, **options)
+            return self._record_findings(rule, findings, is_of_whole=not of_heads)
         except NotChecked as reason:
             if of_heads is not None:
-                return self._record_findings(rule, of_heads)
+                return self._record_findings(rule, of_heads, is_of_whole=False)
             message = str(reason)
         except SetupError as refusal:
             self.refusal, message = self.refusal or refusal, str(refusal)
@@ -92,11 +92,11 @@ class RuleRunner:
             message = f"the rule itself failed: {type(error).__name__}: {error}"
         self._skipped.append(SkippedRule(rule.code, rule.name, message))
 
-    def _record_findings(self, rule: Rule, findings: list[Finding]) -> None:
+    def _record_findings(self, rule: Rule, findings: list[Finding], *, is_of_whole: bool) -> None:
         """Add the findings of a rule, except those that a comment in the user's source suppresses."""
         setup = self.measurements["setup"]
         findings = [locate_finding(setup, rule, finding) for finding in findings]
-        findings = [replace(finding, fix=add_imports(name_objects(finding.fix, setup), setup)) for finding in findings]
+        findings = [self._fixes.write(rule, finding, is_of_whole=is_of_whole) for finding in findings]
         suppressed = [finding for finding in findings if is_ignored(finding)]
         reason = "a comment at {} suppresses it"
         self._skipped += [SkippedRule(rule.code, rule.name, reason.format(finding.where)) for finding in suppressed]

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import sys
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
 from nbdebug.finding import is_code
+from nbdebug.setup.fix_text import IMPORTS, free_names, missing_imports
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.setup import Setup
 
 _LEVELS = 2  # trainer.state.optimizer
-_IMPORTS = {
-    **{name: f"import {name}" for name in ("copy", "math", "random", "torch")},
-    **{name: f"from torch.utils.data import {name}" for name in ("DataLoader", "Subset", "TensorDataset")},
-    "F": "import torch.nn.functional as F",
-    "nn": "from torch import nn",
-    "np": "import numpy as np",
-    "pd": "import pandas as pd",
-    "train_test_split": "from sklearn.model_selection import train_test_split",
-}
 
 
 def name_objects(fix: str, setup: Setup) -> str:
@@ -40,7 +31,7 @@ def name_objects(fix: str, setup: Setup) -> str:
         return fix
     parameters = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in parameters]
-    roles = {role: item for role, item in _objects(setup).items() if any(node.id == role for node in nodes)}
+    roles = {role: item for role, item in setup_objects(setup).items() if any(node.id == role for node in nodes)}
     paths = {role: _find_path(item, variables, role) for role, item in roles.items()}
     lines = [line.encode() for line in fix.split("\n")]
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
@@ -52,10 +43,16 @@ def name_objects(fix: str, setup: Setup) -> str:
 
 def add_imports(fix: str, setup: Setup) -> str:
     """Return a fix with the imports that it needs and that the user's notebook or script lacks."""
-    if not is_code(fix):
-        return fix
-    missing = _free_names(ast.parse(fix)) - _user_namespace(setup).keys()
-    return "\n".join([*sorted(_IMPORTS[name] for name in missing if name in _IMPORTS), fix])
+    return "\n".join([*missing_imports(fix, _user_namespace(setup).keys()), fix]) if is_code(fix) else fix
+
+
+def has_known_names(fix: str, setup: Setup) -> bool:
+    """Return whether the code of a fix reads only the objects of a setup and what it imports.
+
+    In a notebook, the objects must be in a variable, or in an attribute of one.
+    """
+    names, variables, objects = free_names(ast.parse(fix)) - IMPORTS.keys(), user_variables(), setup_objects(setup)
+    return all(role in objects and (not variables or _find_path(objects[role], variables, role)) for role in names)
 
 
 def _user_namespace(setup: Setup) -> dict[str, Any]:
@@ -64,18 +61,9 @@ def _user_namespace(setup: Setup) -> dict[str, Any]:
     return user_variables() or {name: value for module in modules for name, value in vars(module).items()}
 
 
-def _free_names(tree: ast.AST) -> set[str]:
-    """Return the names that code reads and does not define itself, without those of Python."""
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    own_names = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {
-        *(node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)),
-        *(alias.asname or alias.name.partition(".")[0] for node in ast.walk(tree) for alias in _aliases(node)),
-    }
-    return {node.id for node in names} - own_names - vars(builtins).keys()
-
-
-def _aliases(node: ast.AST) -> list[ast.alias]:
-    return node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+def object_path(item: object) -> str:
+    """Return the shortest name or attribute path of the notebook that holds an object; "" in a script."""
+    return _find_path(item, user_variables())
 
 
 def _find_path(item: object, variables: Mapping[str, Any], preferred: str = "") -> str:
@@ -90,7 +78,7 @@ def _find_path(item: object, variables: Mapping[str, Any], preferred: str = "") 
     return ""
 
 
-def _objects(setup: Setup) -> dict[str, Any]:
+def setup_objects(setup: Setup) -> dict[str, Any]:
     """Return the objects of a setup by the names that fixes use for them; of several optimizers none is meant."""
     roles = {name: getattr(setup, name) for name in ("model", "loss_fn", "train_loader", "val_loader")}
     for role, items in (("optimizer", setup.optimizers), ("scheduler", setup.schedulers)):

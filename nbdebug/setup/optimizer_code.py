@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 import torch
@@ -47,6 +48,17 @@ def rate_fix(setup: Setup, rate: float) -> str:
     if setup.schedulers:
         return f"Create the optimizer with lr={value:g}, before the scheduler."
     return setting_fix(setup, "lr", value)
+
+
+def usual_rate(rate: float, update_ratio: float, usual_ratio: float) -> float:
+    """Return the rate at which updates have their usual size: ``rate`` times a power of ten, and not ``rate`` itself.
+
+    ``update_ratio`` is the measured norm of the updates over that of the weights, to which a rate is proportional;
+    ``usual_ratio`` is the wanted one.
+    """
+    is_too_long = update_ratio > usual_ratio
+    power = math.log10(usual_ratio / update_ratio) if 0 < update_ratio < math.inf else 0.0
+    return float(rate * 10.0 ** (min(round(power), -1) if is_too_long else max(round(power), 1)))
 
 
 def setting_fix(setup: Setup, key: str, value: Any, group: int | None = None) -> str:

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from nbdebug.source.location import SourceLine, is_library_code, is_user_code
+from nbdebug.source.notebook_cells import current_cells
 
 _LABEL_NAME = re.compile(r"(?i)(^|_)(y|t|ys|labels?|targets?|masks?)(_|$)|^y")
 SourceScope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
@@ -225,15 +226,12 @@ def parse_expressions(file: str) -> list[Any]:
 
 
 def search_files(context: Iterable[Any]) -> set[str]:
-    """Return the notebook cells, and the user files that define some functions or the classes of some objects.
+    """Return the current notebook cells, and the user files that define some functions or the classes of some objects.
 
     A file name in the context stands for itself.
     """
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
     candidates = {_get_source_file(item) for item in context} | {getattr(sys.modules.get("__main__"), "__file__", None)}
-    return {*cells, *(file for file in candidates if file and is_user_code(file))}
+    return {*current_cells(), *(file for file in candidates if file and is_user_code(file))}
 
 
 def _get_source_file(item: Any) -> str | None:

@@ -2,7 +2,8 @@
 /** Cards of findings, consequences under their causes, and lists that fold. */
 import { codeBlock, formatNumber, h } from "./kit.js";
 
-/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
+/** @typedef {{place: string, removed: string[], added: string[]}} LineChange */
+/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, changes: LineChange[], trial: string, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
 
 /** The sign and the plural of each severity. @type {Record<string, [string, string]>} */
 export const SEVERITY_SIGNS = { error: ["✕", "errors"], warning: ["▲", "warnings"], note: ["●", "notes"] };
@@ -25,9 +26,24 @@ function findingCard(card, consequences) {
     h("div.message", {}, card.message),
     locationBlock(card),
     card.cause && h("div", {}, h("span.label", {}, "Cause"), card.cause),
-    card.fix && (card.is_code ? codeBlock("Fix", card.fix) : h("div", {}, h("span.label", {}, "Fix"), card.fix)),
+    ...fixBlock(card),
+    card.trial && h("div.soft.trial", {}, `Tried: ${card.trial}.`),
     rows.length > 0 && foldable(`Evidence (${rows.length})`, nameValueTable(rows.map(([name, value]) => [name, formatValue(value)]))),
     consequences.length > 0 && foldable(`Explains ${consequences.length} more`, ...consequences));
+}
+
+/** The fix as changed lines, as code, or as a sentence in which code stands between backticks. @param {Card} card */
+function fixBlock({ fix, is_code: isCode, changes }) {
+  if (changes.length) return changes.map((change) => diffBlock(change));
+  if (!fix) return [];
+  if (isCode) return [codeBlock("Fix", fix)];
+  return [h("div", {}, h("span.label", {}, "Fix"), ...fix.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part)))];
+}
+
+/** The lines before and after a change; the button copies the new ones. @param {LineChange} change */
+function diffBlock({ place, removed, added }) {
+  const lines = [...removed.map((line) => h("div.removed", {}, `- ${line}`)), ...added.map((line) => h("div.added", {}, `+ ${line}`))];
+  return codeBlock("Fix", added.join("\n"), h("span.place", {}, place), h("pre.code.diff", {}, ...lines));
 }
 
 /** The location, and the user's code around it. @param {Card} card */

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, TypedDict
 
-from nbdebug.finding import cause_indices, is_code
+from nbdebug.finding import LineChange, cause_indices, describe_place, is_code
 from nbdebug.formatting import format_value, html_paragraph, html_table, to_json_value
 from nbdebug.views.page import View
 
 _MAX_FINDINGS_ON_PAGE = 40
 _MAX_PARTS = 10
 _SEVERITY_SIGNS = {"error": "✕", "warning": "▲", "note": "●"}
-_CARD_DEFAULTS = {"severity": "note", "message": "", "cause": "", "fix": "", "code": "", "name": ""}
+_CARD_DEFAULTS = {"severity": "note", "message": "", "cause": "", "fix": "", "trial": "", "code": "", "name": ""}
 
 
 class CheckupProgress(TypedDict):
@@ -66,7 +66,7 @@ class FindingsView(View):
     def html(self) -> str:
         """Return headings and paragraphs."""
         state = self.state()
-        head = html_paragraph(f"{self.title} {self.subtitle}") + html_paragraph(self._summary())
+        head = html_paragraph(f"{self.title} {self.subtitle}".strip()) + html_paragraph(self._summary())
         cards = "".join(_article(card, state["findings"]) for card in state["findings"])
         more = html_paragraph(f"… and {state['more']} more." if state["more"] else "")
         unchecked = html_paragraph(skipped_rules_line(len(self.not_checked)))
@@ -88,6 +88,8 @@ class FindingsView(View):
             return f"{stopped}No check has run."
         if not self.findings:
             return f"{stopped}Nothing found by {self.checked} checks."
+        if not self.checked:
+            return stopped.strip()
         return f"{stopped}{len(self.findings)} found by {self.checked} checks."
 
 
@@ -102,16 +104,16 @@ def _card(finding: Mapping[str, Any], cause: int | None) -> dict[str, Any]:
     parts = {"where": dict(where), "place": _location_text(where), "evidence": dict(finding.get("evidence") or {})}
     return {
         **to_json_value({**texts, **parts}),
+        "changes": to_json_value([*finding.get("changes", ())]),
         "is_code": is_code(texts["fix"]) or "\n" in texts["fix"],
         "under": cause,
     }
 
 
 def _location_text(where: Mapping[str, Any]) -> str:
-    """Return the location in the user's code, ``In[12], line 7`` or ``train.py, line 7``."""
-    cell, file, line = where.get("cell"), where.get("file"), where.get("line")
-    script = f"In[{cell}]" if cell is not None else str(file or "").replace("\\", "/").rpartition("/")[2]
-    return f"{script}, line {line}" if script and line is not None else script
+    """Return the location in the user's code, with the name of a file but not its folder."""
+    file = str(where.get("file") or "").replace("\\", "/").rpartition("/")[2]
+    return describe_place(file, where.get("cell"), where.get("line"))
 
 
 def _article(card: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> str:
@@ -131,9 +133,13 @@ def _article(card: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> str
 
 
 def _fix_html(card: Mapping[str, Any]) -> str:
+    trial = html_paragraph(f"Tried: {card['trial']}." if card["trial"] else "")
+    if card["changes"]:
+        changes = (LineChange(change["place"], change["removed"], change["added"]) for change in card["changes"])
+        return html_paragraph("Fix:") + "".join(_code(change) for change in changes) + trial
     if not card["is_code"]:
-        return html_paragraph(f"Fix: {card['fix']}" if card["fix"] else "")
-    return html_paragraph("Fix:") + _code(card["fix"])
+        return html_paragraph(f"Fix: {card['fix']}" if card["fix"] else "") + trial
+    return html_paragraph("Fix:") + _code(card["fix"]) + trial
 
 
 def _code(source: Any) -> str:

@@ -182,13 +182,13 @@ export function formatPercent(v) {
   return v !== v ? "–" : `${v > 0 && v < 0.01 ? "<1" : Math.round(100 * v)}%`;
 }
 
-/** Code with a label, and a button that copies it. @param {string} label @param {string} source */
-export function codeBlock(label, source) {
+/** Code with a label, and a button that copies it; `shown` stands for the code. @param {string} label @param {string} source @param {HTMLElement | null} note @param {HTMLElement} shown */
+export function codeBlock(label, source, note = null, shown = h("pre.code", {}, source)) {
   const button = makeButton("copy", "Copy", async () => {
     button.textContent = (await copyText(source)) ? "Copied" : "Select and copy";
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   }, { ariaLabel: `Copy the ${label.toLowerCase()}` });
-  return h("div", {}, h("div.fix", {}, h("span.label", {}, label), button), h("pre.code", {}, source));
+  return h("div", {}, h("div.fix", {}, h("span.label", {}, label), note, source && button), shown);
 }
 
 /** Copy to the clipboard; fall back to execCommand where pages may not use it. @param {string} source */

@@ -5,7 +5,8 @@
 /** @typedef {{steps: number[], rows: Uint8Array[], have: number, tops: Record<string, Uint8Array>}} Shapes */
 /** @typedef {{code: string, name: string, severity: string, message: string, step: number | null, place: string | null}} FindingEntry */
 /** @typedef {{model: string, drawn: string[], layers: any[][], findings: FindingEntry[], events: any[][]}} Words */
-/** @typedef {{name: string, rows: number, width?: number, first?: number, columns?: string[], steps?: number[], sizes?: number[]}} Part */
+/** @typedef {{signals: string[], places: string[], signal: number[], place: number[]}} ColumnGrid */
+/** @typedef {{name: string, rows: number, width?: number, first?: number, columns?: string[], grid?: ColumnGrid, steps?: number[], sizes?: number[]}} Part */
 /** @typedef {{run: Grid, evaluations: Grid, layers: Grid, shapes: Shapes, words: Words, lost: number}} Store */
 
 export const BINS = 177,
@@ -56,7 +57,8 @@ export async function addParts(store, parts, bytes) {
   let at = 0;
   for (const part of parts) {
     const into = tableOf(store, part.name);
-    if (part.columns) into.columns = new Map(part.columns.map((name, i) => [name, i]));
+    const names = part.grid ? expandColumns(part.grid) : part.columns;
+    if (names) into.columns = new Map(names.map((name, i) => [name, i]));
     const size =
       part.name === "shapes" ? await addHistograms(store, part, bytes.subarray(at)) : addNumbers(into, part, bytes.slice(at));
     const first = part.first ?? 0,
@@ -66,6 +68,12 @@ export async function addParts(store, parts, bytes) {
     at += size;
     if (into.rows.length > MAX_ROWS[part.name]) dropEverySecond(into);
   }
+}
+
+/** The names of columns from indices into signals and places. @param {ColumnGrid} grid @returns {string[]} */
+function expandColumns({ signals, places, signal, place }) {
+  let at = 0;
+  return signal.map((index, i) => [signals[index], places[(at += place[i])]].filter(Boolean).join("|"));
 }
 
 /** @param {Grid} into @param {Part} part @param {Uint8Array} bytes */

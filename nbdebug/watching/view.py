@@ -127,7 +127,23 @@ def _run(table: StepTable, name: str, kept_share: float) -> tuple[_TablePart, by
 def _layers(record: Record, kept_share: float) -> tuple[_TablePart, bytes]:
     steps, values, columns = _read_consistently(lambda: _copy_table(record.layers))
     indices = _even_indices(len(steps), max(2, int(_MAX_LAYER_ROWS * kept_share)))
-    return _table("layers", steps[indices], values[indices], columns)
+    part, data = _table("layers", steps[indices], values[indices], [])
+    return {**part, "grid": _factor_columns(columns), "width": len(columns)}, data
+
+
+def _factor_columns(columns: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the names of columns, ``signal|place``, as indices into the signals and the places.
+
+    A model of 400 layers has 9,000 columns: their names would take a third of the page, the indices compress to 1 kB.
+    The index of a place is stored as the difference from that of the previous column.
+    """
+    signals: dict[str, int] = {}
+    places: dict[str, int] = {}
+    pairs = [name.partition("|")[::2] for name in columns]
+    signal_indices = [signals.setdefault(signal, len(signals)) for signal, _ in pairs]
+    place_indices = [places.setdefault(place, len(places)) for _, place in pairs]
+    differences = [index - before for before, index in zip([0, *place_indices], place_indices, strict=False)]
+    return {"signals": list(signals), "places": list(places), "signal": signal_indices, "place": differences}
 
 
 def _table(name: str, steps: NDArray[np.int64], values: FloatArray, columns: list[str]) -> tuple[_TablePart, bytes]:

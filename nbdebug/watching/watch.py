@@ -412,9 +412,10 @@ class Watch:
         reports["heads"] = judge_heads(self.session.heads, checked_rules | known_codes, self.seconds_per_test)
 
     def first_step_report(self) -> Report:
-        """Return what the loss of the first step shows, except what the checkup has shown already."""
+        """Return what the loss of the first step shows, except what the checkup has shown already at a line."""
         assert self.session is not None
-        known_codes = {finding.code for report in self.reports.values() for finding in report}
+        known = (finding for report in self.reports.values() for finding in report if finding.where.line is not None)
+        known_codes = {finding.code for finding in known}
         findings = (finding for finding in self.session.step_report if finding.code not in known_codes)
         # They are observed in the loop, so the loop cannot disprove what a checkup assumes of it.
         return Report(tuple(replace(finding, assumes=()) for finding in findings))

@@ -153,7 +153,7 @@ def test_edits_of_finding_repair_program(tmp_path: Path, program: str, code: str
 def test_fix_of_model_is_tried_on_copy_and_shapes_are_traced(tmp_path: Path) -> None:
     error, _, _ = raise_from(tmp_path, CLASS)
     report = nbdebug.explain_error(error)
-    assert report.findings[0].evidence["fix tried"] == "the forward pass of a copy of the model runs with it"
+    assert report.findings[0].trial == "the forward pass of a copy of the model runs with it"
     assert [(row.name, row.status) for row in report.trace] == [
         ("Net", "cut off"),
         ("conv Conv2d", "ran"),
@@ -232,7 +232,7 @@ def test_checkup_of_model_that_raises_reports_crash_and_goes_on() -> None:
     )
     crash = next(finding for finding in report if finding.code == "X1001")
     assert crash.severity == "error"
-    assert crash.evidence["fix tried"] == "forward pass, loss and backward pass of a copy run with it"
+    assert crash.trial == "forward pass, loss and backward pass of a copy run with it"
     assert report.checked_rules & {"O503", "D107"}
 
 

@@ -58,7 +58,7 @@ def test_accumulation_unscaled_on_undivided_losses_fires_with_the_divisor(parts:
     scaler = torch.amp.GradScaler("cpu") if scaled else None
     (finding,) = o511_findings(accumulating(parts, scaler=scaler), descent())
     assert f"gradients of {parts} batches" in finding.message
-    assert finding.fix == f"(loss / {parts}).backward()"
+    assert f"(loss / {parts}).backward()" in finding.fix
     assert source_line(finding) == "(scaler.scale(loss) if scaler else loss).backward()"
     scaler = torch.amp.GradScaler("cpu") if scaled else None
     assert not o511_findings(accumulating(parts, divisor=parts, scaler=scaler), descent())
@@ -128,7 +128,7 @@ def test_accumulation_unscaled_is_decided_by_the_weight_of_the_loss(writing: str
         return o511_findings(train, descent())
 
     (finding,) = accumulate(lambda loss: loss)
-    assert finding.fix == "(loss / 3).backward()"
+    assert "(loss / 3).backward()" in finding.fix
     for divide in (lambda loss: loss / 3, lambda loss: loss * torch.tensor(1 / 3), lambda loss: loss.div_(3)):
         assert not accumulate(divide)
 

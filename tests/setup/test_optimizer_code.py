@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from nbdebug.finding import is_code
 from nbdebug.rules.examples import minimal_setup, points
-from nbdebug.setup.optimizer_code import optimizer_code
+from nbdebug.setup.optimizer_code import optimizer_code, usual_rate
 from tests.rules.rule_findings import checkup_findings
 
 
@@ -41,12 +42,22 @@ def test_optimizer_code_with_a_rate_replaces_the_rate() -> None:
     assert optimizer_code(optimizer, "parameters", 1e-05) == "torch.optim.SGD(parameters, lr=1e-05, momentum=0.9)"
 
 
-def test_fix_for_a_module_in_a_sequential_is_valid_code() -> None:
+@pytest.mark.parametrize(
+    ("rate", "update_ratio", "usual_ratio", "expected"),
+    [(50.0, 7.0, 0.01, 0.05), (0.1, 0.02, 0.01, 0.01), (2e-6, 7e-6, 5e-3, 2e-3), (1e-3, 9e-4, 1e-3, 1e-2)],
+)
+def test_usual_rate_is_the_power_of_ten_that_brings_the_usual_update(
+    rate: float, update_ratio: float, usual_ratio: float, expected: float
+) -> None:
+    assert usual_rate(rate, update_ratio, usual_ratio) == pytest.approx(expected)
+
+
+def test_fix_with_several_optimizers_names_valid_code_and_replaces_none() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     optimizers = tuple(torch.optim.SGD(model[number].parameters(), lr=0.1, momentum=0.9) for number in (2, 4))
     (finding,) = checkup_findings(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers), "O503")
-    scope: dict[str, Any] = {"torch": torch, "model": model}
-    exec(finding.fix, scope)
-    (group,) = scope["optimizer"].param_groups
+    assert not is_code(finding.fix)
+    code = finding.fix.partition("for example ")[2].partition(", and step")[0]
+    (group,) = eval(code, {"torch": torch, "model": model}).param_groups
     assert group["params"] == [*model[0].parameters()]
     assert group["momentum"] == 0.9

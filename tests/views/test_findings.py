@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding, LineChange, Location
 from nbdebug.views.findings import FindingsView
 
 from .conftest import OpenPage
@@ -44,6 +44,45 @@ def test_finding_copy_button_puts_fix_on_clipboard(open_page: OpenPage) -> None:
     page.get_by_role("button", name="Copy the fix").first.click()
     page.get_by_text("Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == "return x  # CrossEntropyLoss applies log_softmax itself"
+
+
+CHANGE = LineChange("In[3], line 7", ("return F.softmax(x, dim=1)",), ("return x  # <logits>",))
+CHANGED = Finding(
+    "It ends in softmax.", fix="return x  # <logits>", changes=(CHANGE,), trial="the rule is quiet afterwards"
+)
+
+
+def test_fix_that_changes_a_line_is_a_diff_with_a_copy_button(open_page: OpenPage) -> None:
+    page = open_page(FindingsView(findings=[CHANGED.to_dict()], checked=1))
+    assert page.locator(".nb-fix .nb-place").inner_text() == "In[3], line 7"
+    assert page.locator(".nb-diff > .nb-removed").all_inner_texts() == ["- return F.softmax(x, dim=1)"]
+    assert page.locator(".nb-diff > .nb-added").all_inner_texts() == ["+ return x  # <logits>"]
+    assert page.locator(".nb-trial").inner_text() == "Tried: the rule is quiet afterwards."
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the fix").click()
+    page.get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "return x  # <logits>"
+
+
+def test_fix_that_changes_a_line_is_a_diff_in_plain_html_and_text() -> None:
+    html = FindingsView(findings=[CHANGED.to_dict()], checked=1).html()
+    assert "<pre>In[3], line 7\n- return F.softmax(x, dim=1)\n+ return x  # &lt;logits&gt;</pre>" in html
+    assert "Tried: the rule is quiet afterwards." in html
+    assert str(CHANGED).endswith("+ return x  # <logits>\n         tried: the rule is quiet afterwards")
+
+
+def test_code_in_a_sentence_is_no_code_block(open_page: OpenPage) -> None:
+    finding = Finding("Two linear layers.", fix="Write `x = torch.relu(x)` (between the two layers).")
+    page = open_page(FindingsView(findings=[finding.to_dict()], checked=1))
+    assert page.locator("code").all_inner_texts() == ["x = torch.relu(x)"]
+    assert page.locator("pre").count() == page.get_by_role("button", name="Copy").count() == 0
+
+
+def test_single_finding_displays_as_a_card(open_page: OpenPage) -> None:
+    bundle = CHANGED._repr_mimebundle_()
+    assert bundle["text/plain"] == str(CHANGED)
+    assert "<pre>In[3], line 7" in bundle["text/html"]
+    assert open_page(FindingsView(title="Finding", findings=[CHANGED.to_dict()])).locator(".nb-card").count() == 1
 
 
 def test_findings_view_without_findings_says_nothing_found(open_page: OpenPage) -> None:

@@ -22,7 +22,7 @@ from nbdebug.source.location import get_location
 from nbdebug.source.search import find_augmented_assignment
 
 _STANDARDIZE_FIX = (
-    "mean, std = x_train.mean(0), x_train.std(0)\nx = (x - mean) / std   # same statistics for both splits"
+    "mean, std = x_train.mean(0), x_train.std(0) + 1e-8\nx = (x - mean) / std   # same statistics for both splits"
 )
 _DIVIDE_BY_255_FIX = "x = x.float() / 255   # where the images are read; for both splits"
 _DIVIDE_ONCE_FIX = "# divide by 255 once: ToTensor() already does it for 8-bit images"

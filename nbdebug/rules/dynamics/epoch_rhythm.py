@@ -65,7 +65,7 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
         f"{rhythm.agreement:.2f}.",
         cause="The samples are in a meaningful order, for example sorted by class, or a hidden state is carried "
         "through each epoch.",
-        fix="loader = torch.utils.data.DataLoader(dataset, batch_size=loader.batch_size, shuffle=True)",
+        fix="Create the train loader with shuffle=True.",
         evidence={
             "period": summary.steps_per_epoch,
             "swing": rhythm.amplitude,

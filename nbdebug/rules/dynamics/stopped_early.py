@@ -57,7 +57,7 @@ def stopped_early(record: Record) -> Iterator[Finding]:
         f"{summary.end_text}.",
         where=Location(step=summary.step_count),
         cause="Training ended before the model converged.",
-        fix="epochs *= 5   # and check where the loss settles",
+        fix="Train for five times as many epochs, and check where the loss settles.",
         evidence={
             "gain of the last quarter": decrease.gain,
             "standard errors": decrease.sigmas,

@@ -22,6 +22,7 @@ from nbdebug.loop_monitor.dropout_rates import LostRate
 from nbdebug.loop_monitor.modes import ForwardPasses, ModelMode
 from nbdebug.measurements.input_usage import find_module_definition_line
 from nbdebug.preserve import Preserve, seed_all
+from nbdebug.rule_engine.loop_edits import insert_before_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -292,6 +293,7 @@ def _left_in_eval_finding(
         where=get_location(line or passes.lines.get("forward"), affected_layers[0]),
         cause=cause,
         fix="model.train()   # at the start of each training epoch",
+        edits=insert_before_loop(setup, passes.lines.get("forward"), "model.train()"),
         evidence={"steps": total, "in eval mode": off, "layers": affected_layers[:8]},
         explains=("T609", "T611"),
         severity=None if were_on else "warning" if drops and whole else "note",

@@ -11,11 +11,12 @@ from torch.nn import functional as F
 
 from nbdebug.autograd.call_recorders import ModeDependentCall
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import ForwardPasses
 from nbdebug.measurements.forward_pass import EvalPasses
 from nbdebug.measurements.random_masks import RandomMask
+from nbdebug.rule_engine.loop_edits import insert_before_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -118,6 +119,7 @@ def _loop_findings(
         if "eval" not in passes.lines
         else "eval() is called, but not before these passes.",
         fix="model.eval()   # before the loop over the validation loader, and model.train() after it",
+        edits=_mode_edits(setup, passes) if uncalled_line is None and not passes.samples_dropout else (),
         evidence={
             "validation passes": passes.validation_passes,
             "in train mode": passes.validation_in_train_mode,
@@ -127,6 +129,15 @@ def _loop_findings(
         aspect="loop",
         severity="note" if passes.samples_dropout else None if is_usual else "warning",
     )
+
+
+def _mode_edits(setup: Setup, passes: ForwardPasses) -> tuple[Edit, ...]:
+    """Return the calls of eval() before the validation, and of train() before the training unless the loop has it."""
+    before_validation = insert_before_loop(setup, passes.lines.get("validation"), "model.eval()")
+    if not before_validation or "train" in passes.lines:
+        return before_validation
+    before_training = insert_before_loop(setup, passes.lines.get("forward"), "model.train()")
+    return (*before_validation, *before_training) if before_training else ()
 
 
 def _eval_pass_findings(eval_passes: EvalPasses, masks: list[RandomMask], has_targets: bool) -> Iterator[Finding]:

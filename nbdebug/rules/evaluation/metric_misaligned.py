@@ -123,9 +123,7 @@ def _finding(disagreement: RankDisagreement) -> Finding:
         if metric_peaks_later
         else "The loss decreases at the expense of the metric: it weights classes or errors differently, or the "
         "threshold does not match it.",
-        fix=f"if {disagreement.metric if disagreement.logged else 'score'} is better than the best so far:   # keep "
-        "these weights\n"
-        "    best = copy.deepcopy(model.state_dict())",
+        fix=f"Keep copy.deepcopy(model.state_dict()) whenever {name} is better than before, and restore the best one.",
         evidence={
             "metric": name,
             "loss": signal_label(disagreement.loss),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from torch import nn
 
 from nbdebug.autograd.call_recorders import Broadcast
-from nbdebug.finding import Finding
+from nbdebug.crashes.edits import wrap_node
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor.conclusions import LOSS_OPERANDS_MISMATCH
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import get_location
 
 _TORCH_LOSSES = ("_loss", "kl_div")
@@ -57,6 +60,7 @@ def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcas
                 "call": broadcast.call,
             },
             explains=("L208", "L214", "T601", "T606", "T607", "T608", "T610", "E709", "M307", "G409", "G415"),
+            edits=_squeeze_edits(broadcast),
             # A loop shows the operands of torch's losses only.
             assumes=(LOSS_OPERANDS_MISMATCH,) if broadcast.call.endswith(_TORCH_LOSSES) else (),
         )
@@ -83,6 +87,18 @@ def _matching_shapes_fix(broadcast: Broadcast) -> str:
     if broadcast.target[-1] == 1 and len(broadcast.target) == len(broadcast.output) + 1:
         return "loss = loss_fn(output, target.squeeze(-1))"
     return f"# reshape the output of the model to the shape of its target, {broadcast.target}"
+
+
+def _squeeze_edits(broadcast: Broadcast) -> tuple[Edit, ...]:
+    """Return the change of the operand with an axis too many, in the only call of two arguments on the line."""
+    statement = covering_statement(broadcast.line) if broadcast.line else None
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
+    calls = [call for call in calls if len(call.args) == 2]
+    difference = len(broadcast.output) - len(broadcast.target)
+    longer = broadcast.output if difference > 0 else broadcast.target
+    if broadcast.line is None or len(calls) != 1 or abs(difference) != 1 or longer[-1] != 1:
+        return ()
+    return (wrap_node(broadcast.line.file, calls[0].args[0 if difference > 0 else 1], "{}.squeeze(-1)"),)
 
 
 def bad() -> Setup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
+from nbdebug.crashes.edits import node_text, replace_node
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.measurements.forward_pass import ForwardPass
@@ -24,12 +26,14 @@ from nbdebug.rules.examples import classifier, network
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
 _UNBOUNDED_FACTOR, _MIN_LOSSES, _MIN_PAIR_SIGMA = 1e4, 3, 5.0
 _MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
+_MIN_PASSES = 3
 _CONSTANT_OUTPUTS = (0.0, 0.25, 0.5, 1.0, 2.0)
 
 
@@ -55,6 +59,9 @@ def loss_wrong_sign(
     ``maximize=True`` that was left on, the loss decreases to minus infinity or increases without bound.
 
     ## How it is measured
+    In a watched loop with one optimizer, the gradients that reach losses of torch are their weights in the backward
+    pass. If they are negative in each inspected pass, the loop maximizes the loss.
+
     For class labels, binary targets and real values with the shape of the output: the loss of the targets themselves
     (as logits or probabilities) against the loss of their opposite. The targets are the perfect prediction only if the
     loss compares each output with the target of the same element: exchanging both must have another effect than the
@@ -79,6 +86,9 @@ def loss_wrong_sign(
     ## References
     Documentation of torch.optim.SGD, argument ``maximize``.
     """
+    if isinstance(loop, LoopSummary) and _is_negated(setup, loop):
+        yield _negated_finding(loop)
+        return
     homogeneous_loss = loop.homogeneous_loss if isinstance(loop, LoopSummary) else None
     if isinstance(record, Record) and homogeneous_loss and (last := _end_below_zero(record)) is not None:
         yield _margin_finding(loop, homogeneous_loss, last)
@@ -119,6 +129,41 @@ def loss_wrong_sign(
         },
         explains=_CONSEQUENCES,
     )
+
+
+def _is_negated(setup: Setup, loop: LoopSummary) -> bool:
+    """Return whether each inspected pass of the only optimizer maximized losses of torch."""
+    changes = loop.gradient_changes
+    maximizes = any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups)
+    has_one_optimizer = len(setup.optimizers) <= 1 and loop.uncovered_parameters.optimizers <= 1
+    return _MIN_PASSES <= changes.weighted_passes == changes.negated_passes and has_one_optimizer and not maximizes
+
+
+def _negated_finding(loop: LoopSummary) -> Finding:
+    """Report a loop whose backward pass starts from the negative of a loss."""
+    passes, line = loop.gradient_changes.negated_passes, loop.lines.get("root")
+    return Finding(
+        where=get_location(line),
+        message=f"The optimizer drives the loss up: in all {passes} inspected backward passes, the loss enters with a "
+        "negative weight.",
+        cause="The loop minimizes the negative of the loss.",
+        fix="Call backward() on the loss itself, without a minus sign.",
+        evidence={"passes": passes},
+        explains=(*_CONSEQUENCES, "T606", "T607", "L208"),
+        edits=_without_minus(line) if line else (),
+    )
+
+
+def _without_minus(line: SourceLine) -> tuple[Edit, ...]:
+    """Return the removal of the only minus sign before a call or a variable in the statement on a line."""
+    statement = covering_statement(line)
+    nodes = [node for node in ast.walk(statement) if isinstance(node, ast.UnaryOp)] if statement else []
+    negated = [
+        node for node in nodes if isinstance(node.op, ast.USub) and isinstance(node.operand, (ast.Call, ast.Name))
+    ]
+    if len(negated) != 1:
+        return ()
+    return (replace_node(line.file, negated[0], node_text(line.file, negated[0].operand)),)
 
 
 def _pair_finding(pairs: PairLoss, line: SourceLine | None) -> Finding:

@@ -11,10 +11,11 @@ from torch.utils.data import RandomSampler
 
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.batch_independence import CarriedState, SampleMixing
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.sample_company import SampleCompany
+from nbdebug.rule_engine.layer_edits import set_layer_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -105,6 +106,7 @@ def batch_mixing(
         where=_mixing_location(setup, first_mixing) if first_mixing else Location(),
         cause=_mixing_cause(first_mixing),
         fix=_mixing_fix(first_mixing),
+        edits=_batch_first_edits(setup, first_mixing),
         evidence={"touched": len(sample_mixing.affected_samples), "size": sample_mixing.batch_size, "call": call},
         explains=("T606", "T607", "T608", "T609", "T610", "E703", "E709"),
         severity="error" if faults else "note",
@@ -214,6 +216,14 @@ def _mixing_cause(mixing_call: MixingCall | None) -> str:
     if mixing_call.call.name in _SEQUENCE_CALLS:
         return f"{mixing_call.call.name} takes {axis_description}, as the sequence axis."
     return f"{mixing_call.call.name} combines values along {axis_description}."
+
+
+def _batch_first_edits(setup: Setup, mixing_call: MixingCall | None) -> tuple[Edit, ...]:
+    """Return the change of a recurrent layer or an attention that takes the batch axis for the sequence."""
+    if mixing_call is None or mixing_call.axis is None or mixing_call.call.name not in _SEQUENCE_CALLS:
+        return ()
+    path = mixing_call.call.module
+    return set_layer_option(setup, path, "batch_first", "True") if path else ()
 
 
 def _mixing_fix(mixing_call: MixingCall | None) -> str:

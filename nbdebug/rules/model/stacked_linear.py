@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
 from nbdebug.finding import Finding
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.rule_engine.layer_edits import insert_activation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -24,7 +25,7 @@ _WEIGHT = Pattern(frozenset({"AccumulateGrad"}), frozenset(), frozenset({"T", "T
 
 
 @rule("M308", "warning")
-def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module) -> Iterator[Finding]:
+def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setup: Setup) -> Iterator[Finding]:
     """Linear layers follow each other without a nonlinearity between them.
 
     ## What it does
@@ -79,6 +80,7 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module) -> I
         fix="x = torch.relu(x)  # between the two layers",
         evidence={"pairs": [[layer.module, next_layer.module] for layer, next_layer in pairs]},
         explains=("O502", "T601", "T606", "T607", "T610", "T614", "E709", "M314"),
+        edits=insert_activation(setup, first.module) if first.module else (),
     )
 
 

@@ -18,7 +18,9 @@ from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
-_CORRECT_ORDER = "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)\noptimizer.step()"
+_CORRECT_ORDER = (
+    "Call loss.backward() first, then clip the gradients of model.parameters(), then call optimizer.step()."
+)
 _MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE, _MIN_NORMS = 1e-4, 0.9, 20
 _MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
 _MIN_LOSS_FACTOR = 16.0

@@ -17,13 +17,14 @@ from nbdebug.rule_engine.predictions import UNSTABLE_RATE
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.optimizer_code import rate_fix
+from nbdebug.setup.optimizer_code import rate_fix, usual_rate
 from nbdebug.setup.source_lines import learning_rate_line
 from nbdebug.source.location import get_location
 
 if TYPE_CHECKING:
     from nbdebug.tools.lr_range import LrRange
 
+_SAFE_UPDATE = 0.01  # of the first steps, relative to the weights: ten times the usual 1e-3
 _CONSEQUENCES = (
     *("T601", "T602", "T604", "T605", "T606", "T607", "T610", "T614", "E709", "M307"),
     *("G401", "G402", "G403", "G404", "G409", "G410", "G411", "G412", "G415", "G416"),
@@ -55,7 +56,7 @@ def lr_too_high(
     at it.
 
     ## How to fix
-    Use a tenth of the rate, and a warm-up if the first steps are still too long.
+    Use a tenth of the rate, or less if the first steps are then still longer than 1 % of the weights; or a warm-up.
 
     ## When to ignore
     When the run was meant to find the highest rate.
@@ -77,7 +78,7 @@ def lr_too_high(
         message=f"The learning rate {rate:.3g} is too high: {_effect(verdict, run_summary)}.",
         where=get_location(learning_rate_line(setup, rate)),
         cause="The steps are so long that the gradient no longer predicts how the loss changes.",
-        fix=rate_fix(setup, rate / 10),
+        fix=rate_fix(setup, usual_rate(rate, max(verdict.first_update, _SAFE_UPDATE * 1.01), _SAFE_UPDATE)),
         evidence={
             "rate": rate,
             "start": run_summary.start,

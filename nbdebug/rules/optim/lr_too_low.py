@@ -20,7 +20,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.rules.optim.lr_too_high import peak_rate
 from nbdebug.setup import Setup
-from nbdebug.setup.optimizer_code import rate_fix
+from nbdebug.setup.optimizer_code import rate_fix, usual_rate
 from nbdebug.setup.source_lines import changed_rate_line, factor_line, learning_rate_line
 from nbdebug.source.location import get_location
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.lr_range import LrRange
 
 
+_USUAL_UPDATE = 1e-3  # of a step, relative to the weights (CS231n notes)
 _MIN_FACTOR = 0.1  # of the rate that the optimizer was created with
 _MIN_GAIN = 0.02  # of the reference learner over the network
 
@@ -63,7 +64,8 @@ def lr_too_low(
     as a kernel ridge regression or random trees, which have learned something from them.
 
     ## How to fix
-    Multiply the rate by ten, then by ten again, until the loss decreases within the first epoch.
+    Multiply the rate by ten, then by ten again, until the loss decreases within the first epoch. The fix does so until
+    a typical step is a thousandth of the weights, and the whole run as long as the weights.
 
     ## When to ignore
     When a pretrained model only needs small adjustments.
@@ -90,7 +92,11 @@ def lr_too_low(
         return
     rate = peak_rate(record)
     schedule = _reducing_schedule(setup, loop, rate)
-    cause, fix = _cause_and_fix(setup, schedule, rate)
+    wanted_ratio = max(
+        _USUAL_UPDATE, 1 / run_summary.step_count
+    )  # so that the run can go as far as the weights are long
+    suggested_rate = usual_rate(rate, min(verdict.update_ratio, 0.99 * wanted_ratio), wanted_ratio)
+    cause, fix = _cause_and_fix(setup, schedule, rate, suggested_rate)
     line = factor_line(schedule) if schedule else learning_rate_line(setup, rate)
     if line is not None and line == changed_rate_line(setup, rate):
         cause = (
@@ -123,12 +129,12 @@ def _reducing_schedule(setup: Setup, loop: LoopSummary | NotChecked, rate: float
     return next((item for item in schedules if rate < _MIN_FACTOR * float(item.base_lrs[0])), None)
 
 
-def _cause_and_fix(setup: Setup, schedule: LambdaLR | None, rate: float) -> tuple[str, str]:
+def _cause_and_fix(setup: Setup, schedule: LambdaLR | None, rate: float, suggested_rate: float) -> tuple[str, str]:
     """The cause of a low rate and its repair: the rate of the optimizer, or the factors of a schedule."""
     if schedule is None:
         return (
             "The steps are so short that the weights are still near their initial values.",
-            rate_fix(setup, 10 * rate),
+            rate_fix(setup, suggested_rate),
         )
     initial = float(schedule.base_lrs[0])
     return (

@@ -79,7 +79,9 @@ def parameter_not_optimized(
             cause="The optimizer was created from a part of the model, or before this part was added."
             if optimizer_count == 1
             else "None of the optimizers was created from this part.",
-            fix=recreate_optimizer_fix(optimizers[0], module if optimizer_count > 1 else ""),
+            fix=recreate_optimizer_fix(optimizers[0])
+            if optimizer_count == 1
+            else _further_optimizer(optimizers[0], module),
             evidence={"parameters": [entry.name for entry in entries], "values": values},
             explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614"),
             assumes=tuple(parameter_not_updated(entry.name) for entry in entries),
@@ -166,11 +168,20 @@ def _unoptimized_loss_parameters(setup: Setup, optimizers: tuple[torch.optim.Opt
     return [name for name, p in loss_parameters if p.requires_grad and id(p) not in optimized_ids]
 
 
-def recreate_optimizer_fix(optimizer: torch.optim.Optimizer, module: str = "") -> str:
-    """The line that creates an optimizer again, with the whole model or one of its modules."""
+def recreate_optimizer_fix(optimizer: torch.optim.Optimizer) -> str:
+    """The line that creates an optimizer again, with the whole model."""
+    return f"optimizer = {optimizer_code(optimizer, 'model.parameters()')}"
+
+
+def _further_optimizer(optimizer: torch.optim.Optimizer, module: str) -> str:
+    """Say how to train a part of the model that none of several optimizers holds."""
     is_attribute_path = all(name.isidentifier() for name in module.split("."))
     part = f"model.{module}" if is_attribute_path else f"model.get_submodule({module!r})" if module else "model"
-    return f"optimizer = {optimizer_code(optimizer, f'{part}.parameters()')}"
+    parameters = f"{part}.parameters()"
+    return (
+        f"Add {parameters} to one of the optimizers, or create another one, for example "
+        f"{optimizer_code(optimizer, parameters)}, and step it, too."
+    )
 
 
 def _by_module(

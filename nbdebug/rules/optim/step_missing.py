@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from nbdebug.crashes.edits import insert_after, insert_before
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names, largest_part
+from nbdebug.rule_engine.loop_edits import name_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = (
@@ -74,7 +78,7 @@ def step_missing(
     PyTorch tutorial, Optimizing Model Parameters: zero_grad, backward and step in a training loop.
     """
     if loop.gradient_checks >= least and loop.uncovered_parameters.never_stepped:
-        yield _unstepped_finding(loop, parameters)
+        yield _unstepped_finding(setup, loop, parameters)
     if loop.backward_passes < least:
         if setup.optimizers and not loop.backward_passes and loop.unused_batches >= max(least, _two_epochs(setup)):
             yield _unused_batches_finding(loop)
@@ -92,9 +96,10 @@ def step_missing(
             f"In {loop.cleared_after_backward} of {loop.tracked_steps} {inspected}steps, all gradients were zero or "
             "None, because they were cleared after backward()",
             "zero_grad() runs between backward() and step().",
-            "optimizer.zero_grad()\nloss.backward()\noptimizer.step()",
+            "Call zero_grad() before backward(), or after step().",
             ordering_line(loop.stacks, "zero_grad", "optimizer"),
             evidence,
+            edits=_move_before(loop, "zero_grad", "backward"),
         )
     elif loop.cleared_gradients.names:
         yield _cleared_between_passes(loop, parameters)
@@ -107,7 +112,7 @@ def step_missing(
             else "zero_grad() runs for each batch, but step() does not: it is called after the loop over the batches.",
             "if number % k == 0:\n    optimizer.step()\n    optimizer.zero_grad()   # only after a step"
             if steps_in_loop
-            else "optimizer.zero_grad()\nloss.backward()\noptimizer.step()   # inside the loop over the batches",
+            else "Call step() inside the loop over the batches, after backward().",
             ordering_line(loop.stacks, *(("zero_grad", "backward") if steps_in_loop else ("optimizer", "backward")))
             or loop.lines.get("backward"),
             {**evidence, "discarded batches": loop.discarded_batches},
@@ -141,7 +146,9 @@ def step_missing(
             "The condition of step() is never true."
             if loop.skipping_branch
             else "The loop does not call step() of the optimizer that was passed.",
-            "loss.backward()\noptimizer.step()",
+            "Change the condition of this branch, so that step() runs."
+            if loop.skipping_branch
+            else "optimizer.step()   # after this line",
             loop.skipping_branch or loop.lines.get("backward"),
             evidence,
             "no step",
@@ -180,7 +187,18 @@ def _cleared_between_passes(loop: LoopSummary, parameters: list[ParameterEntry])
     return replace(finding, where=replace(finding.where, module=module or None))
 
 
-def _unstepped_finding(loop: LoopSummary, parameters: list[ParameterEntry]) -> Finding:
+def _step_edits(setup: Setup, loop: LoopSummary, entries: list[ParameterEntry]) -> tuple[Edit, ...]:
+    """Return the insertion of a step of the optimizer of some parameters after that of the other one."""
+    line, tensors = loop.lines.get("optimizer"), {id(entry.parameter) for entry in entries}
+    holders = [item for item in setup.optimizers if tensors & {id(p) for g in item.param_groups for p in g["params"]}]
+    name = name_at(setup, line, holders[0]) if line and len(holders) == 1 else None
+    statement = covering_statement(line) if line else None
+    if line is None or name is None or not isinstance(statement, ast.Expr):
+        return ()
+    return (insert_after(line.file, statement.end_lineno or statement.lineno, f"{name}.step()"),)
+
+
+def _unstepped_finding(setup: Setup, loop: LoopSummary, parameters: list[ParameterEntry]) -> Finding:
     """Report parameters of an optimizer that never steps, while another one does."""
     entries = [entry for entry in parameters if entry.name in loop.uncovered_parameters.never_stepped]
     finding = _finding(
@@ -191,6 +209,7 @@ def _unstepped_finding(loop: LoopSummary, parameters: list[ParameterEntry]) -> F
         loop.lines.get("optimizer"),
         {"inspected steps": loop.gradient_checks, "steps": loop.steps, "parameters": len(entries)},
         "one optimizer",
+        _step_edits(setup, loop, entries),
     )
     module = largest_part(entries[0], entries, parameters) if entries else ""
     return replace(finding, where=replace(finding.where, module=module or None), severity="warning")
@@ -218,7 +237,13 @@ def _unused_batches_finding(loop: LoopSummary) -> Finding:
 
 
 def _finding(
-    headline: str, cause: str, fix: str, line: SourceLine | None, evidence: dict[str, int], aspect: str = ""
+    headline: str,
+    cause: str,
+    fix: str,
+    line: SourceLine | None,
+    evidence: dict[str, int],
+    aspect: str = "",
+    edits: tuple[Edit, ...] = (),
 ) -> Finding:
     return Finding(
         f"{headline}.",
@@ -228,7 +253,20 @@ def _finding(
         evidence=evidence,
         explains=_CONSEQUENCES,
         aspect=aspect,
+        edits=edits,
     )
+
+
+def _move_before(loop: LoopSummary, moved: str, target: str) -> tuple[Edit, ...]:
+    """Return the edits that move the line of one event before that of another in the same block of code."""
+    line, place = loop.lines.get(moved), loop.lines.get(target)
+    first, second = (covering_statement(item) if item else None for item in (line, place))
+    if line is None or place is None or line.file != place.file or not isinstance(first, ast.Expr) or second is None:
+        return ()
+    if first.col_offset != second.col_offset or first.lineno <= second.lineno or first.end_lineno != first.lineno:
+        return ()
+    removed = Edit(line.file, first.lineno, 0, first.lineno + 1, 0, "")
+    return insert_before(line.file, second.lineno, ast.unparse(first)), removed
 
 
 def bad() -> Setup:

@@ -135,7 +135,7 @@ def _closure_finding(loop: LoopSummary) -> Finding:
         "before the next.",
         where=get_location(loop.lines.get("backward")),
         cause="zero_grad() runs outside the closure, which the optimizer calls several times for each step.",
-        fix="Call optimizer.zero_grad() in the closure itself, before its backward pass.",
+        fix=_FIX,
         evidence={"steps": loop.closure_steps, "not cleared": loop.uncleared_closure_steps},
         explains=_CONSEQUENCES,
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 from collections.abc import Iterator
 
 import torch
 from torch import nn
 
+from nbdebug.crashes.edits import wrap_node
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.weight_aliases import MIN_AVERAGED_STEPS, MIN_COLLECTED_SETS, WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
@@ -17,7 +19,10 @@ from nbdebug.measurements.weight_copies import StateCopy
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location
+from nbdebug.setup.notebook_names import user_variables
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, syntax_tree
 
 
 @rule("R905", "error")
@@ -82,6 +87,38 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
         fix="best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
         evidence={"loaded": reloads.count, "own": reloads.live_tensor_loads},
         explains=("R904",),
+        edits=_copy_edits(reloads.line) if reloads.line else (),
+    )
+
+
+def _copy_edits(line: SourceLine) -> tuple[Edit, ...]:
+    """Return the change of the only line that stores the state which a line loads, so that it stores a copy.
+
+    The line itself may be the one that stores it.
+    """
+    statement, tree = covering_statement(line), syntax_tree(line.file)
+    if isinstance(statement, ast.Assign) and call_name(statement.value) == "state_dict":
+        return (_copy_edit(line.file, statement),)
+    loads = [node for node in ast.walk(statement) if call_name(node) == "load_state_dict"] if statement else []
+    if tree is None or len(loads) != 1 or not isinstance(loads[0], ast.Call) or not loads[0].args:
+        return ()
+    name = ast.unparse(loads[0].args[0])
+    stores = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and call_name(node.value) == "state_dict"]
+    stores = [node for node in stores if ast.unparse(node.targets[0]) == name]
+    if len(stores) != 1:
+        return ()
+    return (_copy_edit(line.file, stores[0]),)
+
+
+def _copy_edit(file: str, store: ast.Assign) -> Edit:
+    """Return the change of an assignment, so that it stores a copy of its state."""
+    nodes = list(ast.walk(syntax_tree(file) or store))
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    has_copy = "copy" in imported | user_variables().keys()
+    return wrap_node(
+        file,
+        store.value,
+        "copy.deepcopy({})" if has_copy else "{{name: tensor.clone() for name, tensor in {}.items()}}",
     )
 
 

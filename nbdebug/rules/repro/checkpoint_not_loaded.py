@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
+from nbdebug.crashes.edits import wrap_node
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.weight_copies import UnmatchedState
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import get_location
+from nbdebug.source.search import call_name
 
 
 @rule("R906", "error")
@@ -58,6 +62,7 @@ def _finding(unmatched: UnmatchedState) -> Finding:
         where=get_location(unmatched.line, None, names[0]),
         cause=cause,
         fix=_fix(unmatched),
+        edits=_rename_edits(unmatched),
         evidence={"tensors": len(names), "entries": len(stored_names), "prefix": prefix},
         explains=("T601", "T606", "T607", "T610", "L208", "O501", "E709"),
     )
@@ -69,6 +74,18 @@ def _fix(unmatched: UnmatchedState) -> str:
         return "model.load_state_dict(state)   # strict: raises an error that lists all names that differ"
     renamed = f"{prefix!r} + name" if unmatched.is_missing else f"name.removeprefix({prefix!r})"
     return f"state = {{{renamed}: tensor for name, tensor in state.items()}}\nmodel.load_state_dict(state)"
+
+
+def _rename_edits(unmatched: UnmatchedState) -> tuple[Edit, ...]:
+    """Return the change of the argument of ``load_state_dict`` to a state with the names of the module."""
+    line, prefix = unmatched.line, unmatched.prefix
+    statement = covering_statement(line) if line and prefix else None
+    loads = [node for node in ast.walk(statement) if call_name(node) == "load_state_dict"] if statement else []
+    if line is None or len(loads) != 1 or not isinstance(loads[0], ast.Call) or len(loads[0].args) != 1:
+        return ()
+    renamed = f"{prefix!r} + name" if unmatched.is_missing else f"name.removeprefix({prefix!r})"
+    template = f"{{{{{renamed}: tensor for name, tensor in {{}}.items()}}}}"
+    return (wrap_node(line.file, loads[0].args[0], template),)
 
 
 def bad() -> Setup:

@@ -77,8 +77,8 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
         where=Location(by_layer.layers[smallest]),
         cause="In the backward pass, each layer multiplies the gradient by its weights and by the derivative of its "
         "activation, and that product is far below 1.",
-        fix="act = torch.nn.ReLU()   # instead of sigmoids; with\n"
-        "torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # or x = x + layer(norm(x))",
+        fix="Use ReLU instead of sigmoids, with torch.nn.init.kaiming_normal_ for the weights, or residual "
+        "connections: x = x + layer(norm(x)).",
         evidence={
             "layers": list(by_layer.layers),
             "gradient": sizes.tolist(),

@@ -58,7 +58,7 @@ def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Findin
         f"divided by the largest norm of the run): {describe_values(names, remaining[collapsed])}; {comparison}.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="Weight decay, or a penalty in the loss, is stronger than the gradient of the task.",
-        fix="optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)   # 0.01 is usual",
+        fix="Reduce weight_decay, for AdamW to 0.01, or the weight of the penalty in the loss.",
         evidence={"parameters": names, "left": remaining[collapsed].tolist()},
         explains=("G401", "G403", "G410", "G415", "T601", "T606", "T607", "T608", "T610", "O502", "T614"),
     )

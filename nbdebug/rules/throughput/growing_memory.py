@@ -89,7 +89,7 @@ def _fix(holder: GraphHolder | None, retains_steps: bool) -> str:
     if not retains_steps:
         return "with torch.no_grad():   # around the evaluation\n    losses.append(loss_fn(model(x), y).item())"
     if holder:
-        return f"{holder.name}: store loss.item() or loss.detach(), not the loss itself"
+        return f"Store loss.item() or loss.detach() in {holder.name}, not the loss itself."
     return "loss.detach()   # where losses are stored\nstate = state.detach()   # before the next step"
 
 

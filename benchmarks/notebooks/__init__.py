@@ -1,0 +1,1 @@
+"""Mistakes planted in notebooks of real style."""

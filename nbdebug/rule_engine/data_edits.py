@@ -1,0 +1,137 @@
+"""Changes of the data before the user's line that makes datasets of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch.utils.data import TensorDataset
+
+from nbdebug.crashes.edits import insert_before
+from nbdebug.finding import Edit
+from nbdebug.setup import Setup
+from nbdebug.setup.fix_text import free_names
+from nbdebug.setup.notebook_names import user_variables
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.creation import find_creation
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name, search_files, syntax_tree
+
+# The names that fixes use for the data; those of both splits change in both.
+_INPUTS, _TARGETS = ("x",), ("y", "labels", "target")
+_TRAINING = {"x_train": 0, "y_train": -1}
+
+
+@dataclass(frozen=True)
+class _DataLine:
+    """The expressions of inputs and targets in the call that makes the dataset of one split."""
+
+    file: str
+    number: int
+    inputs: ast.expr
+    targets: ast.expr
+
+
+def find_data_edits(setup: Setup, statements: Sequence[ast.stmt]) -> tuple[Edit, ...]:
+    """Return the insertion of the code of a fix that changes ``x`` or ``y``, with the user's names, for both splits.
+
+    The code goes before the first line that makes a ``TensorDataset``. Return () if the user's source does not tell the
+    names.
+    """
+    reads = free_names(ast.Module(list(statements), []))
+    if not statements or not reads & {*_INPUTS, *_TARGETS}:
+        return ()
+    loaders = [loader for loader in (setup.train_loader, setup.val_loader) if loader is not None]
+    lines = [_data_line(setup, loader) for loader in loaders]
+    known = [line for line in lines if line is not None]
+    if len(known) < len(lines) or len({line.file for line in known}) != 1:
+        return ()
+    first = min(known, key=lambda line: line.number)
+    code = [text for statement in statements for text in _with_own_names(statement, known)]
+    is_known = reads - {*_INPUTS, *_TARGETS, *_TRAINING} <= user_variables().keys() | _names_before(first)
+    if not code or not is_known or not _are_defined(first, known):
+        return ()
+    return (insert_before(first.file, first.number, "\n".join(code)),)
+
+
+def _data_line(setup: Setup, loader: Any) -> _DataLine | None:
+    """Return where the tensors of a loader's dataset are named; None if that is not a ``TensorDataset`` of two."""
+    files = search_files(user_written_objects(setup))
+    creation = find_creation(loader, files)
+    if creation is None or not isinstance(loader.dataset, TensorDataset) or not creation.call.args:
+        return None
+    argument, file = creation.call.args[0], creation.file
+    if isinstance(argument, ast.Name):
+        made = [
+            (path, node.value)
+            for path in files
+            for node in ast.walk(syntax_tree(path) or ast.Module([], []))
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == argument.id
+        ]
+        if len(made) != 1:
+            return None
+        file, argument = made[0]
+    if call_name(argument) != TensorDataset.__name__ or not isinstance(argument, ast.Call) or len(argument.args) != 2:
+        return None
+    inputs, targets = map(_data_expression, argument.args)
+    statement = covering_statement(SourceLine(file, argument.lineno))
+    if inputs is None or targets is None or statement is None:
+        return None
+    return _DataLine(file, statement.lineno, inputs, targets)
+
+
+def _data_expression(node: ast.expr) -> ast.expr | None:
+    """Return the variable, or a part of it, inside conversions such as ``torch.tensor(x).float()``."""
+    while isinstance(node, ast.Call):
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if node.args:
+            node = node.args[0]
+        elif owner is not None:
+            node = owner
+        else:
+            return None
+    base = node.value if isinstance(node, ast.Subscript) else node
+    return node if isinstance(base, ast.Name) else None
+
+
+def _base(node: ast.expr) -> str:
+    return ast.unparse(node.value if isinstance(node, ast.Subscript) else node)
+
+
+def _with_own_names(statement: ast.stmt, lines: Sequence[_DataLine]) -> Iterable[str]:
+    """Return a statement with the user's names: one for each variable, if it changes inputs or targets."""
+    text = ast.unparse(statement)
+    for name, position in _TRAINING.items():
+        text = _rename(text, name, ast.unparse(lines[0].targets if position else lines[0].inputs))
+    for names, part in ((_INPUTS, "inputs"), (_TARGETS, "targets")):
+        for name in names:
+            if re.search(rf"\b{name}\b", text):
+                bases = dict.fromkeys(_base(getattr(line, part)) for line in lines)
+                return [_rename(text, name, base) for base in bases]
+    return [text]
+
+
+def _rename(text: str, name: str, own: str) -> str:
+    return re.sub(rf"(?<![\w.]){name}\b", own, text)
+
+
+def _names_before(line: _DataLine) -> set[str]:
+    tree = syntax_tree(line.file)
+    nodes = ast.walk(tree) if tree else ()
+    return {node.id for node in nodes if isinstance(node, ast.Name) and node.lineno < line.number}
+
+
+def _are_defined(first: _DataLine, lines: Sequence[_DataLine]) -> bool:
+    """Return whether the variables of all splits exist before the first of their lines."""
+    before = _names_before(first) | user_variables().keys()
+    stored = {
+        node.id: node.lineno
+        for node in ast.walk(syntax_tree(first.file) or ast.Module([], []))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    bases = {_base(expression) for line in lines for expression in (line.inputs, line.targets)}
+    return bases <= before and all(stored.get(base, 0) < first.number for base in bases)

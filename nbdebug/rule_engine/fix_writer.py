@@ -1,0 +1,67 @@
+"""Write the fix of a finding for the user: as a diff, as code that runs in the notebook, or as a sentence."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+
+from nbdebug.crashes.edits import line_changes
+from nbdebug.finding import Edit, Finding, is_code
+from nbdebug.measurements import Measurements
+from nbdebug.rule_engine.fix_edits import find_edits
+from nbdebug.rule_engine.fix_trials import QUIET, FixTrial, try_fix
+from nbdebug.rule_engine.rule_registry import Options, Rule
+from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects
+from nbdebug.setup.fix_text import is_part_of_fix, names_place, write_as_sentence
+
+_LEAST_SECONDS, _SHARE_OF_CHECKUP = 1.0, 0.2  # that trials may take together
+
+
+class FixWriter:
+    """Writes the fixes of one checkup, and tries them on copies of its setup within a limit of time.
+
+    A fix is code only if it runs with the objects of the setup and changes them, and its rule is quiet afterwards where
+    it could be asked again. Quick checkups try nothing.
+    """
+
+    def __init__(self, measurements: Measurements, options: Options) -> None:
+        self._measurements, self._options = measurements, options
+        self._setup = measurements["setup"]
+        self._started, self._seconds = time.perf_counter(), 0.0
+
+    def write(self, rule: Rule, finding: Finding, *, is_of_whole: bool = True) -> Finding:
+        """Return a finding whose fix is written for the user; ``is_of_whole`` is False if it is on one of its heads."""
+        if not finding.fix or finding.trial:
+            return finding
+        try:
+            edits = find_edits(self._setup, finding)
+            trial = self._try(rule, finding, edits, is_of_whole)
+        except Exception:  # a finding is worth more than its fix
+            return replace(finding, fix=_as_sentence(finding.fix))
+        shown = QUIET if trial.is_quiet else ""
+        if edits and trial.is_quiet is not False:
+            return replace(finding, edits=edits, changes=line_changes(edits), trial=shown)
+        code = name_objects(finding.fix, self._setup)
+        is_offered = trial.changes_setup is not False and trial.is_quiet is not False
+        is_whole = is_code(code) and not is_part_of_fix(code) and (trial.is_quiet or not names_place(code))
+        if not (is_whole and is_offered and has_known_names(finding.fix, self._setup)):
+            return replace(finding, fix=_as_sentence(code))
+        return replace(finding, fix=add_imports(code, self._setup), trial=shown)
+
+    def _try(self, rule: Rule, finding: Finding, edits: tuple[Edit, ...], is_of_whole: bool) -> FixTrial:
+        """Return the outcome of a trial; that the rule is quiet is tried only within the limit of time."""
+        if self._measurements["budget"] == "quick":
+            return FixTrial()
+        start = time.perf_counter()
+        left = max(_LEAST_SECONDS, _SHARE_OF_CHECKUP * (start - self._started)) - self._seconds
+        is_asked = is_of_whole and self._measurements.cost_again(rule.needs) < left
+        try:
+            ask = partial(rule, **self._options.get(rule.code, {})) if is_asked else None
+            return try_fix(self._setup, finding, edits, ask)
+        finally:
+            self._seconds += time.perf_counter() - start
+
+
+def _as_sentence(fix: str) -> str:
+    return write_as_sentence(fix) if is_code(fix) else fix

@@ -1,0 +1,88 @@
+"""Changes of the user's lines that create or call the layers of a model."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torch import nn
+
+from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
+from nbdebug.finding import Edit
+from nbdebug.setup import Setup
+from nbdebug.setup.module_lines import module_line
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name, search_files, syntax_tree
+
+
+def remove_layer(setup: Setup, path: str) -> tuple[Edit, ...]:
+    """Return the removal of a layer from the call of ``Sequential`` that contains its creation; () without one."""
+    places = [
+        (file, call.args, position)
+        for file, call, position in _places(setup, path)
+        if isinstance(call, ast.Call) and call_name(call) == nn.Sequential.__name__
+    ]
+    if len(places) != 1:
+        return ()
+    file, items, position = places[0]
+    removed = replace_node(file, items[position], "")
+    if not position:
+        return ()
+    end = replace_node(file, items[position - 1], "")  # with the comma after it
+    return (Edit(file, end.end_line, end.end_column, removed.end_line, removed.end_column, ""),)
+
+
+def insert_activation(setup: Setup, path: str) -> tuple[Edit, ...]:
+    """Return the insertion of a ReLU after a layer, where it is created in a list or called by its attribute."""
+    places = list(_places(setup, path))
+    if len(places) == 1:
+        file, container, position = places[0]
+        item = (container.args if isinstance(container, ast.Call) else container.elts)[position]
+        namespace = ast.unparse(item.func).rpartition(".")[0] if isinstance(item, ast.Call) else ""
+        end = replace_node(file, item, "")
+        line, column = end.end_line, end.end_column
+        return (Edit(file, line, column, line, column, f", {namespace}.ReLU()"),) if namespace else ()
+    calls = list(_calls_of_attribute(setup, path.rpartition(".")[2]))
+    return (wrap_node(*calls[0], "{}.relu()"),) if len(calls) == 1 else ()
+
+
+def set_layer_option(setup: Setup, path: str, option: str, value: str) -> tuple[Edit, ...]:
+    """Return the change of a keyword of the only call on a line that creates a layer; () if that is ambiguous."""
+    line = module_line(setup, path)
+    tree = syntax_tree(line.file) if line else None
+    kind = type(setup.eager_model.get_submodule(path)).__name__
+    calls = [node for node in ast.walk(tree) if call_name(node) == kind] if tree else []
+    calls = [node for node in calls if line and getattr(node, "lineno", 0) == line.number]
+    if line is None or len(calls) != 1 or not isinstance(calls[0], ast.Call):
+        return ()
+    present = next((keyword.value for keyword in calls[0].keywords if keyword.arg == option), None)
+    if present is not None:
+        return (replace_node(line.file, present, value),) if isinstance(present, ast.Constant) else ()
+    return (append_argument(line.file, calls[0], f"{option}={value}"),)
+
+
+def _places(setup: Setup, path: str) -> Iterator[tuple[str, ast.Call | ast.List | ast.Tuple, int]]:
+    """Yield the calls of ``Sequential`` and the lists with the creation of a layer, and its position in each."""
+    line: SourceLine | None = module_line(setup, path)
+    tree = syntax_tree(line.file) if line else None
+    kind = type(setup.eager_model.get_submodule(path)).__name__
+    for node in ast.walk(tree) if tree else ():
+        is_sequential = isinstance(node, ast.Call) and call_name(node) == nn.Sequential.__name__
+        if line is None or not (is_sequential or isinstance(node, (ast.List, ast.Tuple))):
+            continue
+        items = node.args if isinstance(node, ast.Call) else node.elts  # type: ignore[attr-defined]
+        own = [i for i, item in enumerate(items) if item.lineno == line.number and call_name(item) == kind]
+        if len(own) == 1:
+            yield line.file, node, own[0]  # type: ignore[misc]
+        elif isinstance(node, ast.Call) and own and path.isdigit() and int(path) in own:
+            yield line.file, node, int(path)
+
+
+def _calls_of_attribute(setup: Setup, name: str) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the calls ``self.name(...)`` in the user's files."""
+    for file in search_files(user_written_objects(setup)):
+        tree = syntax_tree(file)
+        for node in ast.walk(tree) if tree else ():
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{name}":
+                yield file, node
