@@ -49,6 +49,7 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     ),
     "crash": lambda debugger: crash_of(debugger),
     "replay": lambda debugger: replay_of(debugger),
+    "data": lambda debugger: debugger.data(samples=20),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
 }
 SCRIPT = """

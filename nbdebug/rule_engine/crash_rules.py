@@ -50,6 +50,14 @@ def find_last_error() -> BaseException | None:
     return handled if handled is not None else getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
 
 
+def explain_error(error: BaseException | None = None) -> CrashReport:
+    """Explain an exception of torch: cause, your line, and the change that makes it run; by default the last one.
+
+    Reads the traceback alone. An exception of another library, and one that is not understood, gives no findings.
+    """
+    return explain_crash(error if error is not None else find_last_error())
+
+
 def explain_crash(error: BaseException | None) -> CrashReport:
     """Return the report on an exception, with a finding if its cause is known; nothing is raised, nothing is kept."""
     try:
