@@ -26,9 +26,17 @@ _MIN_ZEROS = 0.9  # from which on a feature counts as sparse
 def headline(profile: ProfileData) -> str:
     """Return what was read, and the number of flagged features."""
     extents = "; ".join(f"{split.title}: {split.extent}" for split in profile.splits)
-    count = len(_flagged_features(profile))
-    flagged = f"{count} of their features or samples need attention" if count else "no fault of single features"
-    return f"{extents}; {flagged}"
+    return f"{extents}; {_verdict(profile)}"
+
+
+def _verdict(profile: ProfileData) -> str:
+    """Return the number of faults, in words."""
+    count = len(_all_faults(profile))
+    return f"{count} {'things need' if count > 1 else 'thing needs'} attention" if count else "no fault is visible"
+
+
+def _all_faults(profile: ProfileData) -> list[str]:
+    return [*_flagged_features(profile), *profile.drift.faults]
 
 
 def _flagged_features(profile: ProfileData) -> list[str]:
@@ -72,11 +80,10 @@ def _feature_tags(feature: FeatureStatistics) -> list[CellTag]:
 def _structure_table(splits: Sequence[SplitProfile]) -> FoldableTable:
     """Return the leaves with their features, the splits side by side and flagged features first."""
     keys = list(dict.fromkeys((leaf.role, leaf.name) for split in splits for leaf in split.leaves))
-    columns = [Column("leaf"), Column("flags")]
-    columns += [Column(f"{split.title}: type and shape", hint=split.extent) for split in splits]
+    columns = [Column("leaf"), Column("type and shape"), Column("flags")]
     for quantity in ("mean ± std", "range"):
-        columns += [Column(f"{split.title}: {quantity}", hint=split.extent) for split in splits]
-    columns += [Column(f"{split.title}: zeros", "share", "Share of values that are zero.") for split in splits]
+        columns += [Column(f"{split.split}: {quantity}", hint=f"{split.title}, {split.extent}") for split in splits]
+    columns += [Column(f"{split.split}: zeros", "share", "Share of values that are zero.") for split in splits]
     rows = [row for role, name in keys for row in _leaf_rows(splits, role, name)]
     return FoldableTable(title="Structure", columns=columns, rows=rows, noun="leaves and features")
 
@@ -92,12 +99,16 @@ def _leaf_rows(splits: Sequence[SplitProfile], role: str, name: str) -> Iterator
         tags += _feature_tags(feature) if feature else []
     statistics = _statistics_cells(single) if is_single else [None] * (3 * len(splits))
     details = [detail for split, leaf in zip(splits, leaves, strict=True) if leaf for detail in _details(split, leaf)]
-    yield TableRow(first.title, [_unique(tags), *forms, *statistics], details=details)
+    yield TableRow(
+        first.title,
+        [" / ".join(dict.fromkeys(form or "absent" for form in forms)), _unique(tags), *statistics],
+        details=details,
+    )
     if not is_single:
-        yield from _feature_table_rows(leaves, len(splits))
+        yield from _feature_table_rows(leaves)
 
 
-def _feature_table_rows(leaves: Sequence[LeafProfile | None], count: int) -> list[TableRow]:
+def _feature_table_rows(leaves: Sequence[LeafProfile | None]) -> list[TableRow]:
     """Return a row for each feature, those with faults first."""
     names = list(dict.fromkeys(feature.name for leaf in leaves if leaf for feature in leaf.features))
     by_name = [{feature.name: feature for feature in leaf.features} if leaf else {} for leaf in leaves]
@@ -105,8 +116,8 @@ def _feature_table_rows(leaves: Sequence[LeafProfile | None], count: int) -> lis
     for name in names:
         features = [features.get(name) for features in by_name]
         tags = _unique([tag for feature in features if feature for tag in _feature_tags(feature)])
-        rows.append(TableRow(name, [tags, *[None] * count, *_statistics_cells(features)], level=1))
-    rows.sort(key=lambda row: not row.cells[0])
+        rows.append(TableRow(name, [None, tags, *_statistics_cells(features)], level=1))
+    rows.sort(key=lambda row: not row.cells[1])
     return rows[:_MAX_FEATURE_ROWS]
 
 
@@ -142,7 +153,7 @@ def _class_table(profile: ProfileData) -> FoldableTable | None:
         return None
     columns = [Column("class")]
     for split in profile.splits:
-        columns += [Column(f"{split.title}: samples", "number"), Column(f"{split.title}: share", "share")]
+        columns += [Column(f"{split.split}: samples", "number"), Column(f"{split.split}: share", "share")]
     rows = []
     for number in classes[:_MAX_CLASS_ROWS]:
         cells: list[Cell] = []
@@ -157,15 +168,17 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
     """Build the page of a profile; ``live`` if more samples will follow."""
     from nbdebug.tools.data.view import DataPanel, DataProfileView
 
-    faults = _flagged_features(profile)
+    faults = _all_faults(profile)
     tables = [_structure_table(profile.splits), _class_table(profile)] if profile.splits else []
-    panels = [DataPanel("splits", "Splits", [table for table in tables if table], len(faults))]
+    panels = [DataPanel("splits", "Splits", [table for table in tables if table], len(_flagged_features(profile)))]
     if profile.examples:
         panels.append(DataPanel("samples", "Samples", profile.examples))
+    if profile.drift.comparisons:
+        panels.append(DataPanel("drift", "Drift", profile.drift.tables(), len(profile.drift.faults)))
     extents = " · ".join(f"{split.title}: {split.extent}" for split in profile.splits)
     return DataProfileView(
         status=f"{extents} · {profile.seconds:.1f} s",
-        headline="" if live else (headline(profile).rpartition("; ")[2].capitalize() + "."),
+        headline="" if live else f"{_verdict(profile).capitalize()}.",
         tone="warning" if faults else "good",
         reasons=faults[:8],
         notes=_notes(profile),
@@ -181,7 +194,7 @@ def _notes(profile: ProfileData) -> list[str]:
 
 def profile_text(profile: ProfileData) -> str:
     """Return the profile as plain text."""
-    lines = [f"nbdebug data: {headline(profile)}", *(f"  - {text}" for text in _flagged_features(profile)[:20])]
+    lines = [f"nbdebug data: {headline(profile)}", *(f"  - {text}" for text in _all_faults(profile)[:20])]
     for split in profile.splits:
         lines.append(f"  {split.title} ({split.extent}):")
         for leaf in split.leaves:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.split_profile import SplitProfile
 
 if TYPE_CHECKING:
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
 class ProfileData:
     """What enters the model, from a seeded sample of each split.
 
-    ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model. ``seed`` drew the
+    ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model, and
+    ``drift`` compares the splits. ``seed`` drew the
     samples.
     """
 
     splits: tuple[SplitProfile, ...]
     examples: tuple[CardGroup, ...] = ()
+    drift: DataDrift = field(default_factory=lambda: DataDrift(()))
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     seed: int = 0

@@ -106,6 +106,12 @@ class SplitAccumulator:
             self.stored_values += values
             self.stored_rows += len(indices)
 
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the inputs with a row for each sample, in the order of the table."""
+        part = next((part for part in self.parts if part.inputs), None)
+        return [] if part is None else [name for name, rows in part.inputs.items() if len(rows) == len(part.indices)]
+
     def table(self) -> SplitTable | None:
         """Return the stored rows of the most common shapes; None if no samples could be collated."""
         usable = [part for part in self.parts if part.inputs]

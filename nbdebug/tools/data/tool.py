@@ -9,11 +9,13 @@ from typing import Any
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import make_peekable
+from nbdebug.tools.data.drift import DataDrift
+from nbdebug.tools.data.drift_data import compare_splits
 from nbdebug.tools.data.examples import example_groups, make_display
 from nbdebug.tools.data.presentation import build_view
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.result import DataProfile
-from nbdebug.tools.data.split_profile import SplitAccumulator
+from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 from nbdebug.validation import validate_int, validate_number
 from nbdebug.views.live import LiveScreen, Screen, show_view
 
@@ -88,7 +90,17 @@ class _DataReader:
         made = [(split, make_display(self.setup, reader)) for split, reader in readers]
         displays = {split: display for split, display in made if display is not None}
         examples = example_groups(self.setup, self.accumulators, displays, self.seed)
-        return replace(self.profile(), examples=examples)
+        return replace(self.profile(), examples=examples, drift=self.compare_splits())
+
+    def compare_splits(self) -> DataDrift:
+        """Compare training with validation, and the reference with training."""
+        tables = {item.reader.split: item.table() for item in self.accumulators}
+        usable = {split: table for split, table in tables.items() if table is not None}
+        names = self.accumulators[0].input_names if self.accumulators else []
+        pairs = [pair for pair in (("train", "val"), ("reference", "train")) if set(pair) <= usable.keys()]
+        titled = [(pair, (SPLIT_NAMES[pair[0]], SPLIT_NAMES[pair[1]])) for pair in pairs]
+        comparisons = [compare_splits(self.setup, usable, pair, titles, names) for pair, titles in titled]
+        return DataDrift(tuple(comparison for comparison in comparisons if comparison is not None))
 
 
 def data(

@@ -10,43 +10,13 @@ import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
-from nbdebug.tools.data import DataProfile, data
+from nbdebug.tools.data import data
 
-
-class AnyInput(nn.Module):
-    """A model that accepts one input of any kind, and does not run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(1))
-
-    def forward(self, x: Any) -> Any:
-        """Not used."""
-        raise NotImplementedError
-
-
-class ListDataset(Dataset[Any]):
-    """Samples of a list; an exception in it is raised."""
-
-    def __init__(self, samples: list[Any]) -> None:
-        self.samples = samples
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __getitem__(self, index: int) -> Any:
-        if isinstance(self.samples[index], Exception):
-            raise self.samples[index]
-        return self.samples[index]
-
-
-def profile_of(train: Any, val: Any = None, **options: Any) -> DataProfile:
-    loaders = [DataLoader(item, 16) if isinstance(item, Dataset) else item for item in (train, val)]
-    return data(Setup(AnyInput(), *loaders, loss_fn=nn.CrossEntropyLoss()), **options)
+from .setups import AnyInput, ListDataset, profile_of
 
 
 def table_dataset(rows: int = 500) -> tuple[Tensor, Tensor]:
