@@ -39,7 +39,6 @@ SMALL_BY_NATURE = {
     "nbdebug.setup.class_names": "one value",
     "nbdebug.tensors.histogram_bins": "one set of bins, for records and sampling",
     "nbdebug.tensors.memory": "one question about tensors, for rules, hooks and attribution",
-    "nbdebug.tools.data.result": "the facade over the data of a profile",
     "nbdebug.tools.errors.panels.fairness": "one panel",
     "nbdebug.tools.errors.panels.registry": "a list",
     "nbdebug.tools.explain.panels.registry": "a list",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nbdebug.exceptions import NotChecked
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.split_statistics import UnitComparison
@@ -62,7 +62,7 @@ class SplitComparison:
     """The shifts of all features from the ``first`` to the ``second`` split, the largest shift first.
 
     ``rows`` are the numbers of samples, ``mismatches`` are differences of the preprocessing in words. An effect of
-    ``detectable`` would have been shown with nine chances in ten.
+    ``detectable`` would have been shown with nine chances in ten. ``target_classes`` is the number of classes.
     """
 
     first: str
@@ -72,6 +72,7 @@ class SplitComparison:
     mismatches: tuple[str, ...] = ()
     classifier: DomainClassifier | None = None
     detectable: float = 1.0
+    target_classes: int = 0
 
     @property
     def title(self) -> str:
@@ -136,7 +137,13 @@ def compare_splits(
         tuple(_find_mismatches(setup, first, second, columns, titles)),
         classifier,
         detectable_ks_distance(*rows, LEVEL / max(len(shifts), 1)),
+        _count_classes(first, second),
     )
+
+
+def _count_classes(first: SplitTable, second: SplitTable) -> int:
+    labels = [table.labels.tolist() for table in (first, second) if table.labels is not None]
+    return len(set().union(*labels))
 
 
 def _compare_columns(first: FeatureColumn, second: FeatureColumn) -> FeatureShift:
@@ -199,6 +206,6 @@ def _find_mismatches(
 def _measure_units(setup: Setup, tables: dict[str, SplitTable]) -> list[UnitComparison]:
     try:
         units: list[UnitComparison] = Measurements(setup, tables=tables)["unit_comparisons"]
-    except NotChecked:
+    except (NotChecked, SetupError):
         return []
     return units

@@ -9,6 +9,7 @@ from nbdebug.preserve import seed_all
 from nbdebug.sample_display.modality import SampleState, input_selector
 from nbdebug.sample_display.samples import SampleDisplay
 from nbdebug.setup import Setup
+from nbdebug.setup.loaders import reads_tensor_dataset
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 from nbdebug.tools.data.view import CardGroup, CardRow, SampleCard
@@ -60,6 +61,16 @@ def _indexed_examples(accumulator: SplitAccumulator, display: SampleDisplay, see
         else f"Reading a sample {_READINGS} times gives the same values each time. "
     )
     return CardGroup(title, rows, note + _normalization_note(display, reader, order))
+
+
+def is_augmented(reader: SplitReader, displays: dict[str, SampleDisplay]) -> bool:
+    """Return whether one of the first samples differs when it is read again."""
+    display = displays.get(reader.split)
+    if display is None or reads_tensor_dataset(reader.loader):
+        return False
+    first = [index for index in reader.order or () if index not in reader.failures][:_MAX_SAMPLES]
+    readings = [[_read_again(reader, index, seed) for seed in range(_READINGS)] for index in first]
+    return any(len({display.fingerprint(reading) for reading in samples}) > 1 for samples in readings)
 
 
 def _read_again(reader: SplitReader, index: int, seed: int) -> Any:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from nbdebug.formatting import format_value, join_names
+from nbdebug.tools.data.checks import run_checks
 from nbdebug.tools.data.leaf_statistics import FeatureStatistics, LeafProfile
-from nbdebug.tools.data.profile_data import ProfileData
+from nbdebug.tools.data.profile_data import DEFAULT_REASONS, ProfileData
 from nbdebug.tools.data.split_profile import SplitProfile
 from nbdebug.views.table import Cell, CellTag, Column, FoldableTable, TableRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nbdebug.tools.data.view import DataProfileView
+    from nbdebug.tools.data.view import DataPanel, DataProfileView, Section
 
 _MAX_FEATURE_ROWS, _MAX_TEXT_FEATURES, _MAX_DRAWN = 200, 12, 60
-_MAX_CLASS_ROWS = 100
+_MAX_CLASS_ROWS, _MAX_LISTED = 100, 30
 _MIN_ZEROS = 0.9  # from which on a feature counts as sparse
 
 
@@ -36,7 +37,8 @@ def _verdict(profile: ProfileData) -> str:
 
 
 def _all_faults(profile: ProfileData) -> list[str]:
-    return [*_flagged_features(profile), *profile.drift.faults]
+    parts = (profile.drift.faults, profile.duplicates.faults, profile.labels.faults)
+    return [*_flagged_features(profile), *(text for faults in parts for text in faults)]
 
 
 def _flagged_features(profile: ProfileData) -> list[str]:
@@ -175,6 +177,10 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
         panels.append(DataPanel("samples", "Samples", profile.examples))
     if profile.drift.comparisons:
         panels.append(DataPanel("drift", "Drift", profile.drift.tables(), len(profile.drift.faults)))
+    panels += [_gallery_panel(profile, "duplicates", "Duplicates", profile.duplicates.faults)]
+    panels += [_gallery_panel(profile, "labels", "Labels", profile.labels.faults)]
+    panels += [] if live else [DataPanel("checks", "Checks", [_check_table(profile)])]
+    panels = [panel for panel in panels if panel.sections]
     extents = " · ".join(f"{split.title}: {split.extent}" for split in profile.splits)
     return DataProfileView(
         status=f"{extents} · {profile.seconds:.1f} s",
@@ -187,8 +193,54 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
     )
 
 
+def _gallery_panel(profile: ProfileData, name: str, title: str, faults: Sequence[str]) -> DataPanel:
+    """Return the pairs or the suspects with the code that leaves them out."""
+    from nbdebug.tools.data.view import CodeBlock, DataPanel
+
+    sections: list[Section] = [group for panel, group in profile.galleries if panel == name]
+    reasons = DEFAULT_REASONS if name == "duplicates" else ("suspects",)
+    for split in profile.splits if sections else ():
+        if split.is_random and (dropped := profile.drop_list(split.split, reasons)):
+            sections.append(CodeBlock(f"{split.title} without them", _keep_code(split.split, reasons, dropped)))
+    return DataPanel(name, title, sections, len(faults))
+
+
+def _keep_code(split: str, reasons: Sequence[str], dropped: Sequence[int]) -> str:
+    """Return the code that builds the dataset without some samples."""
+    listed = f"{list(dropped)}" if len(dropped) <= _MAX_LISTED else f"profile.drop_list({split!r}, {tuple(reasons)!r})"
+    return (
+        f"dataset = {split}_loader.dataset\n"
+        f"drop = set({listed})   # {len(dropped):,} samples: {' and '.join(reasons)}\n"
+        "dataset = torch.utils.data.Subset(dataset, [i for i in range(len(dataset)) if i not in drop])\n"
+        f"# the same: dataset = profile.keep({split}_loader.dataset, {split!r}, {tuple(reasons)!r})"
+    )
+
+
+def _check_table(profile: ProfileData) -> FoldableTable:
+    """Return the checks with what they would have shown."""
+    tones: dict[str, Literal["error", "warning", "good", "note"]] = {
+        "fault": "warning",
+        "no fault": "good",
+        "not decidable": "note",
+    }
+    columns = [
+        Column("check"),
+        Column("verdict"),
+        Column("observation"),
+        Column("power", hint="Shown with nine chances in ten; of an open question, what would decide it."),
+        Column("computed by"),
+    ]
+    rows = [
+        TableRow(
+            check.name, [[CellTag(check.verdict, tones[check.verdict])], check.observation, check.power, check.method]
+        )
+        for check in run_checks(profile)
+    ]
+    return FoldableTable(title="Checks and their power", columns=columns, rows=rows, noun="checks")
+
+
 def _notes(profile: ProfileData) -> list[str]:
-    notes = [note for split in profile.splits for note in split.notes]
+    notes = [note for split in profile.splits for note in split.notes] + list(profile.duplicates.notes)
     return [*notes, *profile.notes, *(["Stopped: the profile is partial."] if profile.stopped else [])]
 
 
@@ -205,6 +257,7 @@ def profile_text(profile: ProfileData) -> str:
             lines += [
                 f"      {label.removeprefix(split.title).strip()}: {text}" for label, text in _details(split, leaf)
             ]
+    lines += [f"  {item.name}: {item.verdict} ({item.observation}); {item.power}" for item in run_checks(profile)]
     return "\n".join([*lines, *(f"  note: {note}" for note in _notes(profile))])
 
 

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements.dataset_rows import Schema, get_schema
+from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import dataset_length, get_visited_indices, is_map_style, peek_batches, reads_tensor_dataset
 from nbdebug.setup.unpacking import guess_batch
@@ -45,6 +46,7 @@ class SplitReader:
     """Reads up to ``limit`` samples of a split in ``seconds``; None for no limit.
 
     Samples that can be read by index are drawn at random with ``seed``; of other loaders, the first samples are read.
+    If ``is_fixed``, each sample is read with the same random numbers, so that copies stay equal after augmentation.
     ``failures`` are the samples that raised, by index. ``schemas`` counts the samples of each schema, by the first
     index that has it. ``uncollated`` is the reason why samples cannot be collated.
     """
@@ -55,6 +57,7 @@ class SplitReader:
     limit: int | None
     seconds: float | None
     seed: int
+    is_fixed: bool = False
     failures: dict[int, str] = field(default_factory=dict)
     failure_count: int = 0
     schemas: dict[Schema, list[int]] = field(default_factory=dict)
@@ -117,6 +120,8 @@ class SplitReader:
     def _read_samples(self, indices: Sequence[int]) -> Iterator[tuple[int, Any]]:
         """Yield the samples that can be read, and record those that raise."""
         for index in indices:
+            if self.is_fixed:
+                seed_all(self.seed)
             try:
                 sample = self.loader.dataset[index]
             except Exception as error:

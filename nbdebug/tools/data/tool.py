@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.preserve import Preserve, seed_all
+from nbdebug.sample_display.samples import SampleDisplay
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import make_peekable
 from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.drift_data import compare_splits
-from nbdebug.tools.data.examples import example_groups, make_display
+from nbdebug.tools.data.duplicates import Duplicates, find_duplicates
+from nbdebug.tools.data.examples import example_groups, is_augmented, make_display
+from nbdebug.tools.data.galleries import make_galleries
 from nbdebug.tools.data.presentation import build_view
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.result import DataProfile
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
+from nbdebug.tools.data.suspects import review_labels
 from nbdebug.validation import validate_int, validate_number
 from nbdebug.views.live import LiveScreen, Screen, show_view
 
@@ -89,18 +95,47 @@ class _DataReader:
         readers = [(accumulator.reader.split, accumulator.reader) for accumulator in self.accumulators]
         made = [(split, make_display(self.setup, reader)) for split, reader in readers]
         displays = {split: display for split, display in made if display is not None}
-        examples = example_groups(self.setup, self.accumulators, displays, self.seed)
-        return replace(self.profile(), examples=examples, drift=self.compare_splits())
+        result = replace(
+            self.profile(),
+            examples=example_groups(self.setup, self.accumulators, displays, self.seed),
+            drift=self.compare_splits(),
+            duplicates=self.find_duplicates(displays),
+            labels=review_labels(self.setup, self.seed),
+        )
+        galleries = make_galleries(result, displays)
+        return replace(result, galleries=galleries, seconds=time.perf_counter() - self.started)
+
+    def find_duplicates(self, displays: dict[str, SampleDisplay]) -> Duplicates:
+        """Compare the samples; augmented ones are read again, each with the same random numbers."""
+        augmented = {item.reader.split for item in self.accumulators if is_augmented(item.reader, displays)}
+        compared = {
+            item.reader.split: self.read_fixed(item.reader) if item.reader.split in augmented else item
+            for item in self.accumulators
+        }
+        return find_duplicates(self.setup, compared, _tables(compared.values()), augmented)
+
+    def read_fixed(self, reader: SplitReader) -> SplitAccumulator:
+        """Read the samples of a split with the same random numbers each."""
+        again = replace(reader, is_fixed=True, failures={}, failure_count=0, schemas={}, end_reason="", samples_read=0)
+        accumulator = SplitAccumulator(again, None)
+        for chunk in again.chunks():
+            accumulator.add(chunk)
+        return accumulator
 
     def compare_splits(self) -> DataDrift:
         """Compare training with validation, and the reference with training."""
-        tables = {item.reader.split: item.table() for item in self.accumulators}
-        usable = {split: table for split, table in tables.items() if table is not None}
+        usable = _tables(self.accumulators)
         names = self.accumulators[0].input_names if self.accumulators else []
         pairs = [pair for pair in (("train", "val"), ("reference", "train")) if set(pair) <= usable.keys()]
         titled = [(pair, (SPLIT_NAMES[pair[0]], SPLIT_NAMES[pair[1]])) for pair in pairs]
         comparisons = [compare_splits(self.setup, usable, pair, titles, names) for pair, titles in titled]
         return DataDrift(tuple(comparison for comparison in comparisons if comparison is not None))
+
+
+def _tables(accumulators: Iterable[SplitAccumulator]) -> dict[str, SplitTable]:
+    """Return the stored rows of the splits whose samples can be collated."""
+    tables = {item.reader.split: item.table() for item in accumulators}
+    return {split: table for split, table in tables.items() if table is not None}
 
 
 def data(

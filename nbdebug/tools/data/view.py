@@ -72,7 +72,23 @@ class CardGroup:
         return html_paragraph(self.title) + html_paragraph(self.note) + html_table(body)
 
 
-Section = FoldableTable | CardGroup
+@dataclass(frozen=True)
+class CodeBlock:
+    """Code to copy, with a label."""
+
+    label: str
+    source: str
+
+    def state(self) -> dict[str, Any]:
+        """Return the block as JSON."""
+        return {"kind": "code", "label": self.label, "source": to_json_value(self.source)}
+
+    def html(self) -> str:
+        """Return the code as text."""
+        return html_paragraph(f"{self.label}: {self.source}")
+
+
+Section = FoldableTable | CardGroup | CodeBlock
 
 
 @dataclass(frozen=True)

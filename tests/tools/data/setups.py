@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from nbdebug.setup import Setup
 from nbdebug.tools.data import DataProfile, data
 
 
 class AnyInput(nn.Module):
-    """A model that accepts one input of any kind, and does not run."""
+    """A model of ten classes that knows nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(1))
 
-    def forward(self, x: Any) -> Any:
-        """Not used."""
-        raise NotImplementedError
+    def forward(self, x: Any) -> Tensor:
+        """Logits of shape (batch, 10)."""
+        return self.weight * torch.ones(len(x), 10)
 
 
 class ListDataset(Dataset[Any]):
@@ -38,6 +39,15 @@ class ListDataset(Dataset[Any]):
         if isinstance(self.samples[index], Exception):
             raise self.samples[index]
         return self.samples[index]
+
+
+class EndlessStream(IterableDataset[Any]):
+    """Rows without end."""
+
+    def __iter__(self) -> Iterator[Any]:
+        generator = torch.Generator().manual_seed(0)
+        while True:
+            yield torch.randn(3, generator=generator), 1
 
 
 def profile_of(train: Any, val: Any = None, **options: Any) -> DataProfile:

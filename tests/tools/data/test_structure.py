@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,13 @@ import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.data import data
 
-from .setups import AnyInput, ListDataset, profile_of
+from .setups import AnyInput, EndlessStream, ListDataset, profile_of
 
 
 def table_dataset(rows: int = 500) -> tuple[Tensor, Tensor]:
@@ -108,15 +107,6 @@ def test_samples_of_another_structure_are_listed() -> None:
     profile = profile_of(ListDataset(samples))
     assert [(count, first) for _, count, first in profile.splits[0].schemas][1] == (1, 5)
     assert "another structure, such as sample 5" in profile.to_text()
-
-
-class EndlessStream(IterableDataset[Any]):
-    """Rows without end."""
-
-    def __iter__(self) -> Iterator[Any]:
-        generator = torch.Generator().manual_seed(0)
-        while True:
-            yield torch.randn(3, generator=generator), 1
 
 
 @pytest.mark.parametrize("options", [{"samples": 40}, {"samples": None, "seconds": 0.2}])
