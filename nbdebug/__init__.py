@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nbdebug.records import load as load
     from nbdebug.report import Report as Report
     from nbdebug.rule_engine.crash_rules import explain_error as explain_error
+    from nbdebug.tools.data import compare_pipelines as compare_pipelines
     from nbdebug.tools.importance import drift as drift
 
 PUBLIC_MODULES = {
@@ -37,6 +38,7 @@ PUBLIC_MODULES = {
     "batch_size": "functional",
     "checkup": "functional",
     "compare_optimizers": "functional",
+    "compare_pipelines": "tools.data",
     "data": "functional",
     "drift": "tools.importance",
     "errors": "functional",
@@ -54,8 +56,8 @@ PUBLIC_MODULES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "data", "drift", "errors", "explain"),
-    *("explain_error", "importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
+    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "compare_pipelines", "data", "drift", "errors"),
+    *("explain", "explain_error", "importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")
