@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from nbdebug.preserve import seed_all
@@ -51,8 +52,9 @@ def _indexed_examples(accumulator: SplitAccumulator, display: SampleDisplay, see
         is_augmented = len(set(prints)) > 1
         is_random = is_random or is_augmented
         cards = [_card(display, index, reading) for reading in readings[: _READINGS if is_augmented else 1]]
-        if not is_augmented:
-            cards += _as_received(display, readings[0])
+        received = [] if is_augmented else _as_received(display, readings[0])
+        if received:
+            cards = [replace(cards[0], caption="normalization undone"), *received]
         rows.append(CardRow(cards, f"sample {index}"))
     title = f"{SPLIT_NAMES[reader.split].capitalize()} samples"
     note = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from nbdebug.formatting import format_value, join_names
-from nbdebug.tools.data.checks import run_checks
+from nbdebug.tools.data.checks import DataCheck, run_checks
 from nbdebug.tools.data.leaf_statistics import FeatureStatistics, LeafProfile
 from nbdebug.tools.data.profile_data import DEFAULT_REASONS, ProfileData
 from nbdebug.tools.data.split_profile import SplitProfile
@@ -223,6 +223,7 @@ def _check_table(profile: ProfileData) -> FoldableTable:
         "no fault": "good",
         "not decidable": "note",
     }
+    order = ["fault", "not decidable", "no fault"]
     columns = [
         Column("check"),
         Column("verdict"),
@@ -230,13 +231,13 @@ def _check_table(profile: ProfileData) -> FoldableTable:
         Column("power", hint="Shown with nine chances in ten; of an open question, what would decide it."),
         Column("computed by"),
     ]
-    rows = [
-        TableRow(
-            check.name, [[CellTag(check.verdict, tones[check.verdict])], check.observation, check.power, check.method]
-        )
-        for check in run_checks(profile)
-    ]
+    checks = sorted(run_checks(profile), key=lambda check: order.index(check.verdict))
+    rows = [_check_row(check, tones[check.verdict]) for check in checks]
     return FoldableTable(title="Checks and their power", columns=columns, rows=rows, noun="checks")
+
+
+def _check_row(check: DataCheck, tone: Literal["error", "warning", "good", "note"]) -> TableRow:
+    return TableRow(check.name, [[CellTag(check.verdict, tone)], check.observation, check.power, check.method])
 
 
 def _notes(profile: ProfileData) -> list[str]:

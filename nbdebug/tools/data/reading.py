@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from nbdebug.setup.unpacking import guess_batch
 from nbdebug.tensors.pytree import to_device, tree_children, tree_tensors
 
 _DEFAULT_BATCH_SIZE, _MAX_BATCH_SIZE, _TENSOR_ROWS = 64, 512, 16_384
+_FIRST_ROWS = 2_000  # of a TensorDataset, which the reference learner reads
 _MAX_STREAMED_BATCHES = 10_000_000
 _MAX_LISTED = 20
 
@@ -106,8 +108,9 @@ class SplitReader:
 
     def _indexed_chunks(self, order: Sequence[int]) -> Iterator[SampleChunk]:
         if reads_tensor_dataset(self.loader):
-            for start in range(0, len(order), _TENSOR_ROWS):
-                chunk = list(order[start : start + _TENSOR_ROWS])
+            starts = [0, *range(_FIRST_ROWS, len(order), _TENSOR_ROWS)]
+            for start, end in pairwise([*starts, len(order)]):
+                chunk = list(order[start:end])
                 yield self._make_chunk(list(self.loader.dataset[chunk]), tuple(chunk), len(chunk))
             return
         is_batched = self.loader.batch_sampler is not None  # otherwise the dataset returns whole batches

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nbdebug.measurements.dataset_rows import SplitRows, SplitTable, concatenate_rows
+from nbdebug.measurements.reference import MAX_ROWS as MAX_REFERENCE_ROWS
 from nbdebug.setup.batch import named_inputs
 from nbdebug.tensors.row_search import get_row_keys
 from nbdebug.tools.data.leaf_statistics import LeafAccumulator, LeafProfile
@@ -65,14 +66,15 @@ class SplitProfile:
 class SplitAccumulator:
     """Accumulates the statistics of the chunks of a split; the first rows, in the order of reading, are stored.
 
-    ``keys`` are 64-bit hashes of the inputs of all samples read, and ``indices`` their dataset indices.
+    ``raw_batches`` are the first of them as the loader returns them. ``keys`` are 64-bit hashes of the inputs of all
+    samples read, and ``indices`` their dataset indices.
     """
 
     reader: SplitReader
     column_names: Sequence[str] | None
     leaves: dict[tuple[str, str], LeafAccumulator] = field(default_factory=dict)
     parts: list[SplitRows] = field(default_factory=list)
-    raw_inputs: list[Any] = field(default_factory=list)
+    raw_batches: list[Any] = field(default_factory=list)
     stored_values: int = 0
     stored_rows: int = 0
     keys: list[NDArray[np.int64]] = field(default_factory=list)
@@ -102,6 +104,8 @@ class SplitAccumulator:
         values = sum(part.numel() for part in inputs.values())
         has_room = self.stored_values + values <= _MAX_STORED_VALUES or not self.parts
         if has_room and self.stored_rows < _MAX_STORED_ROWS:
+            if self.stored_rows < MAX_REFERENCE_ROWS:
+                self.raw_batches.append(batch.raw)
             self.parts.append(SplitRows(self.reader.split, inputs, batch.targets, indices, True))
             self.stored_values += values
             self.stored_rows += len(indices)

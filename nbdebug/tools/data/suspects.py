@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,7 @@ from nbdebug.measurements import Measurements
 from nbdebug.measurements.reference import Reference, SplitLabels
 from nbdebug.setup import Setup
 from nbdebug.statistics.label_errors import find_contradicted_labels, look_like_wrong_labels
-from nbdebug.tools.data.split_profile import SPLIT_NAMES
+from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 
 if TYPE_CHECKING:
     import pandas
@@ -139,9 +139,14 @@ class LabelReview:
         return pd.DataFrame(rows, columns=["split", "index", "label", "predicted"])
 
 
-def review_labels(setup: Setup, seed: int = 0) -> LabelReview:
-    """Review the labels of up to 2,000 samples of each split with a kernel ridge regression on the inputs."""
-    measurements = Measurements(setup)
+def review_labels(setup: Setup, accumulators: Sequence[SplitAccumulator], seed: int = 0) -> LabelReview:
+    """Review the labels of the first 2,000 samples that were read of each split, with a kernel ridge on the inputs."""
+    read = {item.reader.split: item for item in accumulators if item.raw_batches}
+    if "train" not in read:
+        return LabelReview(reason="the training samples cannot be collated")
+    batches = {split: accumulator.raw_batches for split, accumulator in read.items()}
+    measurements = Measurements(replace(setup, train_loader=batches["train"], val_loader=batches.get("val")))
+    indices = {split: accumulator.indices for split, accumulator in read.items()}
     try:
         reference: Reference = measurements["reference"]
         relations = tuple((split, _measure_relation(reference, split)) for split in _splits_with_rows(reference))
@@ -154,7 +159,8 @@ def review_labels(setup: Setup, seed: int = 0) -> LabelReview:
     by_split = dict(relations)
     generator = np.random.default_rng(seed)
     splits = [
-        _judge_split(reference, split, labels, by_split[split], generator) for split, labels in contradicted.items()
+        _judge_split(reference, split, labels, indices[split], by_split[split], generator)
+        for split, labels in contradicted.items()
     ]
     return LabelReview(tuple(splits), relations)
 
@@ -180,11 +186,17 @@ def _measure_relation(reference: Reference, split: str) -> _LabelRelation:
 
 
 def _judge_split(
-    reference: Reference, split: str, labels: SplitLabels, relation: _LabelRelation, generator: np.random.Generator
+    reference: Reference,
+    split: str,
+    labels: SplitLabels,
+    indices: Sequence[int],
+    relation: _LabelRelation,
+    generator: np.random.Generator,
 ) -> LabelQuality:
+    """Judge the contradicted labels of a split; ``indices`` are the dataset indices of the rows in order."""
     result = labels.contradicted
     suspects = tuple(
-        _SuspectLabel(split, int(labels.indices[row]), int(labels.labels[row]), int(predicted))
+        _SuspectLabel(split, int(indices[labels.indices[row]]), int(labels.labels[row]), int(predicted))
         for row, predicted in zip(result.rows.tolist(), result.predicted.tolist(), strict=True)
     )
     learner = reference.rows(split).learner

@@ -100,7 +100,7 @@ class _DataReader:
             examples=example_groups(self.setup, self.accumulators, displays, self.seed),
             drift=self.compare_splits(),
             duplicates=self.find_duplicates(displays),
-            labels=review_labels(self.setup, self.seed),
+            labels=review_labels(self.setup, self.accumulators, self.seed),
         )
         galleries = make_galleries(result, displays)
         return replace(result, galleries=galleries, seconds=time.perf_counter() - self.started)
