@@ -27,7 +27,6 @@ SMALL_BY_NATURE = {
     "nbdebug.cli": "an entry point",
     "nbdebug.crashes.loss_graphs": "one walk through the graph of a loss",
     "nbdebug.hooks.device_syncs": "one hook that no other one shares code with",
-    "nbdebug.loop_monitor.axis_decisions": "one trace of calls",
     "nbdebug.loop_monitor.inspection_plan": "one plan, apart from the events",
     "nbdebug.loop_monitor.repeated_passes": "one counter, apart from the modes",
     "nbdebug.measurements.crash": "one measurement, apart from the passes that it reads",

@@ -20,6 +20,8 @@ from nbdebug.source.location import SourceLine, format_traceback_entry, get_line
 from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_tensors
 
+REENTRANT_CHECKPOINT = "the reentrant checkpoint"
+
 _PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
 _CONVERSION_CALLS = {name.strip("_") for name in _PYTHON_CONVERSIONS}
 _SEQUENCE_PROBE = torch.empty(0, requires_grad=True)
@@ -138,6 +140,15 @@ class DetachPoint:
         return get_location(self.line, self.module)
 
 
+def _checkpoint_line(frame: FrameType | None) -> SourceLine | None:
+    """Return the user's line of the innermost reentrant checkpoint on a stack, which runs its pass without a graph."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "torch.utils.checkpoint" and frame.f_code.co_name == "checkpoint":
+            return get_line_from_frame(frame)
+        frame = frame.f_back
+    return None
+
+
 class _DetachRecorder(TorchFunctionMode):
     """Records every detaching call while active, with the current submodule."""
 
@@ -177,10 +188,13 @@ class _DetachRecorder(TorchFunctionMode):
     def _record(self, func: Any, before: list[Tensor], result: Any) -> None:
         """Record one detaching call and the graph it detached from."""
         detached = tuple(t.grad_fn if t.grad_fn is not None else t for t in before)
-        name = get_call_name(func) if torch.is_grad_enabled() else f"{get_call_name(func)} under no_grad"
-        line = None if torch.is_grad_enabled() else self._disabled_at
+        frame, line, name = sys._getframe(2), None, get_call_name(func)
+        if not torch.is_grad_enabled():
+            checkpoint_line = None if self._disabled_at else _checkpoint_line(frame)
+            line = self._disabled_at or checkpoint_line
+            name = REENTRANT_CHECKPOINT if checkpoint_line else f"{name} under no_grad"
         self.detach_points.append(
-            DetachPoint(name, detached, line or get_line_from_frame(sys._getframe(2)), self._stack.innermost, result)
+            DetachPoint(name, detached, line or get_line_from_frame(frame), self._stack.innermost, result)
         )
 
 

@@ -54,11 +54,10 @@ def changed_operands(crash: Crash, explanation: CrashCause) -> Iterator[CrashCau
 
 def _loses_batch_axis(value: Tensor, template: str, others: list[Tensor]) -> bool:
     """Return whether a change removes or adds a first axis, whose size the operands share."""
-    is_shared = (
-        "transpose" not in template and value.dim() > 0 and any(other.shape[:1] == value.shape[:1] for other in others)
-    )
+    if "transpose" in template or value.dim() == 0 or all(other.shape[:1] != value.shape[:1] for other in others):
+        return False
     changed = apply_template(template, value)
-    return is_shared and (changed is None or changed.shape[:1] != value.shape[:1])
+    return changed is None or changed.shape[:1] != value.shape[:1]
 
 
 def _arguments(frame: CrashFrame, values: tuple[object, ...]) -> Iterator[tuple[ast.expr, Tensor]]:
@@ -106,13 +105,9 @@ def _dtype_changes(value: Tensor, others: list[Tensor]) -> Iterator[tuple[str, s
 def _expansions(value: Tensor, others: list[Tensor]) -> Iterator[tuple[str, str]]:
     """Yield the expansion of axes of size 1 to the sizes of another operand."""
     for other in others:
-        sizes = [_expanded(size, wanted) for size, wanted in zip(value.shape, other.shape, strict=False)]
-        if value.dim() == other.dim() and any(size != -1 for size in sizes):
-            axes = [axis for axis, size in enumerate(sizes) if size != -1]
-            for axis in axes:
-                kept = ", ".join(str(sizes[axis]) if index == axis else "-1" for index in range(value.dim()))
-                yield f"{{}}.expand({kept})", f"its axis {axis} has size 1, and the other's {sizes[axis]}"
-
-
-def _expanded(size: int, wanted: int) -> int:
-    return wanted if size == 1 and wanted > 1 else -1
+        if value.dim() != other.dim():
+            continue
+        for axis, (size, wanted) in enumerate(zip(value.shape, other.shape, strict=True)):
+            if size == 1 and wanted > 1:
+                sizes = ", ".join(str(wanted) if index == axis else "-1" for index in range(value.dim()))
+                yield f"{{}}.expand({sizes})", f"its axis {axis} has size 1, and the other's {wanted}"

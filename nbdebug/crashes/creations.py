@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import replace_node
+from nbdebug.crashes.edits import node_text, replace_node
 from nbdebug.finding import Edit
 from nbdebug.setup.module_lines import creation_line
 from nbdebug.source.creation import Creation, consistent_creations
@@ -54,8 +54,8 @@ def set_argument(creation: Creation, created: object, name: str, value: Any) -> 
 def append_argument(file: str, call: ast.Call, text: str) -> Edit:
     """Return the edit that adds a keyword at the end of a call."""
     edit = replace_node(file, call, "")
-    last = [*call.args, *(keyword.value for keyword in call.keywords)]
-    separator = ", " if last else ""
+    inside = node_text(file, call)[:-1].rstrip()
+    separator = " " if inside.endswith(",") else ", " if call.args or call.keywords else ""
     return Edit(file, edit.end_line, edit.end_column - 1, edit.end_line, edit.end_column - 1, f"{separator}{text}")
 
 

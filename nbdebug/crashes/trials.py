@@ -23,8 +23,8 @@ from nbdebug.setup import Batch, Setup
 
 FORWARD_RUNS = "the forward pass of a copy of the model runs with it"
 STEP_RUNS = "forward pass, loss and backward pass of a copy run with it"
-_SECONDS_OF_SEARCH = 0.1  # the block below a traceback should appear within 0.3 s
 STATEMENTS_RUN = "by the shapes, the rest of the code runs with it"
+_SECONDS_OF_SEARCH = 0.1  # the block below a traceback should appear within 0.3 s
 
 
 def choose_explanation(crash: Crash, candidates: Iterable[CrashCause]) -> tuple[CrashCause, str] | None:

@@ -182,6 +182,12 @@ def _numbers_in(name: str, value: object, depth: int = 0) -> Iterator[tuple[str,
     elif depth < _MAX_DEPTH and kind is dict:
         for key, item in [*value.items()][:_MAX_ITEMS]:  # type: ignore[attr-defined]
             yield from _numbers_in(f"{name}[{key!r}]", item, depth + 1)
-    elif not depth and kind.__dictoffset__ and not issubclass(kind, _OPAQUE_TYPES):
+    elif not depth and has_plain_attributes(value):
         for key, item in [*vars(value).items()][:_MAX_ITEMS]:
             yield from _numbers_in(f"{name}.{key}", item, depth + 1)
+
+
+def has_plain_attributes(value: object) -> bool:
+    """Check whether an object has attributes of its own and is no module, optimizer, class or function."""
+    kind = type(value)
+    return bool(kind.__dictoffset__) and not issubclass(kind, _OPAQUE_TYPES)

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.loop_monitor.axis_decisions import MIN_DECISIONS, AxisDecisionTrace
-from nbdebug.setup.losses import score_tensor
+from nbdebug.loop_monitor.decision_trace import MIN_DECISIONS, DecisionTrace
+from nbdebug.loop_monitor.wrong_decisions import WrongDecisionCounter
+from nbdebug.setup.losses import LossKind, score_tensor
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import SourceScope, call_name, call_subject, enclosing_scope, syntax_tree
@@ -64,21 +65,23 @@ class DecisionMonitor:
     Indices along an axis of one value are counted in evaluations, whatever they are used for.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, get_loss_kind: Callable[[], LossKind], on_comparison: Callable[[Any, Any], None] = lambda *_: None
+    ) -> None:
         self.comparisons, self.split = 0, ""
         self.passes = Counter[str]()
-        self.has_columns = False
         self.phase: tuple[str, bool] | None = None
         self.phase_rows, self.phase_signs = 0, set[bool]()
         self.batch: list[Tensor] = []
         self.signs_by_rows: dict[int, set[bool]] = {}
         self.by_line: dict[SourceLine, _Comparisons] = {}
-        self.axis_trace = AxisDecisionTrace()
+        self.wrong_decisions = WrongDecisionCounter(get_loss_kind)
+        self.trace = DecisionTrace(self.wrong_decisions, on_comparison)
 
     @property
     def wants_output(self) -> bool:
         """True if the next output is to be inspected."""
-        return self.passes[self.split] < _MAX_PASSES and not self.has_columns
+        return self.passes[self.split] < _MAX_PASSES
 
     def on_batch(self, split: str, batch: Any) -> None:
         """Record a batch of any loader."""
@@ -87,7 +90,7 @@ class DecisionMonitor:
 
     def on_forward_begin(self) -> None:
         """Record the start of a pass, whose own comparisons are not predictions."""
-        self.axis_trace.close()
+        self.trace.close()
         self.signs_by_rows = {}
 
     def on_forward_end(self, output: Any) -> None:
@@ -95,19 +98,26 @@ class DecisionMonitor:
         scores = score_tensor(output) if self.wants_output else None
         if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.is_nested:
             return
-        self.has_columns = scores.dim() > 1 and scores.shape[1] > 1
-        if self.has_columns or not scores.numel():
+        if not scores.numel():
             return
         self.passes[self.split] += 1
-        low, high = torch.aminmax(scores.detach())
-        signs = {bool(low > 0), bool(high > 0)}
         phase = self.split, torch.is_grad_enabled()
-        if self.phase != phase:
+        is_new_phase = self.phase != phase
+        if is_new_phase:
             self.phase, self.phase_rows, self.phase_signs = phase, 0, set()
-        targets, self.batch = [values for values in self.batch if values.numel() == scores.numel()], []
+        batch, self.batch = self.batch, []
+        if not phase[1]:
+            self.wrong_decisions.start(scores, batch, is_new_phase)
+        if scores.dim() < 2 or scores.shape[1] == 1:
+            self.record_signs(scores.detach(), [values for values in batch if values.numel() == scores.numel()])
+        self.trace.start(scores, self.phase_rows)
+
+    def record_signs(self, scores: Tensor, targets: list[Tensor]) -> None:
+        """Record whether scores of one value for each row have both signs."""
+        low, high = torch.aminmax(scores)
+        signs = {bool(low > 0), bool(high > 0)}
         self.phase_rows += scores.numel()
         self.phase_signs |= signs
-        self.axis_trace.start(scores, self.phase_rows)
         if targets and all(map(_varies, targets)):
             self.signs_by_rows = {self.phase_rows: self.phase_signs, scores.numel(): signs}
 
@@ -167,7 +177,7 @@ class DecisionMonitor:
         """Return the lines on which the predictions were constant in all comparisons."""
         indices = tuple(
             ConstantDecision(line, operation, 0.0, count, is_index=True)
-            for (line, operation), count in self.axis_trace.counts.items()
+            for (line, operation), count in self.trace.counts.items()
             if count >= MIN_DECISIONS
         )
         return indices + tuple(

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nbdebug.loop_monitor.batch_averages import has_plain_attributes
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.references import frame_variables
 from nbdebug.tensors.pytree import tree_tensors
 
-_MAX_PASSES, _MAX_FRAMES, _MAX_LABELS = 32, 3, 4
+_MAX_PASSES, _MAX_FRAMES, _MAX_LABELS, _MAX_PARTS = 32, 3, 4, 32
 _MIN_MATCHES = 2  # increments that equal the number of correct predictions; one may do so by chance
 _Key = tuple[str, str, str]  # file, function and name of a variable
 
 
 @dataclass(frozen=True)
 class CorrectCount:
-    """A variable that counts correct predictions, and the line in its function that leads to the model."""
+    """A variable that counts correct predictions, and the line in its function that leads to the model.
+
+    ``continued`` evaluations began with its value at the end of the evaluation before.
+    """
 
     name: str
     line: SourceLine
+    continued: int = 0
 
 
 class CorrectCountMonitor:
@@ -37,6 +44,8 @@ class CorrectCountMonitor:
         self.labels: list[Tensor] = []
         self.correct: set[int] = set()
         self.values: dict[_Key, float] = {}
+        self.totals: dict[_Key, set[float]] = {}
+        self.continued = Counter[_Key]()
         self.lines: dict[_Key, SourceLine] = {}
         self.matches: dict[_Key, int] = {}
         self.mismatches: set[_Key] = set()
@@ -50,7 +59,8 @@ class CorrectCountMonitor:
         """Record a batch of any loader."""
         is_inspected = split == "val" and self.passes < _MAX_PASSES
         self.labels = tree_tensors(batch)[:_MAX_LABELS] if is_inspected else []
-        if split != "val":
+        if split != "val" and self.values:
+            self.totals = {key: {value + correct for correct in self.correct} for key, value in self.values.items()}
             self.values, self.correct = {}, set()
 
     def on_forward_begin(self) -> None:
@@ -59,6 +69,8 @@ class CorrectCountMonitor:
             return
         self.passes += 1
         values = dict(self._numeric_variables(sys._getframe(1)))
+        if not self.values:
+            self.continued.update(key for key, value in values.items() if value and value in self.totals.get(key, ()))
         for key in values.keys() & self.values.keys() if self.correct else ():
             increment = values[key] - self.values[key]
             if increment > 1 and increment in self.correct:
@@ -84,18 +96,34 @@ class CorrectCountMonitor:
             code = frame.f_code
             if is_user_code(code.co_filename):
                 user_frames += 1
-                for name, value in frame_variables(frame).items():
-                    number = _as_number(value)
-                    if number is not None:
-                        key = code.co_filename, code.co_name, name
-                        self.lines[key] = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
-                        yield key, number
+                line = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
+                for name, number in _numbers_in(frame_variables(frame)):
+                    key = code.co_filename, code.co_name, name
+                    self.lines[key] = line
+                    yield key, number
             frame = frame.f_back
 
     def summary(self) -> tuple[CorrectCount, ...]:
         """Return the variables whose increments were always the number of correct predictions."""
         counting = [key for key, count in self.matches.items() if count >= _MIN_MATCHES and key not in self.mismatches]
-        return tuple(CorrectCount(key[2], self.lines[key]) for key in counting)
+        return tuple(CorrectCount(key[2], self.lines[key], self.continued[key]) for key in counting)
+
+
+def _numbers_in(variables: dict[str, object]) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a function: its variables, entries of its dictionaries and attributes of its objects."""
+    for name, value in variables.items():
+        number = _as_number(value)
+        if number is not None:
+            yield name, number
+            continue
+        parts: dict[str, object] = {}
+        if type(value) in (dict, Counter):
+            parts = {f"{name}[{key!r}]": part for key, part in value.items()}  # type: ignore[attr-defined]
+        elif has_plain_attributes(value):
+            parts = {f"{name}.{key}": part for key, part in vars(value).items()}
+        for path, part in islice(parts.items(), _MAX_PARTS):
+            if (number := _as_number(part)) is not None:
+                yield path, number
 
 
 def _as_number(value: object) -> float | None:

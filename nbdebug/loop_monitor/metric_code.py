@@ -95,6 +95,16 @@ def accumulation_lines(line: SourceLine) -> Iterator[int]:
         yield from (node.lineno for node, _, _ in _EvaluationLoop(scope, loops[0]).accumulations())
 
 
+def accumulation_line(name: str, line: SourceLine) -> SourceLine | None:
+    """Return the line that adds to a variable, or to a part of one, in the innermost loop around a line."""
+    scope = enclosing_scope(line)
+    loops = enclosing_loops(scope, line.number) if scope is not None else []
+    if scope is None or not loops:
+        return None
+    numbers = [node.lineno for node, target, _ in _EvaluationLoop(scope, loops[0]).accumulations() if target == name]
+    return SourceLine(line.file, numbers[0], line.function) if numbers else None
+
+
 def counts_over_batches(name: str, line: SourceLine) -> Iterator[AveragedMetric]:
     """Yield each division of a variable, which counts rows in the loop around a line, by the number of batches."""
     scope = enclosing_scope(line)

@@ -368,18 +368,23 @@ class ComparisonMonitor:
 
         def on_comparison(call: tuple[Any, Any, Any]) -> None:
             left_operand, other_args, _ = call
-            if (
-                self.inspected < _MAX_INSPECTED_COMPARISONS
-                and other_args
-                and type(left_operand) is type(other_args[0]) is Tensor
-            ):
-                column, row = (
-                    (left_operand, other_args[0]) if left_operand.dim() == 2 else (other_args[0], left_operand)
-                )
-                if row.dim() == 1 and not column.is_nested and column.shape == (len(row), 1) and len(row) > 1:
-                    inspect((column, row))
+            if other_args and (pair := self.broadcasting_pair(left_operand, other_args[0])):
+                inspect(pair)
 
         return on_comparison
+
+    def on_comparison(self, left: Any, right: Any) -> None:
+        """Inspect two operands of a comparison if they broadcast."""
+        if pair := self.broadcasting_pair(left, right):
+            self.inspect(pair)
+
+    def broadcasting_pair(self, left: Any, right: Any) -> tuple[Tensor, Tensor] | None:
+        """Return the column and the row of a comparison of the two; None for any other."""
+        if self.inspected >= _MAX_INSPECTED_COMPARISONS or not (type(left) is type(right) is Tensor):
+            return None
+        column, row = (left, right) if left.dim() == 2 else (right, left)
+        is_pair = row.dim() == 1 and not column.is_nested and column.shape == (len(row), 1) and len(row) > 1
+        return (column, row) if is_pair else None
 
     def inspect(self, pair: tuple[Tensor, Tensor]) -> None:
         """Inspect a column that is about to be compared with a row."""

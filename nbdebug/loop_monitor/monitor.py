@@ -25,9 +25,7 @@ from nbdebug.hooks.training_events import (
 )
 from nbdebug.loop_monitor.backward_origins import BackwardLeafMonitor, RootVariables
 from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor
-from nbdebug.loop_monitor.batch_averages import BatchAverageMonitor
-from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
-from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
+from nbdebug.loop_monitor.evaluation_monitor import EvaluationMonitor
 from nbdebug.loop_monitor.event_stacks import OptimizerNames, Stack, user_stack
 from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
 from nbdebug.loop_monitor.gradient_accumulation import (
@@ -49,7 +47,6 @@ from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.modes import (
     BatchOrderMonitor,
     BatchUseCounter,
-    ComparisonMonitor,
     DeviceSyncCounter,
     ModeMonitor,
 )
@@ -61,13 +58,13 @@ from nbdebug.loop_monitor.resumption import ResumptionMonitor
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
 from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
-from nbdebug.loop_monitor.stale_predictions import StalePredictionMonitor
 from nbdebug.loop_monitor.step_groups import StepGroupMonitor
 from nbdebug.loop_monitor.training_averages import TrainingAverageMonitor
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLossMonitor
 from nbdebug.loop_monitor.weight_aliases import WeightAliasMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import LossKind, get_loss_kind
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line
 
@@ -97,7 +94,7 @@ class LoopMonitor(OptimizerTracking):
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
         schedulers = self.scheduler_monitor
         self.resumption = ResumptionMonitor(setup.optimizers, schedulers.uses, schedulers.created)
-        self.batch_order_monitor, self.comparison_monitor = BatchOrderMonitor(setup), ComparisonMonitor()
+        self.batch_order_monitor = BatchOrderMonitor(setup)
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
         self.sampled_parameters = self.sample_parameters()
@@ -107,10 +104,7 @@ class LoopMonitor(OptimizerTracking):
         self.concerns_model, self.has_reached_model, self.is_only_model = True, False, True
         self.batch_use_counter = BatchUseCounter()
         self.tracked_steps = 0
-        self.root_variables, self.correct_counts = RootVariables(), CorrectCountMonitor()
-        self.decision_monitor, self.batch_averages = DecisionMonitor(), BatchAverageMonitor(setup.loss_fn)
-        self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
-        self.metric_monitors = self.correct_counts, self.decision_monitor, self.batch_averages, self.stale_predictions
+        self.root_variables, self.evaluation = RootVariables(), EvaluationMonitor(setup, lambda: self.loss_kind)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
         self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
         self.training_averages = TrainingAverageMonitor(setup)
@@ -133,7 +127,6 @@ class LoopMonitor(OptimizerTracking):
             observe_calls(nn.Module, "zero_grad", self.if_tracked(wrap_callback(self.on_gradients_cleared))),
             observe_call_arguments(nn.Module, "load_state_dict", wrap_callback(self.on_load_state_dict)),
             observe_results(nn.Module, "state_dict", wrap_callback(self.on_state_dict)),
-            observe_call_arguments(Tensor, "__eq__", self.comparison_monitor.comparison_callback(wrap_callback)),
             observe_call_arguments(Tensor, "copy_", wrap_callback(self.weight_aliases.on_copy)),
             observe_clipping(wrap_callback(self.on_clipping)),
             observe_grad_scaler(wrap_callback(self.on_grad_scaler)),
@@ -142,12 +135,10 @@ class LoopMonitor(OptimizerTracking):
             *self.resumption.hooks(wrap_callback),
         ]
         written = self.rounded_updates.write_trace, self.gradient_changes.write_trace, self.weight_aliases.trace
-        traces = *written, self.weight_copy_monitor.write_trace, self.decision_monitor.axis_trace
+        traces = *written, self.weight_copy_monitor.write_trace, self.evaluation.decisions.trace
         for trace in (self.batch_alignment, *traces):
             hooks.append(closing(trace))  # type: ignore[arg-type]
-        for monitor in (self.decision_monitor, self.stale_predictions):
-            for method, callback in monitor.comparison_callbacks(wrap_callback):
-                hooks.append(observe_call_arguments(Tensor, method, callback))
+        hooks += self.evaluation.hooks(wrap_callback)
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
         return hooks + self.scheduler_monitor.hooks(wrap_callback(self.scheduler_monitor.record_step))
@@ -201,7 +192,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.mode_monitor.repeated_passes.on_batch)
         self.attempt(self.batch_use_counter.on_batch, split, self.steps)
         self.attempt(self.step_groups.on_batch, split, event[0])
-        for monitor in (self.batch_alignment, *self.metric_monitors):
+        for monitor in (self.batch_alignment, *self.evaluation.all):
             self.attempt(monitor.on_batch, split, event[1])
         if split == "train":
             self.record_line("batch")
@@ -211,7 +202,7 @@ class LoopMonitor(OptimizerTracking):
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
         is_tracked = self.plan.marks_graphs and self.visibility is ALL_EVENTS
-        is_needed = is_tracked or self.plan.is_inspecting or any(m.wants_output for m in self.metric_monitors)
+        is_needed = is_tracked or self.plan.is_inspecting or self.evaluation.wants_output
         return is_needed or self.mode_monitor.shape is None or self.evaluates_with_gradients
 
     @property
@@ -231,13 +222,14 @@ class LoopMonitor(OptimizerTracking):
             self.attempt(self.restored_weights.on_evaluation, self.row_steps)
         self.attempt(self.batch_use_counter.on_forward_begin, split)
         self.attempt(self.step_groups.on_forward_begin, split)
-        self.attempt(self.correct_counts.on_forward_begin)
-        self.attempt(self.decision_monitor.on_forward_begin)
+        self.attempt(self.evaluation.batches.on_forward_begin, split, self.steps, is_training)
+        self.attempt(self.evaluation.correct_counts.on_forward_begin)
+        self.attempt(self.evaluation.decisions.on_forward_begin)
         self.attempt(self.batch_alignment.on_forward_begin, self.mode_monitor.split, args, kwargs)
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
-        for monitor in (self.mode_monitor, *self.metric_monitors):
+        for monitor in (self.mode_monitor, *self.evaluation.all):
             self.attempt(monitor.on_forward_end, output)
         self.attempt(self.batch_alignment.on_forward_end, output)
         if self.plan.is_inspecting:
@@ -281,6 +273,11 @@ class LoopMonitor(OptimizerTracking):
         self.loss_operands = self.loss_operands or loss_operands(graph)
         if self.backward_passes < ALWAYS_INSPECTED_STEPS and self.normalized_twice is None:
             self.normalized_twice = next((names for _, names in find_normalized_twice(graph)), None)
+
+    @property
+    def loss_kind(self) -> LossKind:
+        """Kind of the loss in the loop, that of the setup before a step was inspected."""
+        return self.loss_operands.kind if self.loss_operands else get_loss_kind(self.setup.loss_fn)
 
     @property
     def loss_scale(self) -> Tensor | None:

@@ -12,6 +12,7 @@ from nbdebug.loop_monitor.batch_alignment import BatchAlignment
 from nbdebug.loop_monitor.batch_averages import BatchAverage
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
+from nbdebug.loop_monitor.evaluation_monitor import TrainingEvaluations
 from nbdebug.loop_monitor.event_stacks import Stack
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import (
@@ -37,6 +38,7 @@ from nbdebug.loop_monitor.training_averages import TrainingAverage
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
+from nbdebug.loop_monitor.wrong_decisions import WrongDecision
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import parse_expressions
 
@@ -135,8 +137,10 @@ class LoopSummary:
     uncovered_parameters: UncoveredParameters = field(default_factory=UncoveredParameters)
     correct_counts: tuple[CorrectCount, ...] = ()
     constant_decisions: tuple[ConstantDecision, ...] = ()
+    wrong_decisions: tuple[WrongDecision, ...] = ()
     stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
+    training_evaluations: TrainingEvaluations = field(default_factory=TrainingEvaluations)
     training_averages: tuple[TrainingAverage, ...] = ()
     step_groups: StepGroups = field(default_factory=StepGroups)
     cleared_gradients: ClearedGradients = field(default_factory=ClearedGradients)
@@ -220,7 +224,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         accumulation=monitor.accumulation_counter.summary(),
         retained_graphs=monitor.retained_graph_counter.worst,
         state_dict_loads=monitor.state_dict_monitor.summary(),
-        shape_mismatch=monitor.comparison_monitor.first_mismatch,
+        shape_mismatch=monitor.evaluation.comparisons.first_mismatch,
         epoch_order=monitor.batch_order_monitor.summary(),
         weight_copies=monitor.weight_copy_monitor.summary(
             backward.file if (backward := monitor.lines.get("backward")) else None
@@ -234,10 +238,12 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         double_updates=monitor.double_update_counter.summary(),
         device_syncs=monitor.device_sync_counter.summary(),
         batch_alignment=monitor.batch_alignment.summary(),
-        correct_counts=monitor.correct_counts.summary(),
-        constant_decisions=monitor.decision_monitor.summary(),
-        stale_predictions=monitor.stale_predictions.summary(),
-        batch_averages=monitor.batch_averages.summary(),
+        correct_counts=monitor.evaluation.correct_counts.summary(),
+        constant_decisions=monitor.evaluation.decisions.summary(),
+        wrong_decisions=monitor.evaluation.decisions.wrong_decisions.summary(),
+        stale_predictions=monitor.evaluation.stale_predictions.summary(),
+        batch_averages=monitor.evaluation.batch_averages.summary(),
+        training_evaluations=monitor.evaluation.batches.summary(),
         training_averages=monitor.training_averages.summary(),
         step_groups=monitor.step_groups.summary()
         if monitor.is_only_model and len(monitor.tracked_optimizers) == 1

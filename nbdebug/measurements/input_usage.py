@@ -29,7 +29,10 @@ _OutputsByPath = dict[str, list[Tensor]]
 def ignored_inputs(eval_outputs: EvalOutputs) -> dict[str, bool]:
     """For each input that can be changed, whether the output ignores it in both eval and train mode."""
     ignored = {}
+    targets = {id(tensor) for tensor in tree_tensors(eval_outputs.batch.targets)}
     for name, tensor in eval_outputs.inputs.items():
+        if id(tensor) in targets:  # a model that takes the whole batch
+            continue
         replacements = [values for values in _get_replacement_values(tensor) if not torch.equal(values, tensor)]
         if replacements:
             ignored[name] = all(_is_ignored(eval_outputs, tensor, replacement) for replacement in replacements)

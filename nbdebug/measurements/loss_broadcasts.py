@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -16,6 +17,7 @@ from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Setup
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
+_MAX_COLUMNS = 16  # of a target that may hold weights beside labels
 _RELATIVE_TOLERANCE = 1e-5  # of the loss; sums in another order are rounded differently
 
 
@@ -29,33 +31,48 @@ def broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> list[Broad
 def weight_broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> list[Broadcast]:
     """Calls of the loss that broadcast weights against errors, so that the order of the weights has no effect.
 
-    The weights are a part of the targets, and with those of other samples the loss stays the same.
+    The weights are one of several targets, or a column of one, and with those of other samples the loss stays the same.
     """
-    if len(tree_tensors(first_pass.batch.targets)) < 2:
+    weights_in_targets = list(_possible_weights(first_pass.batch.targets))
+    if len(weights_in_targets) < 2:
         return []
     tracker = _record_broadcasts(setup, first_pass, output)
     return [
         broadcast
         for broadcast in tracker.weight_broadcasts
         if any(
-            weights.numel() == prod(broadcast.target) and _is_order_ignored(setup, first_pass, output, weights)
-            for weights in tree_tensors(first_pass.batch.targets)
+            weights[:, columns].numel() == prod(broadcast.target)
+            and _is_order_ignored(setup, first_pass, output, target, columns)
+            for target, weights, columns in weights_in_targets
         )
     ]
 
 
-def _is_order_ignored(setup: Setup, first_pass: ForwardPass, output: Any, weights: Tensor) -> bool:
-    """Return whether the loss is the same if the values of a target belong to other samples."""
-    if not weights.is_floating_point() or not weights.dim() or bool((weights == weights[:1]).all()):
+def _possible_weights(targets: Any) -> Iterator[tuple[Tensor, Tensor, slice]]:
+    """Yield each floating-point target, its values by sample, and the columns that may be weights: one, or all."""
+    for target in tree_tensors(targets):
+        if target.is_floating_point() and target.dim() and target.numel():
+            rows = target.reshape(len(target), -1)
+            is_table = target.dim() == 2 and 1 < rows.shape[1] <= _MAX_COLUMNS
+            for column in range(rows.shape[1]) if is_table else (None,):
+                yield target, rows, slice(None) if column is None else slice(column, column + 1)
+
+
+def _is_order_ignored(setup: Setup, first_pass: ForwardPass, output: Any, target: Tensor, columns: slice) -> bool:
+    """Return whether the loss is the same if the values in some columns of a target belong to other samples."""
+    rows = target.reshape(len(target), -1)
+    if bool((rows[:, columns] == rows[:1, columns]).all()):
         return False
 
     def compute_loss_with(changed: Tensor) -> float:
-        targets = tree_map(first_pass.batch.targets, lambda leaf: changed if leaf is weights else leaf)
+        targets = tree_map(first_pass.batch.targets, lambda leaf: changed if leaf is target else leaf)
         return float(setup.loss(output, replace(first_pass.batch, targets=targets)).detach())
 
-    order = torch.randperm(len(weights), generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
+    exchanged_rows = rows.clone()
+    exchanged_rows[:, columns] = rows[order][:, columns]
     try:
-        base, exchanged = compute_loss_with(weights), compute_loss_with(weights[order])
+        base, exchanged = compute_loss_with(target), compute_loss_with(exchanged_rows.reshape(target.shape))
     except Exception:  # a loss that only accepts its own targets
         return False
     return abs(exchanged - base) <= _RELATIVE_TOLERANCE * abs(base)

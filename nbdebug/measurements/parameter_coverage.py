@@ -118,7 +118,23 @@ def unreached_parameters(
         forward_pass: ForwardPass = run_forward(setup, batch)
         if forward_pass.loss is not None:
             remaining = _get_entries_outside_graph(remaining, forward_pass.trace.get_graph(forward_pass.loss))
+    if remaining and _recomputes_in_backward(graph):
+        return _get_entries_without_gradient(setup, batches[0], remaining)
     return remaining
+
+
+def _recomputes_in_backward(graph: Graph) -> bool:
+    """Return whether a graph has reentrant checkpoints, which hide the parameters of the pass that they repeat."""
+    return any(graph.get_nodes_by_name("CheckpointFunction"))
+
+
+def _get_entries_without_gradient(setup: Setup, batch: Batch, entries: list[ParameterEntry]) -> list[ParameterEntry]:
+    """Return the entries that get no gradient in a backward pass."""
+    with Preserve(*setup.mutable_objects), torch.enable_grad():
+        for entry in entries:
+            entry.parameter.grad = None
+        setup.output_and_loss(batch)[1].backward()  # type: ignore[no-untyped-call]
+        return [entry for entry in entries if entry.parameter.grad is None]
 
 
 def _get_entries_outside_graph(entries: list[ParameterEntry], graph: Graph) -> list[ParameterEntry]:

@@ -25,6 +25,7 @@ from nbdebug.tensors.row_search import is_finite
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 1000
 _MIN_FACTOR, _MIN_SHIFT = 1.5, 0.5  # of differences that are compared with those of random divisions
+_CLOSE_VALUES = 0.1  # of the distance between the most frequent values of the splits
 _MIN_FREQUENT_SHARE, _MAX_RARE_SHARE = 0.2, 0.001  # of all values, for a value that only one split has
 _MIN_ROWS_OF_COLUMNS, _MIN_COLUMN_VALUES, _MAX_REORDERED = 60, 4, 64
 # Factors of the standard error at significance 1e-5 and 0.01, from the asymptotic distribution of the statistic.
@@ -133,14 +134,24 @@ def _compare_units(name: str, train: Tensor, val: Tensor) -> UnitComparison:
 
 
 def _exchanged_frequent_values(train: Tensor, val: Tensor) -> tuple[float, float] | None:
-    """Return the most frequent value of each split if the other split does not have it; else None."""
+    """Return the most frequent value of each split if the other split does not have it; else None.
+
+    Neither counts if both splits have about the same two values, as weights that are normalized in each split.
+    """
     values = train.flatten(), val.flatten()
     frequent = [float(split.mode().values) for split in values]
-    own_shares = [float((split == value).double().mean()) for split, value in zip(values, frequent, strict=True)]
-    other_shares = [float((values[1 - i] == value).double().mean()) for i, value in enumerate(frequent)]
+    tolerance = _CLOSE_VALUES * abs(frequent[0] - frequent[1])
+    own_shares = [_share_close_to(*pair, 0.0) for pair in zip(values, frequent, strict=True)]
+    other_shares = [_share_close_to(*pair, 0.0) for pair in zip(values[::-1], frequent, strict=True)]
+    close_shares = [_share_close_to(*pair, tolerance) for pair in zip(values[::-1], frequent, strict=True)]
     if min(own_shares) < _MIN_FREQUENT_SHARE or max(other_shares) > _MAX_RARE_SHARE:
         return None
-    return frequent[0], frequent[1]
+    have_both = all(close > own / 2 for close, own in zip(close_shares, own_shares, strict=True))
+    return None if have_both else (frequent[0], frequent[1])
+
+
+def _share_close_to(values: Tensor, value: float, tolerance: float) -> float:
+    return float(((values - value).abs() <= tolerance).double().mean())
 
 
 def _sample_rows(part: Tensor) -> Tensor:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -19,6 +17,7 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
+from nbdebug.source.search import function_node
 from nbdebug.tensors.memory import memory_address, share_memory
 
 _EQUAL_VALUES, TRANSPOSED_VALUES = "their values are equal", "the values of one are the transpose of the other"
@@ -82,17 +81,12 @@ def _follow_attributes(module: nn.Module, attributes: list[str]) -> Any:
 
 def _parse_tie_assignments(method: Any) -> Iterator[tuple[SourceLine, list[str], list[str]]]:
     """Yield the unconditional lines that assign one attribute chain of ``self`` to another."""
-    try:
-        source, first = inspect.getsourcelines(method)
-        (function,) = ast.parse(textwrap.dedent("".join(source))).body
-    except (OSError, SyntaxError, TypeError, ValueError):
-        return
-    for node in getattr(function, "body", []):
+    for node in getattr(function_node(method), "body", []):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             target, source_chain = _get_attribute_chain(node.targets[0]), _get_attribute_chain(node.value)
             if len(target) > 1 and len(source_chain) > 1:
                 yield (
-                    SourceLine(method.__code__.co_filename, first + node.lineno - 1, method.__name__),
+                    SourceLine(method.__code__.co_filename, node.lineno, method.__name__),
                     target,
                     source_chain,
                 )

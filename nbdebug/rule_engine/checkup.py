@@ -37,7 +37,7 @@ _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
 _FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes", "batch_distribution"}
 _FROM_GRADIENT = {"padding_gradient", "ignored_target", "ignored_columns", "ignored_heads"}
 # Rules that read the graph and the calls of a loss.
-_LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L214", "L215", "L217")
+_LOSS_GRAPH_RULES = ("L201", "L202", "L203", "L204", "L205", "L206", "L210", "L211", "L214", "L215", "L217", "L219")
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
 BUDGETS = ("quick", "standard", "thorough")
 

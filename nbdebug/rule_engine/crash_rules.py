@@ -36,7 +36,7 @@ def crash_rule(code: str, *, explains: tuple[str, ...] = ()) -> Callable[[_Expla
                 return
             candidates = [explanations] if isinstance(explanations, CrashCause) else explanations
             if (choice := choose_explanation(crash, candidates)) is not None:
-                crash.is_explained = True
+                crash.is_explained = True  # X1099, which the rules run last, explains what no other does
                 yield choice[0].to_finding(crash, choice[1], explains)
 
         return rule_registry.rule(code, "error")(explain)

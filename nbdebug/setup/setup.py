@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,10 +13,12 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from nbdebug.exceptions import SetupError
+from nbdebug.preserve import Preserve
 from nbdebug.setup import loaders, losses, unpacking
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.task import LearningTask, parse_task
 from nbdebug.source.references import user_files
+from nbdebug.tensors.pytree import to_device
 from nbdebug.validation import describe_type
 
 _UNKNOWN = object()
@@ -47,6 +50,7 @@ class Setup:
     other_schedulers: tuple[Any, ...] = ()
     files: set[str] = field(default_factory=set, repr=False, compare=False)
     _input_path: Any = field(default=_UNKNOWN, init=False, repr=False, compare=False)
+    _loss_takes_batch: bool | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Validate the objects, so that errors are raised in the user's call; record the files on the user's stack."""
@@ -172,7 +176,27 @@ class Setup:
         else:
             batch = unpacking.guess_batch(raw, self.eager_model, self.loss_fn)
             batch = self._split_named_parts(raw, batch)
+            batch = self._pass_whole_batch(raw, batch)
         return replace(batch, indices=indices, raw=raw).to(self.model_device)
+
+    def _pass_whole_batch(self, raw: Any, guess: Batch) -> Batch:
+        """Return a batch whose target is the whole batch, if the loss takes that; the guess for any other loss."""
+        if self._loss_takes_batch is None:
+            is_custom = self.loss_fn is not None and losses.get_loss_kind(self.loss_fn) == "other"
+            self._loss_takes_batch = is_custom and bool(guess.targets) and self._requires_whole_batch(raw, guess)
+        return replace(guess, targets=(raw,)) if self._loss_takes_batch else guess
+
+    def _requires_whole_batch(self, raw: Any, guess: Batch) -> bool:
+        batch, whole = guess.to(self.model_device), to_device(raw, self.model_device)
+        with Preserve(*self.mutable_objects), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                output = self.predict(batch)
+            except Exception:  # a checkup reports it
+                return False
+            return unpacking.takes_whole_batch(
+                lambda targets: self.raw_loss(output, replace(batch, targets=targets)), batch.targets, whole
+            )
 
     def _split_named_parts(self, raw: Any, guess: Batch) -> Batch:
         """Split a batch whose model takes a part under another name, or all parts; return the guess for any other."""

@@ -37,9 +37,15 @@ def _loss_signature(loss_fn: Callable[..., Any] | None) -> tuple[int, int, tuple
     return call_signature(loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn)
 
 
+def _takes_targets(loss_fn: Callable[..., Any] | None) -> bool:
+    """Return whether a loss takes anything beside the output; a loss on pairs or on views of a sample may not."""
+    _, maximum, names = _loss_signature(loss_fn)
+    return loss_fn is not None and not (maximum == 1 and names)
+
+
 def _count_targets(loss_fn: Callable[..., Any] | None) -> int:
     """Return the number of targets that the loss takes in addition to the output."""
-    return max(_loss_signature(loss_fn)[0] - 1, 1)
+    return max(_loss_signature(loss_fn)[0] - 1, 1) if _takes_targets(loss_fn) else 0
 
 
 def _named_targets(parts: Mapping[Any, Any], target_key: Any, loss_fn: Callable[..., Any] | None) -> tuple[Any, ...]:
@@ -52,7 +58,7 @@ def _named_targets(parts: Mapping[Any, Any], target_key: Any, loss_fn: Callable[
 def guess_batch(batch: Any, model: nn.Module, loss_fn: Callable[..., Any] | None) -> Batch:
     """Split a batch by its structure and by the signatures of model and loss."""
     if isinstance(batch, Tensor):
-        return Batch((batch,), targets=(batch,) if loss_fn is not None else ())
+        return Batch((batch,), targets=(batch,) if _takes_targets(loss_fn) else ())
     if isinstance(batch, (tuple, list)) and not hasattr(batch, "_fields"):
         return _batch_from_sequence(list(batch), model, loss_fn)
     if parts := _named_parts(batch):
@@ -72,14 +78,15 @@ def _batch_from_sequence(parts: list[Any], model: nn.Module, loss_fn: Callable[.
     required_count, max_count, _ = call_signature(model.forward)
     if loss_fn is None or len(parts) == 1:
         input_count = min(len(parts), max(required_count, 1))
-        targets = parts[input_count:] if len(parts) > 1 else parts if loss_fn is not None else []
+        targets = parts[input_count:] if len(parts) > 1 else parts if _takes_targets(loss_fn) else []
         return Batch(tuple(parts[:input_count]), targets=tuple(targets))
     target_count = min(_count_targets(loss_fn), len(parts) - 1)
     input_count = len(parts) - target_count
     if input_count > max_count:
         input_count = max(required_count, 1)
         return Batch(tuple(parts[:input_count]), targets=tuple(parts[input_count : input_count + target_count]))
-    return Batch(tuple(parts[: max(input_count, required_count)]), targets=tuple(parts[-target_count:]))
+    targets = parts[len(parts) - target_count :]
+    return Batch(tuple(parts[: max(input_count, required_count)]), targets=tuple(targets))
 
 
 def _batch_from_names(
@@ -88,12 +95,13 @@ def _batch_from_names(
     """Take targets by their usual names; the rest by keyword if the model accepts the names, else by position."""
     required_count, _, names = call_signature(model.forward)
     target_key = next((key for key in TARGET_KEYS if key in parts), None) or _custom_target_key(parts, names, loss_fn)
-    targets = _named_targets(parts, target_key, loss_fn) if target_key is not None and loss_fn is not None else ()
+    has_target = target_key is not None and _takes_targets(loss_fn)
+    targets = _named_targets(parts, target_key, loss_fn) if has_target else ()
     remaining = {k: v for k, v in parts.items() if not targets or k != target_key or k in names}
     keyword_arguments = {key: value for key, value in remaining.items() if key in names}
     if keyword_arguments:
         unused = {key: value for key, value in remaining.items() if key not in names}
-        return Batch((), keyword_arguments, targets or ((unused,) if unused and loss_fn is not None else ()))
+        return Batch((), keyword_arguments, targets or ((unused,) if unused and _takes_targets(loss_fn) else ()))
     inputs = [value for key, value in parts.items() if key != target_key]
     if required_count == 1 and len(inputs) > 1:
         return Batch((batch,), targets=targets)
@@ -146,11 +154,27 @@ def batch_from_input_path(batch: Any, path: tuple[Any, ...], loss_fn: Callable[.
     others = {key: value for key, value in parts.items() if key not in path}
     target_key = next((name for name in TARGET_KEYS if name in others), None)
     inputs = parts[path[0]] if path else {key: value for key, value in parts.items() if key != target_key}
-    if loss_fn is None or not others:
+    if not _takes_targets(loss_fn) or not others:
         return Batch((inputs,))
     if target_key is not None:
         return Batch((inputs,), targets=_named_targets(parts, target_key, loss_fn))
     return Batch((inputs,), targets=(next(iter(others.values())) if len(others) == 1 else others,))
+
+
+def takes_whole_batch(compute_loss: Callable[[tuple[Any, ...]], Any], targets: tuple[Any, ...], raw: Any) -> bool:
+    """Return whether a custom loss raises for the targets and runs with the whole batch in their place.
+
+    ``compute_loss`` passes some targets, after the output of the model, to the loss.
+    """
+    try:
+        compute_loss(targets)
+    except Exception:
+        try:
+            compute_loss((raw,))
+        except Exception:
+            return False
+        return True
+    return False
 
 
 def batch_from_user_unpack(unpacked: Any) -> Batch:

@@ -8,7 +8,6 @@ import linecache
 import math
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from types import FunctionType
@@ -68,28 +67,25 @@ def find_line_in_class(kind: type, matches: Callable[[ast.AST], bool]) -> Source
     """Return the first line of a user class with an expression that matches."""
     try:
         source, first = inspect.getsourcelines(kind)
-        tree = ast.parse(textwrap.dedent("".join(source)))
         file = inspect.getfile(kind)
-    except (OSError, TypeError, SyntaxError):
+    except (OSError, TypeError):
         return None
-    line_numbers = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.expr) and matches(node)]
-    return (
-        SourceLine(file, first + min(line_numbers) - 1, kind.__name__)
-        if line_numbers and not is_library_code(file)
-        else None
-    )
+    tree = syntax_tree(file) if not is_library_code(file) else None
+    line_numbers = [
+        node.lineno
+        for node in walk(tree)
+        if isinstance(node, ast.expr) and first <= node.lineno < first + len(source) and matches(node)
+    ]
+    return SourceLine(file, min(line_numbers), kind.__name__) if line_numbers else None
 
 
 def find_augmented_assignment(kind: type, method: str) -> SourceLine | None:
     """Return the first line of a method of a user class, or of its bases, with an assignment such as ``x -= 1``."""
     function = inspect.unwrap(getattr(kind, method, None) or kind)
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree, file = ast.parse(textwrap.dedent("".join(lines))), inspect.getfile(function)
-    except (OSError, TypeError, SyntaxError):
-        return None
-    line_numbers = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.AugAssign)]
-    return SourceLine(file, first + min(line_numbers) - 1) if line_numbers and not is_library_code(file) else None
+    definition = function_node(function)
+    line_numbers = [node.lineno for node in walk(definition) if isinstance(node, ast.AugAssign)]
+    file = inspect.getfile(function) if line_numbers else ""
+    return SourceLine(file, min(line_numbers)) if line_numbers and not is_library_code(file) else None
 
 
 def find_option_line(option: str, value: Any, owners: Iterable[object], context: Iterable[Any]) -> SourceLine | None:
@@ -264,15 +260,9 @@ def find_assignments(owner: object, attribute: str) -> list[SourceLine]:
 
 def _iterate_assignments(method: FunctionType, attribute: str) -> Iterator[SourceLine]:
     """Yield the lines of one method that set the attribute; none if its source is unavailable."""
-    try:
-        source, first = inspect.getsourcelines(method)
-        tree = ast.parse(textwrap.dedent("".join(source)))
-    except (OSError, SyntaxError):
-        return
-    for node in ast.walk(tree):
+    for node in walk(function_node(method)):
         if any(isinstance(target, ast.Attribute) and target.attr == attribute for target in assignment_targets(node)):
-            number = first + getattr(node, "lineno", 1) - 1
-            yield SourceLine(method.__code__.co_filename, number, method.__name__)
+            yield SourceLine(method.__code__.co_filename, getattr(node, "lineno", 1), method.__name__)
 
 
 def assignment_targets(node: ast.AST) -> list[Any]:
@@ -313,6 +303,22 @@ def _parse_text(text: str) -> ast.Module | None:
 @lru_cache(8)
 def _functions_in(tree: ast.Module) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
     return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def function_node(function: object) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the definition of a function or method, with the line numbers of its file; None if it is unknown."""
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)  # type: ignore[arg-type]
+    tree = syntax_tree(code.co_filename) if code is not None else None
+    for node in _functions_in(tree) if tree is not None else ():
+        first = min(part.lineno for part in (node, *node.decorator_list))
+        if code is not None and node.name == code.co_name and first == code.co_firstlineno:
+            return node
+    return None
+
+
+def walk(node: ast.AST | None) -> Iterator[ast.AST]:
+    """Yield a node and all nodes in it; nothing for None."""
+    return ast.walk(node) if node is not None else iter(())
 
 
 def enclosing_scope(line: SourceLine) -> SourceScope | None:

@@ -99,3 +99,45 @@ def test_correct_predictions_divided_by_the_number_of_batches_are_reported(
 )
 def test_correct_predictions_divided_by_rows_have_no_finding(tmp_path: Path, evaluation: str, result: str) -> None:
     assert not e708_findings(tmp_path, evaluation, result)
+
+
+COUNTER_CLASS = """
+class Score:
+    def __init__(self):
+        self.right = self.rows = 0
+
+def evaluate(setup, model, loader, score=Score()):
+    {reset}
+    for x, y in loader:
+        score.right += (model(x).argmax(1) == y).sum().item()
+        score.rows += len(y)
+    return score.right / score.rows
+"""
+COUNTER_DICT = """
+TOTALS = dict(right=0, rows=0)
+
+def evaluate(setup, model, loader):
+    {reset}
+    totals = TOTALS
+    for x, y in loader:
+        totals["right"] += int((model(x).argmax(1) == y).sum())
+        totals["rows"] += len(y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "reset", "line"),
+    [
+        (COUNTER_CLASS, "score.__init__()", "score.right += (model(x).argmax(1) == y).sum().item()"),
+        (COUNTER_DICT, "TOTALS.update(right=0, rows=0)", 'totals["right"] += int((model(x).argmax(1) == y).sum())'),
+    ],
+    ids=["attributes", "dictionary"],
+)
+@pytest.mark.parametrize("is_reset", [True, False])
+def test_metric_averaging_on_counts_reports_those_that_are_not_set_back(
+    tmp_path: Path, evaluation: str, reset: str, line: str, is_reset: bool
+) -> None:
+    loop = load_loop(tmp_path / "loop.py", HEAD + evaluation.format(reset=reset if is_reset else "pass"))
+    setup = training_setup(mlp(8, 32, 2), rings(), rings(256, seed=1), nn.CrossEntropyLoss(), lr=1e-2)
+    findings = [finding for finding in all_findings(loop, setup) if finding.code == "E708"]
+    assert [source_line(finding) for finding in findings] == ([] if is_reset else [line])

@@ -109,7 +109,7 @@ def test_degenerate_metric_on_constant_or_stale_value_fires_at_its_line(
     ("validation_step", "outputs"),
     [
         ("right += ((model(x) > 0) == y).sum().item()", 1),
-        ("out = model(x); right += (out.round() == y).sum().item()", 1),
+        ("out = model(x); right += (out.sigmoid().round() == y).sum().item()", 1),
         ("out = model(x); out = torch.cat([1 - out, out], 1); right += (out.argmax(1) == y[:, 0]).sum().item()", 1),
         ("right += (model(x).argmax(1) == y).sum().item()", 3),
         ("out = model(x); right += (out.max(1).indices == y).sum().item(); seen += len(y)", 3),

@@ -17,7 +17,7 @@ from nbdebug.rules.crash.backward_of_many_values import loss_node, loss_tensor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.source.search import call_name, enclosing_scope, read_names, syntax_tree
+from nbdebug.source.search import call_name, enclosing_scope, function_node, read_names, syntax_tree
 
 _CUTTING = {
     "detach": "detach() cuts it off from the model",
@@ -138,10 +138,8 @@ def _body(frame: CrashFrame, part: ast.AST) -> list[tuple[CrashFrame, ast.AST]]:
     if isinstance(function, nn.Module):
         function = type(function).forward
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    tree = syntax_tree(code.co_filename) if code is not None and is_user_code(code.co_filename) else None
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)] if tree is not None else []
-    bodies = [n for n in nodes if code is not None and n.name == code.co_name and n.lineno >= code.co_firstlineno]
-    return [(frame, bodies[0])] if bodies and bodies[0].lineno - code.co_firstlineno < 3 else []  # type: ignore[union-attr]
+    definition = function_node(function) if code is not None and is_user_code(code.co_filename) else None
+    return [(frame, definition)] if definition is not None else []
 
 
 def _is_about_output(call: ast.Call) -> bool:

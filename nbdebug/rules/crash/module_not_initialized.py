@@ -14,7 +14,7 @@ from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, syntax_tree
+from nbdebug.source.search import call_name, function_node
 
 
 @crash_rule("X1040")
@@ -58,16 +58,14 @@ def module_not_initialized(crash: Crash) -> CrashCause | None:
 
 def _init(kind: type) -> tuple[SourceLine | None, SourceLine | None]:
     """Return the line that calls ``super().__init__()``, and the first line of ``__init__`` after its docstring."""
-    code = getattr(vars(kind).get("__init__"), "__code__", None)
-    file = code.co_filename if code is not None else ""
-    tree = syntax_tree(file) if code is not None else None
-    functions = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.FunctionDef)]
-    function = next((node for node in functions if node.lineno == code.co_firstlineno), None) if code else None
-    if function is None:
+    constructor = vars(kind).get("__init__")
+    definition = function_node(constructor)
+    if definition is None or constructor is None:
         return None, None
-    has_docstring = ast.get_docstring(function) is not None and len(function.body) > 1
-    first = function.body[1 if has_docstring else 0]
-    calls = [node for node in function.body if isinstance(node, ast.Expr) and call_name(node.value) == "__init__"]
+    file = constructor.__code__.co_filename
+    has_docstring = ast.get_docstring(definition) is not None and len(definition.body) > 1
+    first = definition.body[1 if has_docstring else 0]
+    calls = [node for node in definition.body if isinstance(node, ast.Expr) and call_name(node.value) == "__init__"]
     call = SourceLine(file, calls[0].lineno) if calls else None
     return call, SourceLine(file, first.lineno)
 

@@ -85,7 +85,8 @@ def _repair(crash: Crash, input: Tensor) -> tuple[tuple[Edit, ...], str, str]:
         if call_name(node) == "DataLoader" and isinstance(node, ast.Call)
     ]
     sizes = [_batch_size(node) for _, node in loaders]
-    if len(loaders) == 1 and not any(k.arg == "drop_last" for k in loaders[0][1].keywords) and sizes != [1]:
+    options = [keyword.arg for _, node in loaders for keyword in node.keywords]  # None stands for **options
+    if len(loaders) == 1 and not {"drop_last", None} & {*options} and sizes != [1]:
         cause = "The last batch of the epoch has one sample: drop it."
         return (append_argument(loaders[0][0], loaders[0][1], "drop_last=True"),), cause, ""
     for file in sorted(crash_files(crash)):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 from typing import Any
 
 from torch import Tensor, nn
@@ -19,6 +17,7 @@ from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
+from nbdebug.source.search import function_node, walk
 
 
 @crash_rule("X1038")
@@ -61,13 +60,13 @@ def unpacking_mismatch(crash: Crash) -> CrashCause | None:
     shown = f"a tensor, {describe_tensor(part)}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
     place = f"{text} returns" if whole is target else f"In what {text} returns, the part for {crash.text(target)} is"
     message = f"{place} {shown}; {crash.text(target)} takes {len(target.elts)} parts, and it has {count}."
-    cause = "It has another number of parts."
     if isinstance(part, Tensor):
         cause = "It is one tensor, and unpacking would split its first axis: assign it to one variable."
         edits = (replace_node(file, target, crash.text(target.elts[0])),)
         return CrashCause(message, cause, edits=edits)
     names = [crash.text(element) for element in target.elts[:count]]
     names += ["_"] * (count - len(names))
+    cause = f"Unpack it into {count} variables." if count != 1 else "Unpack it into one variable."
     return CrashCause(message, cause, edits=(replace_node(file, target, ", ".join(names)),))
 
 
@@ -91,29 +90,24 @@ def _batch(crash: Crash, loader: Any, source: ast.expr, target: ast.Tuple | ast.
     message = f"{text} gives batches of {len(names)} parts, and they are unpacked into {len(target.elts)}."
     cause = f"The dataset {type(loader.dataset).__name__} returns {len(names)} parts for a sample."
     kept = [crash.text(element) for element in target.elts][: len(names)]
-    added = ["_" if f"part {index}" == name else name for index, name in enumerate(names)][len(kept) :]
-    edit = replace_node(crash.own.file, target, ", ".join([*kept, *added]))
+    edit = replace_node(crash.own.file, target, ", ".join([*kept, *names[len(kept) :]]))
     return CrashCause(message, cause, edits=(edit,))
 
 
 def _sample_names(dataset: Any) -> list[str]:
-    """Return a name for each part of a sample; none if the number is unknown."""
+    """Return a name for each part of a sample, ``_`` for one without; empty if the number of parts is unknown."""
     while hasattr(dataset, "dataset") and not isinstance(dataset, TensorDataset):
         dataset = dataset.dataset
     if isinstance(dataset, TensorDataset):
-        return [f"part {index}" for index in range(len(dataset.tensors))]
-    try:
-        source = textwrap.dedent(inspect.getsource(type(dataset).__getitem__))
-        returned = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Return)]
-    except (AttributeError, OSError, TypeError, SyntaxError):
-        return []
-    parts = {tuple(_names(value)) for value in returned}
+        return ["_"] * len(dataset.tensors)
+    definition = function_node(getattr(type(dataset), "__getitem__", None))
+    parts = {tuple(_names(node.value)) for node in walk(definition) if isinstance(node, ast.Return)}
     return [*parts.pop()] if len(parts) == 1 else []
 
 
 def _names(value: ast.expr | None) -> list[str]:
     elements = value.elts if isinstance(value, ast.Tuple) else []
-    return [part.id if isinstance(part, ast.Name) else f"part {index}" for index, part in enumerate(elements)]
+    return [getattr(part, "id", "_") for part in elements]
 
 
 def _nothing(crash: Crash, source: ast.expr, text: str) -> CrashCause | None:
@@ -121,19 +115,17 @@ def _nothing(crash: Crash, source: ast.expr, text: str) -> CrashCause | None:
     module = crash.value(source.func) if isinstance(source, ast.Call) else UNKNOWN
     if not isinstance(module, nn.Module):
         return None
-    try:
-        lines, first = inspect.getsourcelines(type(module).forward)
-        function = ast.parse(textwrap.dedent("".join(lines))).body[0]
-    except (OSError, TypeError, SyntaxError):
+    definition = function_node(type(module).forward)
+    if definition is None:
         return None
-    file, last = type(module).forward.__code__.co_filename, getattr(function, "body", [function])[-1]
-    returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
+    file, last = type(module).forward.__code__.co_filename, definition.body[-1]
+    returns = [node for node in ast.walk(definition) if isinstance(node, ast.Return)]
     message = f"{text} returns None: {type(module).__name__}.forward ends without a return."
     if returns:
         cause = "Its return stands in a branch that this call did not take."
         fix = "Give forward a return on every path; check the indentation of the one that it has."
-        return CrashCause(message, cause, fix, line=SourceLine(file, first + returns[-1].lineno - 1))
-    number = first + (last.end_lineno or last.lineno) - 1
+        return CrashCause(message, cause, fix, line=SourceLine(file, returns[-1].lineno))
+    number = last.end_lineno or last.lineno
     name = last.targets[0] if isinstance(last, ast.Assign) else None
     if not isinstance(name, ast.Name):
         return CrashCause(message, "It has no return.", "End forward with a return.", line=SourceLine(file, number))

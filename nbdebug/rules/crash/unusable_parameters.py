@@ -92,10 +92,8 @@ def _twice(crash: Crash) -> CrashCause | None:
     message = f"{len(twice)} of {len(group['params'])} parameters of group {len(groups)} are in a group before it."
     cause = f"In two groups: {join_names(twice)}."
     prefixes = {name.partition(".")[0] for name in twice}
-    if len(prefixes) != 1:
-        return CrashCause(message, cause, "Leave out of one group what the other one holds.")
-    fix = f"[p for name, p in model.named_parameters() if not name.startswith('{prefixes.pop()}.')]"
-    return CrashCause(message, cause, f"others = {fix}")
+    fix = f"Leave the parameters of {prefixes.pop()} out of one of the two groups."
+    return CrashCause(message, cause, fix if not prefixes else "Leave out of one group what the other one holds.")
 
 
 def _hidden(model: nn.Module) -> list[str]:

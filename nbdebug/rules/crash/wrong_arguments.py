@@ -47,7 +47,7 @@ def wrong_arguments(crash: Crash) -> CrashCause | None:
     if "'closure'" in crash.message and crash.call is not None:
         message = f"{crash.text(crash.call.func)}() needs a function that computes the loss; it is called without."
         cause = "This optimizer evaluates the loss several times in each step."
-        return CrashCause(message, cause, _CLOSURE.format(call=crash.text(crash.call.func)))
+        return CrashCause(message, cause, _CLOSURE)
     called = _called(crash)
     if called is UNKNOWN or called is None:
         return None
@@ -70,13 +70,7 @@ def wrong_arguments(crash: Crash) -> CrashCause | None:
     return None
 
 
-_CLOSURE = """def closure():
-    optimizer.zero_grad()
-    loss = criterion(model(x), y)
-    loss.backward()
-    return loss
-
-{call}(closure)"""
+_CLOSURE = "Pass a function that clears the gradients, computes the loss, calls its backward() and returns it."
 _ARGUMENTS = r"unexpected keyword argument|missing \d+ required|takes .*positional argument|Boolean value of Tensor"
 
 

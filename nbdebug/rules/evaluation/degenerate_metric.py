@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -14,10 +15,49 @@ from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
 from nbdebug.loop_monitor.modes import ShapeMismatch
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
+from nbdebug.loop_monitor.wrong_decisions import DecisionKind, WrongDecision
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
+
+
+@dataclass(frozen=True)
+class _DecisionText:
+    predictions: str
+    expected: str
+    cause: str
+    fix: str
+
+
+_LARGEST = "the class with the largest score"
+_PREDICTED = "predicted = output.argmax(dim=1)"
+_WRONG_DECISIONS: dict[DecisionKind, _DecisionText] = {
+    "threshold": _DecisionText(
+        "the logits above 0.5",
+        "the sign of the logit",
+        "The loss takes logits, whose threshold is 0. A logit of 0.5 is a probability of 62%.",
+        "predicted = output > 0   # or output.sigmoid() > 0.5",
+    ),
+    "rounded": _DecisionText(
+        "rounded logits",
+        "the sign of the logit",
+        "The loss takes logits, which are no probabilities: they round to numbers such as -3 and 2.",
+        "predicted = output.sigmoid().round()",
+    ),
+    "lowest": _DecisionText(
+        "the classes with the lowest score", _LARGEST, "The loss raises the score of the true class.", _PREDICTED
+    ),
+    "batch softmax": _DecisionText(
+        "the classes of a softmax over the batch",
+        _LARGEST,
+        "The softmax runs along the samples, so a prediction depends on the other samples of its batch.",
+        "predicted = output.softmax(dim=1).argmax(dim=1)",
+    ),
+    "scores": _DecisionText(
+        "the largest scores themselves", _LARGEST, "max() returns values and indices; the values are used.", _PREDICTED
+    ),
+}
 
 
 @rule("E710", "error")
@@ -43,6 +83,9 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     all of the same line, while the targets differ and the outputs have both signs. The source then gives the line.
     Indices of ``max``, ``argmax``, ``topk`` or ``sort`` are reported if, in at least two evaluations, there are as many
     as the output has values, and all are zero, which happens only along an axis of one value.
+    Predictions that differ from the decisions that the loss trains are reported if, in at least two comparisons with
+    targets or exports and in all of the same line, they are the logits above 0.5, rounded logits, the classes of the
+    lowest score or of a softmax over the batch, or scores instead of classes.
     Predictions of a training batch are reported if, in three or more comparisons and in all of the same line, one side
     is a tensor of the validation batch and the other side the classes of the last output in training, which are not
     those of an output for this batch.
@@ -65,6 +108,9 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
         if (decision.line.file, decision.line.number) not in reported:
             reported.add((decision.line.file, decision.line.number))
             yield _decision_finding(decision)
+    for wrong_decision in loop.wrong_decisions:
+        if (wrong_decision.line.file, wrong_decision.line.number) not in reported:
+            yield _wrong_decision_finding(wrong_decision)
     for item in loop.stale_predictions:
         if (item.line.file, item.line.number) not in reported:
             yield _stale_finding(item)
@@ -106,6 +152,20 @@ def _decision_finding(decision: ConstantDecision) -> Finding:
         else "All outputs are on the same side of the threshold, as probabilities are of 0.",
         fix="predicted = (output.squeeze(1) > 0).long()   # of a logit; > 0.5 of a probability",
         evidence={"prediction": decision.value, "comparisons": decision.comparisons},
+        explains=("E706", "E702", "E709", "T614", "E707", "E703", "O507:plateau mode"),
+    )
+
+
+def _wrong_decision_finding(decision: WrongDecision) -> Finding:
+    """Report predictions that are not what the loss trains."""
+    text = _WRONG_DECISIONS[decision.kind]
+    return Finding(
+        message=f"The predictions made on this line are {text.predictions}: {decision.different} of the "
+        f"{decision.rows} compared or exported differ from {text.expected}.",
+        where=decision.line.where(),
+        cause=text.cause,
+        fix=text.fix,
+        evidence={"decision": decision.kind, "different": decision.different, "rows": decision.rows},
         explains=("E706", "E702", "E709", "T614", "E707", "E703", "O507:plateau mode"),
     )
 

@@ -10,8 +10,10 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_averages import BatchAverage
+from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.metric_code import (
     AveragedMetric,
+    accumulation_line,
     accumulation_lines,
     averaged_metrics,
     counts_over_batches,
@@ -78,7 +80,8 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     averaged later: of F1, precision, recall, AUC, R² and similar metrics, of perplexities and square roots, and of
     batch means if the last batch is smaller. Looks for values that each validation batch overwrites and that are used
     only after the loop: they belong to the last batch alone. Finds variables that grow by the number of correct
-    predictions of each validation batch, and their division by the number of batches.
+    predictions of each validation batch, their division by the number of batches, and those that are not set back to
+    zero before the next evaluation.
 
     ## Why it matters
     The number is not what its name says and changes with the batch size: two models evaluated with different batch
@@ -112,6 +115,7 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     validation, all_sizes = loop.forward_passes.lines.get("validation"), epoch_batch_sizes(setup.val_loader)
     for count in loop.correct_counts if max(all_sizes, default=2) > 1 else ():
         yield from (_finding(metric, all_sizes, 0.0, warn) for metric in counts_over_batches(count.name, count.line))
+    yield from (_continued_finding(count) for count in loop.correct_counts if count.continued)
     reported_files: set[str] = set()
     for line in loop.forward_passes.calls:
         sizes = epoch_batch_sizes(setup.val_loader) if line == validation else []
@@ -161,6 +165,18 @@ def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: flo
         fix=average.fix or _FIXES[average.kind].format(metric=average.metric),
         evidence={"line": average.line.text.strip(), "kind": average.kind, "batches": len(sizes), "factor": factor},
         severity="note" if average.kind == "means" and factor < warn else None,
+    )
+
+
+def _continued_finding(count: CorrectCount) -> Finding:
+    """Report a count of correct predictions that no evaluation sets back to zero."""
+    return Finding(
+        message=f"{count.name} counts the correct predictions and is not set back to zero: {count.continued} "
+        "evaluations began with its value at the end of the evaluation before.",
+        where=(accumulation_line(count.name, count.line) or count.line).where(),
+        cause="The metric is that of all evaluations so far, so it lags behind the model.",
+        fix=f"{count.name} = 0   # before each evaluation",
+        evidence={"continued evaluations": count.continued},
     )
 
 

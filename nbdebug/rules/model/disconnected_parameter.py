@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import DetachPoint, Graph
+from nbdebug.autograd.tracing import REENTRANT_CHECKPOINT
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
@@ -18,7 +19,12 @@ from nbdebug.measurements.call_operands import lost_result_line
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.input_usage import find_module_call_line, find_module_definition_line
 from nbdebug.measurements.loss_places import early_return_line, is_returned, producing_line
-from nbdebug.measurements.parameter_coverage import ConditionalRouting, ParameterEntry, format_names, largest_part
+from nbdebug.measurements.parameter_coverage import (
+    ConditionalRouting,
+    ParameterEntry,
+    format_names,
+    largest_part,
+)
 from nbdebug.measurements.sampled_gradients import SampledGradients
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
@@ -223,6 +229,11 @@ def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
             f"{conversion}() takes the values out of torch, so no gradient flows back through what is computed from "
             "them.",
             f"# compute with torch functions what is computed here from the result of {conversion}()",
+        )
+    if cut.call == REENTRANT_CHECKPOINT:
+        return (
+            "A reentrant checkpoint repeats its pass only if one of its inputs requires a gradient; the data do not.",
+            "output = checkpoint(function, x, use_reentrant=False)",
         )
     return f"No gradient flows back through {cut.call}.", f"# remove {cut.cause} from this line"
 

@@ -1,15 +1,17 @@
-"""Decisions of a loop along an axis of one value, such as an ``argmax`` over the only column of an output."""
+"""Decisions that an evaluation makes of scores: along an axis of one value, or others than the loss trains."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nbdebug.loop_monitor.write_trace import CallTrace, calling_line, is_plain_tensor
+from nbdebug.loop_monitor.wrong_decisions import WrongDecisionCounter
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -18,29 +20,39 @@ _MAX_TRACES, _MIN_ROWS = 64, 8
 _INDEXING_CALLS = {"argmax", "argmin", "max", "min", "topk", "sort", "argsort"}
 
 
-class AxisDecisionTrace(CallTrace):
+class DecisionTrace(CallTrace):
     """Counts, by line and call, the indices that torch returns along an axis of one value, which are all zero.
 
     An index along such an axis is recognized by its values: there are as many as there are scores, and all are zero.
+    All calls are passed to ``wrong_decisions`` too, and the operands of comparisons to ``on_comparison``.
     """
 
     max_uses = _MAX_TRACES
 
-    def __init__(self) -> None:
+    def __init__(self, wrong_decisions: WrongDecisionCounter, on_comparison: Callable[[Any, Any], None]) -> None:
         super().__init__()
+        self.wrong_decisions, self.on_comparison = wrong_decisions, on_comparison
         self.sizes: set[int] = set()
         self.counts = Counter[tuple[SourceLine, str]]()
 
     def start(self, scores: Tensor, phase_rows: int) -> None:
-        """Start to observe what an evaluation makes of some scores, or of all since the loop changed the split."""
-        self.sizes = {size for size in (scores.numel(), phase_rows) if size >= _MIN_ROWS}
-        if self.sizes and not torch.is_grad_enabled():
+        """Start to observe what an evaluation makes of some scores, or of all since the loop changed the split.
+
+        Scores of several columns have no ``phase_rows``.
+        """
+        self.sizes = {size for size in (scores.numel(), phase_rows) if size >= _MIN_ROWS} if phase_rows else set()
+        if not torch.is_grad_enabled():
             self.open([scores])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.addresses and len(args) > 1 and getattr(func, "__name__", "") in ("eq", "ne"):
+            self.on_comparison(*args[:2])
         result = func(*args, **(kwargs or {}))
-        if self.addresses and args and getattr(func, "__name__", "") in _INDEXING_CALLS:
-            self.inspect(func, args[0], result)
+        if self.addresses and args:
+            frame = sys._getframe(1)
+            self.wrong_decisions.record(func, args, result, lambda: calling_line(frame))
+            if getattr(func, "__name__", "") in _INDEXING_CALLS:
+                self.inspect(func, args[0], result)
         return result
 
     def inspect(self, function: Any, scores: Any, result: Any) -> None:

@@ -1,0 +1,116 @@
+"""Monitors of the evaluations in a loop: the batches that they use, and the metrics that the loop computes."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.hooks.training_events import observe_call_arguments
+from nbdebug.loop_monitor.batch_averages import BatchAverageMonitor
+from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
+from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
+from nbdebug.loop_monitor.modes import ComparisonMonitor
+from nbdebug.loop_monitor.stale_predictions import StalePredictionMonitor
+from nbdebug.setup import Setup
+from nbdebug.setup.losses import LossKind
+from nbdebug.source.location import SourceLine
+from nbdebug.source.references import frame_variables, user_frames
+from nbdebug.source.search import enclosing_loops, enclosing_scope
+
+_CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
+
+
+@dataclass(frozen=True)
+class TrainingEvaluations:
+    """Evaluations on batches of the training loader in a loop that draws no batch from any other loader.
+
+    ``rounds`` are the evaluations between two steps, ``passes`` their passes in eval mode without gradients.
+    ``line`` is where the loader was chosen: the loop over it, or the call that passes it to the function of that loop.
+    """
+
+    rounds: int = 0
+    passes: int = 0
+    line: SourceLine | None = None
+
+
+class _EvaluatedBatches:
+    """Counts the batches of each loader, and the evaluations of training batches."""
+
+    wants_output = False
+
+    def __init__(self, train_loader: Any) -> None:
+        self.train_loader = train_loader
+        self.drawn = Counter[str]()
+        self.passes_by_step = Counter[int]()
+        self.line: SourceLine | None = None
+
+    def on_batch(self, split: str, batch: Any) -> None:
+        """Record a batch of any loader."""
+        self.drawn[split] += 1
+
+    def on_forward_begin(self, split: str, steps: int, is_training: bool) -> None:
+        """Record a pass by the split of its input, the number of steps before it, and the mode."""
+        if split == "train" and steps and not is_training and not torch.is_grad_enabled():
+            self.passes_by_step[steps] += 1
+            self.line = self.line or _choice_line(self.train_loader, sys._getframe(1))
+
+    def on_forward_end(self, output: Any) -> None:
+        """Do nothing."""
+
+    def summary(self) -> TrainingEvaluations:
+        """Return the evaluations of training batches, if the loop uses no other batches."""
+        if self.drawn.total() > self.drawn["train"]:
+            return TrainingEvaluations()
+        return TrainingEvaluations(len(self.passes_by_step), self.passes_by_step.total(), self.line)
+
+
+def _choice_line(loader: Any, frame: FrameType) -> SourceLine | None:
+    """Return the user's line that chose a loader for a pass: in the innermost function that was not passed it."""
+    for depth, user_frame in enumerate(user_frames(frame)):
+        code = user_frame.f_code
+        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        variables = frame_variables(user_frame)
+        if not any(variables.get(name) is loader for name in parameters):
+            line = SourceLine(code.co_filename, user_frame.f_lineno, code.co_name)
+            scope = enclosing_scope(line) if not depth else None
+            loops = enclosing_loops(scope, line.number) if scope is not None else []
+            return SourceLine(line.file, loops[0].lineno, code.co_name) if loops else line
+    return None
+
+
+class EvaluationMonitor:
+    """The monitors of evaluations, by name."""
+
+    def __init__(self, setup: Setup, get_loss_kind: Callable[[], LossKind]) -> None:
+        self.correct_counts, self.comparisons = CorrectCountMonitor(), ComparisonMonitor()
+        self.decisions = DecisionMonitor(get_loss_kind, self.comparisons.on_comparison)
+        self.batch_averages = BatchAverageMonitor(setup.loss_fn)
+        self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
+        self.batches = _EvaluatedBatches(setup.train_loader)
+        self.all = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions, self.batches
+
+    @property
+    def wants_output(self) -> bool:
+        """True if the next output of the model provides new information."""
+        return any(monitor.wants_output for monitor in self.all)
+
+    def hooks(self, wrap_callback: _CallbackWrapper) -> list[AbstractContextManager[None]]:
+        """Return hooks for comparisons and exports of tensors; ``wrap_callback`` wraps each callback."""
+        on_comparison = self.comparisons.comparison_callback(wrap_callback)
+        callbacks = [
+            callback
+            for monitor in (self.decisions, self.stale_predictions)
+            for callback in monitor.comparison_callbacks(wrap_callback)
+        ]
+        return [
+            observe_call_arguments(Tensor, method, callback)
+            for method, callback in [("__eq__", on_comparison), *callbacks]
+        ]
