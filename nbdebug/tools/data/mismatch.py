@@ -15,6 +15,7 @@ from nbdebug.tools.data.comparison_features import FeatureColumn
 
 _Floats = NDArray[np.float64]
 _MIN_ROWS, _MIN_FACTOR, _MIN_SHARE, _TOLERANCE, _CLOSE = 30, 1.5, 0.8, 0.08, 0.04
+_FACTOR_SPREAD = 0.3  # of the logarithms of the factors, which few samples determine poorly
 # Factors of the standard error of the Kolmogorov-Smirnov distance at significance 1e-5 and 0.01.
 _DIFFERS, _AGREES = 2.47, 1.63
 _MAX_ROWS = 2000
@@ -98,7 +99,8 @@ def _describe_relations(known: Sequence[tuple[tuple[_Floats, _Floats], _AffineRe
     offsets = np.array([relation.offset for _, relation in known])
     moments = np.array([[np.nanmean(side), np.nanstd(side)] for pair, _ in known for side in pair]).reshape(-1, 2, 2)
     is_uniform = bool((np.abs(factors / factor - 1) < _TOLERANCE).mean() >= _MIN_SHARE)
-    if is_uniform and float((offsets == 0).mean()) >= _MIN_SHARE:
+    is_proportional = bool((np.abs(np.log(factors / factor)) < _FACTOR_SPREAD).mean() >= _MIN_SHARE)
+    if is_proportional and float((offsets == 0).mean()) >= _MIN_SHARE:
         return _describe_factor(factor)
     if is_uniform and (name := _find_normalization(factor, float(np.median(offsets)))):
         return name
