@@ -1,6 +1,6 @@
 """How often data() finds planted faults, how often it is quiet on clean data, and what it costs.
 
-    python -m benchmarks.data [--resamples 20] [--clean 100] [--only clean|faults|cost] [--sets digits titanic]
+    python benchmarks/data.py [--resamples 20] [--clean 100] [--only clean|faults|cost] [--sets digits titanic]
 
 The data are the digits of scikit-learn, its table of breast cancer, the passengers of the Titanic (of
 bokeh-sampledata, if it is installed) and synthetic sensor windows. Each resample is another random split into two
@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from process_memory import current_resident_kib, peak_resident_kib
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from benchmarks.process_memory import current_resident_kib, peak_resident_kib
 from nbdebug.setup import Setup
 from nbdebug.tools.data import DataProfile, data
 
