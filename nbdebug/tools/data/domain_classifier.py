@@ -95,7 +95,8 @@ def _join_features(
     rows: Sequence[NDArray[np.int64]],
 ) -> tuple[list[str], Matrix]:
     """Return names and values of the features of both splits: those that are compared, and small inputs as they are."""
-    own = [[column for column in side if column.role == "input"] for side in columns]
+    shared = set.intersection(*({column.title for column in side if column.role == "input"} for side in columns))
+    own = [[column for column in side if column.title in shared] for side in columns]
     names = [column.name for column in own[0]]
     sides = []
     for table, side, positions in zip(tables, own, rows, strict=True):

@@ -74,13 +74,15 @@ class SplitReader:
 
     @property
     def is_indexed(self) -> bool:
-        """True if the samples are read by index, in random order."""
-        return self.order is not None
+        """True if the samples are read by index, in random order; False if an index stands for a whole batch."""
+        return self.order is not None and self.loader.batch_sampler is not None
 
     @property
     def size(self) -> int | None:
         """The number of samples that the loader goes through; None if unknown."""
-        return self._visited if self.order is not None else dataset_length(self.loader)
+        if self.order is None:
+            return dataset_length(self.loader)
+        return self._visited if self.is_indexed else None
 
     def _draw_order(self) -> Sequence[int] | None:
         self._visited = 0
@@ -103,8 +105,7 @@ class SplitReader:
             if self.seconds is not None and time.perf_counter() - self.started > self.seconds:
                 self.end_reason = f"the time limit of {self.seconds:.3g} s"
                 break
-        tried = self.samples_read + self.failure_count
-        self.is_complete = not self.end_reason and (self.order is None or tried == self._visited)
+        self.is_complete = not self.end_reason and (self.order is None or len(self.order) == self._visited)
 
     def _indexed_chunks(self, order: Sequence[int]) -> Iterator[SampleChunk]:
         if reads_tensor_dataset(self.loader):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -161,7 +162,8 @@ def _by_count(reader: SplitReader) -> list[tuple[Any, list[int]]]:
 
 def _dense_rows(tensor: Tensor) -> Tensor:
     tensor = tensor.detach()
-    return (tensor.to_dense() if tensor.layout != tensor.new_empty(0).layout else tensor).cpu()
+    tensor = (tensor.to_dense() if tensor.layout != torch.strided else tensor).cpu()
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def _class_counts(leaves: Sequence[LeafProfile]) -> dict[int, int]:

@@ -151,3 +151,39 @@ def test_invalid_options_raise(options: dict[str, Any]) -> None:
 def test_hostile_text_is_escaped_in_html() -> None:
     samples = [{"x": torch.rand(2), "<script>alert(1)</script>": "<b>", "label": i % 2} for i in range(20)]
     assert "<script>alert(1)" not in profile_of(ListDataset(samples)).view().html()
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [ValueError("x")] * 20,
+        [],
+        [(torch.rand(3), 0)],
+        [(torch.rand(3, dtype=torch.cfloat), i % 2) for i in range(200)],
+        [(torch.rand(4, 3, 8, 8), i % 2) for i in range(60)],
+        [({"a": {"b": torch.rand(2)}, "c": torch.rand(3, 4)}, i % 2) for i in range(60)],
+        [(torch.rand(3).bfloat16(), -100) for i in range(60)],
+        [(f"text {i}", i % 2) for i in range(60)],
+    ],
+    ids=["all raise", "empty", "single", "complex", "video", "nested", "ignored", "texts"],
+)
+def test_unusual_samples_give_complete_results(samples: list[Any]) -> None:
+    profile = profile_of(ListDataset(samples), ListDataset(samples))
+    assert profile.splits[0].read == len([sample for sample in samples if not isinstance(sample, Exception)])
+    assert profile.to_text()
+    assert profile.view().state()
+    assert profile.view().html()
+    assert len(profile.to_frame()) >= 2 * (profile.splits[0].read > 0)
+    assert profile.plot().get_title() == "data"
+
+
+def test_batches_of_dataset_without_automatic_batching_are_read_whole() -> None:
+    batches = ListDataset([(torch.rand(8, 3), torch.arange(8) % 2) for _ in range(10)])
+    split = profile_of(DataLoader(batches, batch_size=None)).splits[0]
+    assert (split.read, split.size, split.is_random) == (80, None, False)
+
+
+def test_splits_with_different_columns_are_compared_as_far_as_they_agree() -> None:
+    labels = torch.arange(100) % 2
+    profile = profile_of(TensorDataset(torch.rand(100, 3), labels), TensorDataset(torch.rand(100, 5), labels))
+    assert [shift.role for shift in profile.drift.comparisons[0].shifts].count("input") == 3
