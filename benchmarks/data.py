@@ -80,7 +80,11 @@ def titanic() -> tuple[Tensor, Tensor]:
     assert spec is not None
     assert spec.origin is not None
     frame = pd.read_csv(Path(spec.origin).parent / "_data" / "titanic_all.csv")
-    columns = [frame["class"].str[0].astype(float), (frame["sex"] == "female").astype(float), frame["age"]]
+    columns = [
+        pd.to_numeric(frame["class"].str[0], errors="coerce"),
+        (frame["sex"] == "female").astype(float),
+        frame["age"],
+    ]
     table = np.stack([*columns, frame["name"].str.len().astype(float)], 1)
     return torch.tensor(table, dtype=torch.float32), torch.tensor(frame["survived"].to_numpy())
 

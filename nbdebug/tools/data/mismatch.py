@@ -57,7 +57,11 @@ def _find_affine_relation(first: _Floats, second: _Floats) -> _AffineRelation | 
     scaled = _AffineRelation(float(before @ after / (before @ before)), 0.0)
     factor = float(after.std() / before.std())
     moved = _AffineRelation(factor, float(after.mean() - factor * before.mean()))
-    for relation in (scaled, moved):
+    # Of few distinct values, only the exact factor makes the samples agree.
+    widest = float(np.abs(second).max() / np.abs(first).max())
+    spanned = float(np.ptp(second) / np.ptp(first))
+    exact = _AffineRelation(widest, 0.0), _AffineRelation(spanned, float(second.min() - spanned * first.min()))
+    for relation in (scaled, exact[0], moved, exact[1]):
         if _ks_distance(relation.factor * first + relation.offset, second) < _AGREES * error:
             return relation
     return None
