@@ -73,8 +73,12 @@ class NotChecked(Exception):
 
 
 def first_line(error: BaseException, max_length: int = 120) -> str:
-    """Return the first line of an exception's message, truncated; its type if the message is empty."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:max_length]
+    """Return the first line of an exception's message, truncated; its type if the message is empty or fails."""
+    try:
+        lines = str(error).splitlines()
+    except Exception:
+        lines = []
+    return (lines or [type(error).__name__])[0][:max_length]
 
 
 class NotExplained(SetupError):

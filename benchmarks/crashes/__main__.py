@@ -17,6 +17,7 @@ import json
 import linecache
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -151,6 +152,7 @@ def _run_and_explain(source: str, path: str, sender: Connection) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(source, path, "exec", dont_inherit=True), vars(module))
     except Exception as error:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # A loader's handler would raise here after a worker's death.
         started = time.perf_counter()
         report = explain_crash(error)
         seconds = time.perf_counter() - started

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -42,6 +44,21 @@ class LossTerm:
     def value(self) -> Tensor | None:
         """The sum of the scalars; None if there are none."""
         return torch.stack([scalar.reshape(()) for scalar in self.scalars]).sum() if self.scalars else None
+
+
+def bind_arguments(function: Callable[..., Any], call: TorchCall) -> dict[str, Any] | None:
+    """Return the arguments of a call of a function by name, with its defaults; None if they do not fit."""
+    try:
+        bound = _signature(function).bind(*call.args, **call.kwargs)
+    except TypeError:
+        return None
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+@cache
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
 
 
 def record_loss_calls(compute_loss: Callable[[], Any]) -> tuple[list[TorchCall], Exception | None]:

@@ -18,10 +18,15 @@ from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.inputs import outermost_place
+from nbdebug.crashes.layer_sizes import change_layer, changed_outputs, input_option, map_options
 from nbdebug.crashes.model_copies import find_model_call
+from nbdebug.crashes.producers import producing_statements
 from nbdebug.crashes.repairs import apply_template, wrap_operand
+from nbdebug.crashes.rewrites import rewrites
+from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_OPERANDS = 4
+_MAX_SIZES = 6
 
 
 def changed_inputs(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
@@ -50,6 +55,54 @@ def changed_operands(crash: Crash, explanation: CrashCause) -> Iterator[CrashCau
             cause = f"{crash.text(node)} is {describe_tensor(value)}: {difference}."
             edits = wrap_operand(crash, node, template)
             yield replace(explanation, cause=cause, fix="", edits=edits, modules={}, line=None)
+
+
+def changed_layers(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
+    """Yield an explanation with one layer changed so that it makes maps of the size of another operand."""
+    shapes = [tuple(value.shape) for value in _met(crash)]
+    pairs = {
+        (size, other)
+        for first in shapes
+        for second in shapes
+        for size, other in zip(first[::-1], second[::-1], strict=False)
+        if size != other
+    }
+    if (option := input_option(crash.layer)) is not None and isinstance(crash.layer_input, Tensor):
+        pairs |= {(size, option[1]) for size in crash.layer_input.shape[1:]}
+    for layer, name, value, change in changed_outputs(crash, pairs):
+        path = crash.path(layer) or type(layer).__name__
+        cause = f"{explanation.cause} With {name}={value}, the layer {path} makes that size.".strip()
+        yield replace(explanation, cause=cause, fix="", edits=change.edits, modules=change.modules, line=None)
+
+
+def changed_maps(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
+    """Yield an explanation with the padding or another option of one layer changed, which sets the size of its maps."""
+    if crash.root is None or not any(value.dim() > 2 for value in _met(crash)):
+        return
+    for layer, name, value in map_options(crash.root):
+        change = change_layer(crash, layer, name, value)
+        if change is not None:
+            path = crash.path(layer) or type(layer).__name__
+            cause = f"{explanation.cause} With {name}={value}, the layer {path} makes maps that fit.".strip()
+            yield replace(explanation, cause=cause, fix="", edits=change.edits, modules=change.modules, line=None)
+
+
+def changed_statements(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
+    """Yield an explanation with one call changed, in the statement that raised or in one that makes its values."""
+    numbers = dict.fromkeys(size for value in _met(crash) for size in value.shape[1:] if size > 1)
+    sizes = [*numbers][:_MAX_SIZES]
+    for file, statement in producing_statements(crash):
+        for edit, text in rewrites(file, statement, sizes):
+            cause = f"{explanation.cause} With {' '.join(text.split())}, the shapes fit.".strip()
+            yield replace(explanation, cause=cause, fix="", edits=(edit,), modules={}, line=None)
+
+
+def _met(crash: Crash) -> list[Tensor]:
+    """Return the tensors that met at the operation."""
+    met = [*tree_tensors(crash.layer_input), *(value for _, value in crash.tensors)]
+    for name in ("input", "target", "weight"):
+        met += [value] if isinstance(value := crash.local(name), Tensor) else []
+    return met
 
 
 def _loses_batch_axis(value: Tensor, template: str, others: list[Tensor]) -> bool:

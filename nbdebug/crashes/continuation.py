@@ -8,26 +8,77 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from torch import nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.edits import OPERATOR_SIGNS, apply_edits
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
 from nbdebug.crashes.frames import CrashFrame, span_of
 from nbdebug.finding import Edit
-from nbdebug.source.search import assigned_names
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import assigned_names, call_name, enclosing_scope, read_names
 
 _NO_VALUE: Any = object()
 
 
 def continues(crash: Crash, edits: Sequence[Edit]) -> bool | None:
-    """Return whether the program goes on after the statement that some edits change; None if that is unknown."""
+    """Return whether the program goes on after the statement that some edits change; None if that is unknown.
+
+    The edits may also change an earlier statement of the function, if what it reads has not been assigned since.
+    """
     frames = list(crash.user_frames())
     for position, frame in enumerate(frames):
         if all(_is_in_statement(frame, edit) for edit in edits):
             return _Continuation(edits).run(frames[position:])
+    for position, frame in enumerate(frames):
+        statement = _earlier_statement(frame, edits)
+        if statement is not None:
+            return _Continuation(edits, statement).run(frames[position:])
     return None
+
+
+def continues_with_modules(crash: Crash, modules: Mapping[nn.Module, nn.Module]) -> bool | None:
+    """Return whether the program goes on if some modules are replaced, in the calls of the model that led there.
+
+    The statements of the frame that raised are computed again from the first call of such a model on; None if it is
+    not called there.
+    """
+    frame = crash.own
+    scope = enclosing_scope(frame.line) if frame is not None else None
+    if frame is None or frame.statement is None or scope is None:
+        return None
+    evaluator = Evaluator(frame)
+    calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and node.lineno <= frame.number]
+    for call in sorted(calls, key=lambda call: -call.lineno):
+        called = evaluator.value(call.func)
+        if isinstance(called, nn.Module) and not set(called.modules()).isdisjoint(modules):
+            statement = covering_statement(SourceLine(frame.file, call.lineno))
+            frames = list(crash.user_frames())
+            return _Continuation((), statement, modules).run(frames)
+    return None
+
+
+def _earlier_statement(frame: CrashFrame, edits: Sequence[Edit]) -> ast.stmt | None:
+    """Return the statement before the one that raised that all edits change, if it can be computed again."""
+    places = {(edit.file, edit.line) for edit in edits}
+    scope = enclosing_scope(frame.line)
+    if len(places) != 1 or scope is None or frame.statement is None:
+        return None
+    ((file, number),) = places
+    statement = covering_statement(SourceLine(file, number))
+    if file != frame.file or statement is None or number >= frame.statement.lineno:
+        return None
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or enclosing_scope(SourceLine(file, number)) is not scope:
+        return None
+    between = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)]
+    between = [node for node in between if statement.lineno <= node.lineno < frame.statement.lineno]
+    simple = [node for node in between if not hasattr(node, "body")]
+    is_changed = any(assigned_names(node) & read_names(statement) for node in simple)
+    return None if is_changed else statement
 
 
 def continues_after_call(crash: Crash, frame: CrashFrame, output: Any) -> bool | None:
@@ -47,8 +98,10 @@ def _is_in_statement(frame: CrashFrame, edit: Edit) -> bool:
 class _Continuation:
     """The statements after the one that raised, in each frame from the innermost outwards."""
 
-    def __init__(self, edits: Sequence[Edit]) -> None:
-        self.edits = edits
+    def __init__(
+        self, edits: Sequence[Edit], start: ast.stmt | None = None, modules: Mapping[nn.Module, nn.Module] = {}
+    ) -> None:
+        self.edits, self.start, self.modules = edits, start, modules
         self.returned: Any = _NO_VALUE
 
     def run(self, frames: Sequence[CrashFrame], output: Any = _NO_VALUE) -> bool | None:
@@ -59,17 +112,18 @@ class _Continuation:
             edits = self.edits if position == 0 else ()
             if position and self.returned is _NO_VALUE:
                 break
-            block = _rest_of_block(frame, edits)
+            block = _rest_of_block(frame, edits, self.start if position == 0 else None)
             nodes = {span_of(frame.node): self.returned} if self.returned is not _NO_VALUE else {}
             self.returned = _NO_VALUE
-            evaluator = Evaluator(frame, {}, nodes)
+            evaluator = Evaluator(frame, {}, nodes, self.modules)
+            raising = next(iter(block), None) if self.start is None else _raising_statement(frame, block)
             for index, statement in enumerate(block):
                 value = self._execute(evaluator, statement)
                 if position == index == 0 and edits and isinstance(statement, ast.Expr) and value is UNKNOWN:
                     return None  # an inserted call, whose effect is unknown
                 if evaluator.failure is not None:
                     return False
-                is_known = is_known or (position == index == 0 and value is not UNKNOWN)
+                is_known = is_known or (position == 0 and statement is raising and value is not UNKNOWN)
                 if isinstance(statement, ast.Return):
                     break
         return True if is_known else None
@@ -112,8 +166,11 @@ def _as_read(target: ast.expr) -> ast.expr:
     return read
 
 
-def _rest_of_block(frame: CrashFrame, edits: Sequence[Edit]) -> list[ast.stmt]:
-    """Return the statement that raised, as it reads after some edits of it, and those that follow in its blocks."""
+def _rest_of_block(frame: CrashFrame, edits: Sequence[Edit], start: ast.stmt | None = None) -> list[ast.stmt]:
+    """Return the statement that raised, as it reads after some edits, and those that follow in its blocks.
+
+    With ``start``, they begin with this earlier statement.
+    """
     if frame.statement is None:
         return []
     source = apply_edits("".join(linecache.getlines(frame.file)), edits)
@@ -121,15 +178,32 @@ def _rest_of_block(frame: CrashFrame, edits: Sequence[Edit]) -> list[ast.stmt]:
         tree = ast.parse(source)
     except SyntaxError:
         return []
-    number = frame.statement.lineno
-    path = _path_to(tree, number)
+    path = _path_to(tree, frame.statement.lineno)
     rest: list[ast.stmt] = []
     for block, index in reversed(path):
         rest += block[index + 1 :] if rest else block[index:]
         parent = next((outer[i] for outer, i in path if _owns(outer[i], block)), None)
         if isinstance(parent, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
             break
-    return rest
+    return [*_statements_between(path, start.lineno), *rest] if start is not None else rest
+
+
+def _raising_statement(frame: CrashFrame, block: Sequence[ast.stmt]) -> ast.stmt | None:
+    """Return the statement of a block that raised; of a backward pass, which has no shapes, the one before it."""
+    number = frame.statement.lineno if frame.statement is not None else 0
+    positions = [i for i, s in enumerate(block) if s.lineno <= number <= (s.end_lineno or s.lineno)]
+    if not positions:
+        return None
+    statement = block[positions[0]]
+    is_backward = isinstance(statement, ast.Expr) and call_name(statement.value) == "backward"
+    before = [s for s in block[: positions[0]] if isinstance(s, (ast.Assign, ast.AnnAssign))]
+    return before[-1] if is_backward and before else statement
+
+
+def _statements_between(path: list[tuple[list[ast.stmt], int]], first: int) -> list[ast.stmt]:
+    """Return the statements from a line to the end of a path, without those that contain the end."""
+    statements = [statement for block, index in path for statement in block[:index]]
+    return [statement for statement in statements if statement.lineno >= first and not hasattr(statement, "body")]
 
 
 def _path_to(tree: ast.AST, number: int) -> list[tuple[list[ast.stmt], int]]:

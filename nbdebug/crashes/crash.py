@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader
 
 from nbdebug.crashes.edits import node_text
-from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
+from nbdebug.crashes.evaluation import UNKNOWN, Evaluator, without_moves
 from nbdebug.crashes.frames import CrashFrame, crash_frames
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.location import SourceLine
@@ -37,16 +38,19 @@ _OPERATOR_NAMES = {
 class Crash:
     """What an exception tells about the operation that raised it; holds the frames, so keep none longer than needed.
 
-    ``own`` is the innermost frame of the user, ``inner`` the innermost of all. ``setup`` and ``batch`` are what a
+    ``own`` is the innermost frame of the user, ``inner`` the innermost of all. ``edited_files`` are those whose source
+    has changed since it was read before, so that it may not be what ran. ``setup`` and ``batch`` are what a
     checkup ran when the exception was raised.
     """
 
     def __init__(self, error: BaseException, setup: Setup | None = None, batch: Batch | None = None) -> None:
         self.error, self.setup, self.batch = error, setup, batch
         self.is_explained = False  # by a rule
+        self.repetition = ""  # of the step, if this is its exception and not that of the user's step
         self.frames = crash_frames(error)
         self.inner = self.frames[-1]
         self.own = next((frame for frame in reversed(self.frames) if frame.is_user), None)
+        self.edited_files = _refresh_sources({frame.file for frame in self.frames if frame.is_user})
 
     @property
     def message(self) -> str:
@@ -98,7 +102,9 @@ class Crash:
 
     def value(self, node: ast.AST | None) -> Any:
         """Return the value of an expression in the user's innermost frame, or UNKNOWN."""
-        return Evaluator(self.own).value(node) if self.own and node is not None else UNKNOWN
+        if self.own is None or node is None:
+            return UNKNOWN
+        return Evaluator(self.own).value(without_moves(node) if self.repetition else node)
 
     def text(self, node: ast.AST) -> str:
         """Return the source of an expression in the user's innermost frame."""
@@ -186,13 +192,17 @@ class Crash:
         return next((path for path, part in root.named_modules() if part is module), None)
 
     @property
-    def layer_input(self) -> Any:
-        """The first argument of the layer that raised; UNKNOWN if there is none."""
+    def layer_arguments(self) -> list[Any]:
+        """The arguments of the layer that raised, keywords last; empty if they are unknown."""
         for frame in reversed(self.torch_frames):
             if frame.variables.get("self") is self.layer and frame.function == "_call_impl":
-                args = frame.variables.get("args", ())
-                return args[0] if args else next(iter(frame.variables.get("kwargs", {}).values()), UNKNOWN)
-        return UNKNOWN
+                return [*frame.variables.get("args", ()), *frame.variables.get("kwargs", {}).values()]
+        return []
+
+    @property
+    def layer_input(self) -> Any:
+        """The first argument of the layer that raised; UNKNOWN if there is none."""
+        return next(iter(self.layer_arguments), UNKNOWN)
 
     @property
     def is_direct_layer_call(self) -> bool:
@@ -253,6 +263,8 @@ class Crash:
     @property
     def is_from_torch(self) -> bool:
         """True if the exception was raised by torch: in its Python code, or by an operation on tensors."""
+        if isinstance(self.error, RecursionError):  # which says nothing of the operation at which it was raised
+            return False
         if any(frame.is_torch for frame in self.frames[-3:]) or self.torch_frames:
             return True
         if self.own is not self.inner:
@@ -265,6 +277,14 @@ class Crash:
             return value is None or isinstance(value, DataLoader) or bool(tree_tensors(value))
         is_called = any(str(getattr(kind, "__module__", "")).split(".")[0] == "torch" for kind in kinds)
         return is_called or isinstance(called, nn.Module) or any(tree_tensors(value) for _, value in self.operands)
+
+
+def _refresh_sources(files: set[str]) -> frozenset[str]:
+    """Read the sources of some files again; return those that have changed since they were read before."""
+    before = {file: linecache.getlines(file) if file in linecache.cache else [] for file in files}
+    for file in files:
+        linecache.checkcache(file)
+    return frozenset(file for file in files if before[file] and linecache.getlines(file) != before[file])
 
 
 def _is_loss(module: nn.Module) -> bool:

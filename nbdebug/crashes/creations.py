@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import node_text, replace_node
+from nbdebug.crashes.edits import append_argument, replace_node
 from nbdebug.finding import Edit
 from nbdebug.setup.module_lines import creation_line
 from nbdebug.source.creation import Creation, consistent_creations
@@ -35,8 +35,19 @@ def find_layer_creation(crash: Crash, layer: nn.Module | None) -> Creation | Non
         on_line = [c for c in creations if line and (c.file, c.call.lineno) == (line.file, line.number)]
         on_line = on_line or [c for c in creations if line and c.file == line.file and _covers(c.call, line.number)]
         named = [c for c in creations if path.rpartition(".")[2] in c.names]
-        creations = on_line or named or creations
+        creations = on_line or named or _most_confirmed(creations, layer)
     return creations[0] if len(creations) == 1 else None
+
+
+def _most_confirmed(creations: list[Creation], layer: nn.Module) -> list[Creation]:
+    """Return the calls with the most numbers that the layer has as options."""
+
+    def count(creation: Creation) -> int:
+        names = [name for name, value in vars(layer).items() if isinstance(value, (int, tuple))]
+        return sum(isinstance(creation.argument(layer, name), ast.Constant) for name in names)
+
+    most = max(map(count, creations))
+    return [creation for creation in creations if count(creation) == most]
 
 
 def _covers(call: ast.Call, number: int) -> bool:
@@ -49,14 +60,6 @@ def set_argument(creation: Creation, created: object, name: str, value: Any) -> 
     if argument is not None:
         return replace_node(creation.file, argument, f"{value}")
     return append_argument(creation.file, creation.call, f"{name}={value}")
-
-
-def append_argument(file: str, call: ast.Call, text: str) -> Edit:
-    """Return the edit that adds a keyword at the end of a call."""
-    edit = replace_node(file, call, "")
-    inside = node_text(file, call)[:-1].rstrip()
-    separator = " " if inside.endswith(",") else ", " if call.args or call.keywords else ""
-    return Edit(file, edit.end_line, edit.end_column - 1, edit.end_line, edit.end_column - 1, f"{separator}{text}")
 
 
 def set_layer_argument(crash: Crash, layer: nn.Module, name: str, value: Any) -> Edit | None:

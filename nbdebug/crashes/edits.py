@@ -23,12 +23,28 @@ def replace_node(file: str, node: ast.expr | ast.stmt | ast.keyword, text: str) 
     return Edit(file, node.lineno, column, end_line, end_column, text)
 
 
+def replace_around(file: str, node: ast.expr, part: ast.expr, before: str, after: str) -> tuple[Edit, ...]:
+    """Return the replacement of what a node has before and after a part of it, which other edits may change."""
+    whole, kept = replace_node(file, node, ""), replace_node(file, part, "")
+    first = Edit(file, whole.line, whole.column, kept.line, kept.column, before)
+    last = Edit(file, kept.end_line, kept.end_column, whole.end_line, whole.end_column, after)
+    return tuple(e for e in (first, last) if e.text or (e.line, e.column) != (e.end_line, e.end_column))
+
+
 def wrap_node(file: str, node: ast.expr, template: str) -> Edit:
     """Return the replacement of a node by a template with ``{}`` for its source, in parentheses where needed."""
     text = node_text(file, node)
     is_atom = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Tuple))
     starts_with_owner = template.startswith("{}.") or template.startswith("{}[")
     return replace_node(file, node, template.format(text if is_atom or not starts_with_owner else f"({text})"))
+
+
+def append_argument(file: str, call: ast.Call, text: str) -> Edit:
+    """Return the edit that adds a keyword at the end of a call."""
+    edit = replace_node(file, call, "")
+    inside = node_text(file, call)[:-1].rstrip()
+    separator = " " if inside.endswith(",") else ", " if call.args or call.keywords else ""
+    return Edit(file, edit.end_line, edit.end_column - 1, edit.end_line, edit.end_column - 1, f"{separator}{text}")
 
 
 def insert_before(file: str, number: int, text: str) -> Edit:
@@ -46,10 +62,18 @@ def insert_after(file: str, number: int, text: str) -> Edit:
     return Edit(file, number, len(old), number, len(old), f"\n{indentation}{text}")
 
 
+def insert_after_statement(file: str, statement: ast.stmt, text: str) -> Edit:
+    """Return the insertion of lines after a statement of several lines, with the indentation of its first line."""
+    first, number = linecache.getline(file, statement.lineno), statement.end_lineno or statement.lineno
+    indentation, end = first[: len(first) - len(first.lstrip())], len(linecache.getline(file, number).rstrip("\n"))
+    lines = "".join(f"\n{indentation}{part}" for part in text.split("\n"))
+    return Edit(file, number, end, number, end, lines)
+
+
 def apply_edits(source: str, edits: Iterable[Edit]) -> str:
     """Return a source with some edits of it applied."""
     lines = source.splitlines(keepends=True)
-    for edit in sorted(set(edits), key=lambda edit: (edit.line, edit.column), reverse=True):
+    for edit in sorted(set(edits), key=lambda edit: (edit.line, edit.column, edit.end_column), reverse=True):
         lines += [""] * (edit.end_line - len(lines))
         head, tail = lines[edit.line - 1][: edit.column], lines[edit.end_line - 1][edit.end_column :]
         lines[edit.line - 1 : edit.end_line] = (head + edit.text + tail).splitlines(keepends=True)
@@ -68,14 +92,14 @@ def _describe_group(file: str, first: int, last: int, edits: list[Edit]) -> str:
     is_insertion = all(edit.line == edit.end_line and edit.column == edit.end_column for edit in edits)
     if is_insertion and len(edits) == 1 and "\n" in edits[0].text:
         return "\n".join(part.strip() for part in edits[0].text.strip("\n").split("\n"))
-    if not any(edit.text for edit in edits):
-        return f"# delete: {linecache.getline(file, first).strip()}"
     lines = linecache.getlines(file)[first - 1 : last]
     moved = [
         Edit(file, edit.line - first + 1, edit.column, edit.end_line - first + 1, edit.end_column, edit.text)
         for edit in edits
     ]
     changed = apply_edits("".join(lines), moved).rstrip("\n").split("\n")
+    if not any(line.strip() for line in changed):
+        return f"# delete: {linecache.getline(file, first).strip()}"
     indentation = min((len(line) - len(line.lstrip()) for line in changed if line.strip()), default=0)
     return "\n".join(line[indentation:] for line in changed)
 

@@ -6,9 +6,10 @@ Shapes are computed on the meta device: no values, no random numbers, no memory.
 from __future__ import annotations
 
 import ast
+import copy
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from nbdebug.crashes.frames import CrashFrame, Span, span_of
 from nbdebug.crashes.meta import as_meta, copy_model, run_quietly
 
 UNKNOWN: Any = object()
+NodeType = TypeVar("NodeType", bound=ast.AST)
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -28,7 +30,8 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.MatMult: operator.matmul,
 }
 _TENSOR_ATTRIBUTES = {"shape", "dtype", "device", "T", "mT", "H", "ndim", "requires_grad", "is_leaf", "data", "grad"}
-_IMPURE_METHODS = {"backward", "register_hook", "share_memory_", "numpy", "item", "tolist", "cuda", "pin_memory"}
+_IMPURE_METHODS = {"backward", "register_hook", "share_memory_", "numpy", "item", "tolist"}
+_MOVING_METHODS = {"cpu", "cuda", "pin_memory"}
 _PURE_BUILTINS = (len, int, float, tuple, list, max, min, sum, abs, range)
 _MAX_DEPTH = 12
 
@@ -36,12 +39,19 @@ _MAX_DEPTH = 12
 class Evaluator:
     """Evaluates expressions in a frame; a part that would run code of the user is UNKNOWN.
 
-    ``names`` holds variables that have another value than in the frame, and ``nodes`` the values of expressions by
-    their place. ``failure`` is the first exception of an operation of torch.
+    ``names`` holds variables that have another value than in the frame, ``nodes`` the values of expressions by their
+    place, and ``modules`` maps modules to those that stand for them. ``failure`` is the first exception of an
+    operation of torch.
     """
 
-    def __init__(self, frame: CrashFrame, names: Mapping[str, Any] = {}, nodes: Mapping[Span, Any] = {}) -> None:
-        self.frame, self.names, self.nodes = frame, names, nodes
+    def __init__(
+        self,
+        frame: CrashFrame,
+        names: Mapping[str, Any] = {},
+        nodes: Mapping[Span, Any] = {},
+        modules: Mapping[nn.Module, nn.Module] = {},
+    ) -> None:
+        self.frame, self.names, self.nodes, self.modules = frame, names, nodes, modules
         self.failure: Exception | None = None
 
     def value(self, node: ast.AST | None, depth: int = 0) -> Any:
@@ -126,7 +136,7 @@ class Evaluator:
                 return self._call_method(owner, node.func.attr, args, named)
         function = self.value(node.func, depth)
         if isinstance(function, nn.Module):
-            return self._run(lambda *a, **k: run_quietly(copy_model(function), a, k), args, named)
+            return self._run(lambda *a, **k: run_quietly(copy_model(function, self.modules), a, k), args, named)
         if function in _PURE_BUILTINS:
             return function(*args, **named)
         if _is_torch_function(function) and any(isinstance(value, Tensor) for value in _leaves((args, named))):
@@ -134,6 +144,8 @@ class Evaluator:
         return UNKNOWN
 
     def _call_method(self, owner: Tensor, name: str, args: list[Any], keywords: dict[str, Any]) -> Any:
+        if name in _MOVING_METHODS and not args:
+            return as_meta(owner)
         if name in _IMPURE_METHODS or name.endswith("_") or name.startswith("_"):
             return UNKNOWN
         return self._run(getattr(as_meta(owner), name), args, keywords)
@@ -169,11 +181,30 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _is_torch_function(function: Any) -> bool:
-    """Return whether a function is torch's own."""
+    """Return whether a function computes tensors, and is torch's own."""
     name = str(getattr(function, "__name__", "_"))
     module = str(getattr(function, "__module__", None) or "")
+    if module.startswith(("torch.autograd", "torch.optim", "torch.serialization", "torch.utils")):
+        return False  # no function of shapes
     is_own = module.split(".")[0] == "torch" or getattr(torch, name, None) is function
     return callable(function) and not isinstance(function, type) and is_own and not name.endswith("_")
+
+
+class _MoveRemover(ast.NodeTransformer):
+    """Replaces a call that moves a tensor or a module to a device by what it moves."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        is_move = isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda")
+        values = [*node.args, *(keyword.value for keyword in node.keywords)]
+        is_cast = any(isinstance(value, ast.Attribute) and value.attr != "device" for value in values)  # torch.float16
+        return node.func.value if is_move and not is_cast and isinstance(node.func, ast.Attribute) else node
+
+
+def without_moves(node: NodeType) -> NodeType:
+    """Return a copy of a node, with the places of its parts, in which nothing is moved to a device."""
+    result: NodeType = _MoveRemover().visit(copy.deepcopy(node))
+    return result
 
 
 def is_of_meta_device(error: BaseException) -> bool:

@@ -53,10 +53,12 @@ class CrashCause:
         evidence = {"raised": f"{crash.kind}: {first_line(crash.error)}", "during": crash.phase, **self.evidence}
         if crash.line and line and (crash.line.file, crash.line.number) != (line.file, line.number):
             evidence["raised at"] = f"line {crash.line.number}: {crash.line.text.strip()}"
+        if crash.repetition:
+            evidence["repeated"] = crash.repetition
         if trial:
             evidence["fix tried"] = trial
         fix = self.fix or describe_edits(self.edits)
+        is_edited = any(edit.file in crash.edited_files for edit in self.edits)
+        edits = () if is_edited else self.edits
         aspect = ASPECT_INPUT if crash.setup is not None and crash.is_about_input else ""
-        return Finding(
-            self.message, where, self.cause, fix, evidence, explains=explains, aspect=aspect, edits=self.edits
-        )
+        return Finding(self.message, where, self.cause, fix, evidence, explains=explains, aspect=aspect, edits=edits)

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import find_layer_creation
-from nbdebug.crashes.edits import node_text, replace_node, wrap_node
+from nbdebug.crashes.edits import insert_before, node_text, replace_node, wrap_node
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.model_copies import find_model_call
 from nbdebug.finding import Edit
-from nbdebug.source.assignments import last_assignment
-from nbdebug.source.search import call_name, syntax_tree
+from nbdebug.source.assignments import last_assignment, returned_by_function
+from nbdebug.source.search import assigned_names, call_name, enclosing_loops, enclosing_scope, syntax_tree
 
 _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "arange", "randint", "zeros", "ones", "full", "rand", "stack"} | {
     *("Tensor", "LongTensor", "FloatTensor", "to_numpy", "floor")
@@ -80,15 +80,54 @@ def _parameter_position(frame: CrashFrame, node: ast.expr) -> int | None:
 
 
 def wrap_at_source(crash: Crash, node: ast.expr | None, template: str) -> tuple[Edit, ...]:
-    """Return the edit of a value where it is made by a conversion, or else where it is passed in first."""
+    """Return the edit of a value where it is made, or where it is passed in first if that is not one assignment.
+
+    Without this, another operation that reads the same variable would still get the old value.
+    """
     place = outermost_place(crash, node)
     if place is None:
         return ()
     frame, expression = place
     value = assigned_value_in(frame, expression)
-    if isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS:
+    if (made := _returned_once(frame.file, value)) is not None:
+        return (wrap_node(frame.file, made, template),)
+    is_read_again = isinstance(expression, ast.Name) and count_reads(frame, expression.id) > 1
+    is_conversion = isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS
+    if value is not None and (is_conversion or is_read_again):
         return (wrap_node(frame.file, value, template),)
+    if isinstance(expression, ast.Name) and is_read_again:
+        target = _loop_target(frame, expression.id)
+        if target is not None:
+            text = f"{expression.id} = {template.format(expression.id)}"
+            return (insert_before(frame.file, target.body[0].lineno, text),)
     return (wrap_node(frame.file, expression, template),)
+
+
+def _returned_once(file: str, value: ast.expr | None) -> ast.expr | None:
+    """Return what a function of the same file returns, if a value is its only call."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
+        return None
+    tree = syntax_tree(file) or ast.Module([], [])
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and call_name(node) == value.func.id]
+    returned = returned_by_function(file, value.func.id) if len(calls) == 1 else None
+    return None if isinstance(returned, (ast.Tuple, ast.List)) else returned
+
+
+def count_reads(frame: CrashFrame, name: str) -> int:
+    """Return how often a variable is read from the statement of a frame on."""
+    scope = enclosing_scope(frame.line)
+    nodes = [node for node in ast.walk(scope) if isinstance(node, ast.Name)] if scope is not None else []
+    first = frame.statement.lineno if frame.statement is not None else frame.number
+    return sum(node.id == name and isinstance(node.ctx, ast.Load) and node.lineno >= first for node in nodes)
+
+
+def _loop_target(frame: CrashFrame, name: str) -> ast.For | None:
+    """Return the innermost loop around a frame's statement that assigns a variable, if nothing else in it does."""
+    scope = enclosing_scope(frame.line)
+    for loop in enclosing_loops(scope, frame.number) if scope is not None else ():
+        if name in assigned_names(loop.target):
+            return loop
+    return None
 
 
 def change_input(crash: Crash, template: str, layer_text: str = "", layer: nn.Module | None = None) -> Change:

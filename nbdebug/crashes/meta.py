@@ -36,8 +36,11 @@ def as_meta(value: Any) -> Any:
 def copy_model(
     model: nn.Module, replaced: Mapping[nn.Module, nn.Module] = {}, convert: Callable[[Any], Any] = as_meta
 ) -> nn.Module:
-    """Return a copy of a model without its hooks; ``replaced`` maps modules to those that stand for them."""
-    copies: dict[int, Any] = {}
+    """Return a copy of a model without its hooks.
+
+    ``replaced`` maps modules to those that stand for them, which may contain them.
+    """
+    copies: dict[Any, Any] = {}
 
     def convert_once(tensor: Any) -> Any:
         if not isinstance(tensor, Tensor):
@@ -48,21 +51,23 @@ def copy_model(
             copies[id(tensor)] = nn.Parameter(value, tensor.requires_grad) if is_parameter else value
         return copies[id(tensor)]
 
-    def copy_module(original: nn.Module | None) -> nn.Module | None:
+    def copy_module(original: nn.Module | None, contained: nn.Module | None = None) -> nn.Module | None:
         if original is None:
             return None
-        if id(original) in copies:
-            return copies[id(original)]  # type: ignore[no-any-return]
-        source = replaced.get(original, original)
+        key = (id(original), original is contained)
+        if key in copies:
+            return copies[key]  # type: ignore[no-any-return]
+        source = original if original is contained else replaced.get(original, original)
+        inner = original if source is not original else None
         created: nn.Module = object.__new__(type(source))
-        copies[id(original)] = created
+        copies[key] = created
         for name, value in vars(source).items():
             if name.endswith("_hooks") or "_hooks_" in name:
                 created.__dict__[name] = type(value)() if isinstance(value, dict) else value
             elif name in ("_parameters", "_buffers"):
                 created.__dict__[name] = {key: convert_once(tensor) for key, tensor in value.items()}
             elif name == "_modules":
-                created.__dict__[name] = {key: copy_module(part) for key, part in value.items()}
+                created.__dict__[name] = {path: copy_module(part, inner) for path, part in value.items()}
             elif isinstance(value, Tensor):
                 created.__dict__[name] = convert_once(value)
             elif type(value) in _CONTAINERS:
@@ -79,13 +84,14 @@ def copy_model(
 
 
 def run_quietly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call a function with meta tensors, without gradients; prints and warnings are discarded."""
+    """Call a function with meta tensors, and what it creates there, without gradients, prints and warnings."""
     with (
         Preserve(),
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),
         warnings.catch_warnings(),
         torch.no_grad(),
+        torch.device("meta"),
     ):
         warnings.simplefilter("ignore")
         return function(*as_meta(list(args)), **as_meta(dict(kwargs)))

@@ -43,8 +43,11 @@ def find_model_call(crash: Crash) -> ModelCall | None:
     return None
 
 
-def apply_to_copy(model: nn.Module, edits: Sequence[Edit]) -> bool:
-    """Give the modules of a copy the methods as they read after some edits; False if an edit changes anything else."""
+def apply_to_copy(model: nn.Module, edits: Sequence[Edit], *, has_modules: bool = False) -> bool:
+    """Give the modules of a copy the methods as they read after some edits; False if an edit changes anything else.
+
+    With ``has_modules``, edits of other code stand for modules that the copy already has.
+    """
     applied: set[Edit] = set()
     for module in list(model.modules()):
         methods: dict[str, FunctionType] = {}
@@ -59,7 +62,7 @@ def apply_to_copy(model: nn.Module, edits: Sequence[Edit]) -> bool:
                 applied.update(own)
         if methods:
             module.__class__ = type(type(module).__name__, (type(module),), methods)
-    return applied == set(edits)
+    return has_modules or applied == set(edits)
 
 
 def _methods(kind: type) -> Iterator[tuple[str, FunctionType]]:

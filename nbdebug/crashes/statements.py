@@ -18,7 +18,7 @@ from nbdebug.source.search import assignment_targets, call_name, read_names, syn
 from nbdebug.tensors.pytree import tree_tensors
 
 _NODES = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div", ast.Pow: "Pow"}
-_NOT_CHANGES = {"requires_grad_", "retain_grad_", "zero_", "step_", "share_memory_"}
+_NOT_CHANGES = {"requires_grad_", "retain_grad_", "step_", "share_memory_"}
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,11 @@ def _changes(file: str, node: ast.stmt) -> Iterator[InPlaceChange]:
             yield InPlaceChange(file, node, target, _NODES[type(node.op)], (replace_node(file, node, text),))
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         owner = node_text(file, node.targets[0].value)
-        edit = insert_before(file, node.lineno, f"{owner} = {owner}.clone()")
-        yield InPlaceChange(file, node, owner, "CopySlices", (edit,))
+        reads = [n for n in ast.walk(node.value) if isinstance(n, ast.Subscript) and ast.unparse(n.value) == owner]
+        # A part of the tensor that the new value is computed from is saved before the write.
+        copies = [wrap_node(file, read, "{}.clone()") for read in reads]
+        copies = copies or [insert_before(file, node.lineno, f"{owner} = {owner}.clone()")]
+        yield InPlaceChange(file, node, owner, "CopySlices", tuple(copies))
     own_expressions = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
     for call in (part for expression in own_expressions for part in ast.walk(expression)):
         name = call_name(call)
@@ -76,10 +79,30 @@ def _changes(file: str, node: ast.stmt) -> Iterator[InPlaceChange]:
             if name in _NOT_CHANGES or node_text(file, call.func.value).endswith(("init", "grad")):
                 continue
             subject = node_text(file, call.func.value)
+            operation, is_statement = name.rstrip("_"), isinstance(node, ast.Expr) and node.value is call
+            base = _base(call.func.value)
+            is_view = base is not call.func.value
+            if not hasattr(Tensor, operation) or (is_view and is_statement):  # such as fill_diagonal_
+                owner = node_text(file, base)
+                edit = replace_node(file, base, f"{owner}.clone()")
+                if is_statement:
+                    edit = insert_before(file, node.lineno, f"{owner} = {owner}.clone()")
+                yield InPlaceChange(file, node, owner, operation.capitalize(), (edit,))
+                continue
             text = f"{subject}.{name.rstrip('_')}{node_text(file, call)[len(node_text(file, call.func)) :]}"
-            is_statement = isinstance(node, ast.Expr) and node.value is call
             edit = replace_node(file, call, f"{subject} = {text}" if is_statement else text)
-            yield InPlaceChange(file, node, subject, name.rstrip("_").capitalize(), (edit,))
+            yield InPlaceChange(file, node, subject, operation.capitalize(), (edit,))
+
+
+def _base(node: ast.expr) -> ast.expr:
+    """Return the variable or attribute whose part or view an expression is."""
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif isinstance(node, ast.Subscript):
+            node = node.value
+        else:
+            return node
 
 
 @dataclass(frozen=True)

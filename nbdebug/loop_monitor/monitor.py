@@ -51,7 +51,12 @@ from nbdebug.loop_monitor.modes import (
     ModeMonitor,
 )
 from nbdebug.loop_monitor.optimizers import OptimizerTracking
-from nbdebug.loop_monitor.parameter_updates import ClearedGradientMonitor, FrozenStepMonitor, ParameterTracker
+from nbdebug.loop_monitor.parameter_updates import (
+    ClearedGradientMonitor,
+    FrozenStepMonitor,
+    ParameterTracker,
+    tied_parameters,
+)
 from nbdebug.loop_monitor.pass_data import SplitMemory
 from nbdebug.loop_monitor.restored_weights import RestoredWeightsMonitor
 from nbdebug.loop_monitor.resumption import ResumptionMonitor
@@ -97,7 +102,7 @@ class LoopMonitor(OptimizerTracking):
         self.batch_order_monitor = BatchOrderMonitor(setup)
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
-        self.sampled_parameters = self.sample_parameters()
+        self.sampled_parameters, self.tied_parameters = self.sample_parameters(), tied_parameters(setup.eager_model)
         self.step_groups, self.split_memory = StepGroupMonitor(self.sampled_parameters), SplitMemory(setup)
         self.cleared_gradients = ClearedGradientMonitor(self.parameter_tracker)
         self.gradient_versions = GradientVersions(self.sampled_parameters)

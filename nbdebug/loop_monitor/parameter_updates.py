@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero_gradients
+from nbdebug.tensors.memory import share_memory
 
 _MAX_PARAMETERS = 2000  # tracked parameters
 _WORD_BYTES = 8  # bytes of an int64
@@ -267,3 +268,22 @@ def _bit_sum(parameter: Tensor) -> Tensor:
     whole_words_end = flat.numel() - flat.numel() % _WORD_BYTES
     words = flat[:whole_words_end].clone() if flat.data_ptr() % _WORD_BYTES else flat[:whole_words_end]
     return words.view(torch.int64).sum() + flat[whole_words_end:].view(torch.uint8).sum()
+
+
+def tied_parameters(model: nn.Module) -> list[tuple[Tensor, list[str]]]:
+    """Return each tensor that a model has under several names, and the names."""
+    groups: dict[int, tuple[Tensor, list[str]]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        groups.setdefault(id(parameter), (parameter, []))[1].append(name)
+    return [group for group in groups.values() if len(group[1]) > 1]
+
+
+def untied_parameters(model: nn.Module, tied: Iterable[tuple[Tensor, Sequence[str]]]) -> tuple[tuple[str, str], ...]:
+    """Return each name that a tied tensor has lost, and a name that it still has, unless the two share memory."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    pairs: list[tuple[str, str]] = []
+    for tensor, names in tied:
+        left = next((name for name in names if parameters.get(name) is tensor), "")
+        others = (name for name in names if name in parameters and parameters[name] is not tensor)
+        pairs += [(name, left) for name in others if left and not share_memory(parameters[name], tensor)]
+    return tuple(pairs)

@@ -25,7 +25,12 @@ from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
 from nbdebug.loop_monitor.monitor import LoopMonitor
-from nbdebug.loop_monitor.parameter_updates import ClearedGradients, FrozenSteps, UncoveredParameters
+from nbdebug.loop_monitor.parameter_updates import (
+    ClearedGradients,
+    FrozenSteps,
+    UncoveredParameters,
+    untied_parameters,
+)
 from nbdebug.loop_monitor.rate_history import RateHistory, get_rate_history
 from nbdebug.loop_monitor.restored_weights import RestoredWeights
 from nbdebug.loop_monitor.resumption import ScheduleStart
@@ -66,6 +71,8 @@ class LoopSummary:
     logits. ``schedulers`` are those that the loop stepped or that the user passed. ``ineffective_scheduler_steps``
     counts steps that should have changed the rate, if all optimizer steps used one rate.
 
+    ``untied_parameters`` are names that have another tensor than when the watch began, each with a name that still has
+    the one that they shared.
     ``repeated_parameters`` are the identities of parameters that one optimizer holds more than once.
     ``validation_steps`` are steps on batches of the validation loader. ``discarded_batches`` of the
     ``batches_with_backward`` from the training loader had gradients that were cleared before any step; so had some in
@@ -129,6 +136,7 @@ class LoopSummary:
     frozen_steps: FrozenSteps | None = None
     restored_weights: RestoredWeights | None = None
     weight_replacements: tuple[int, ...] = ()
+    untied_parameters: tuple[tuple[str, str], ...] = ()
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
@@ -233,6 +241,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         homogeneous_loss=monitor.homogeneous_losses.summary() if has_one_optimizer else None,
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
+        untied_parameters=untied_parameters(monitor.setup.eager_model, monitor.tied_parameters),
         frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
         repeated_parameters=repeated_parameters(monitor.tracked_optimizers.values()),
         double_updates=monitor.double_update_counter.summary(),

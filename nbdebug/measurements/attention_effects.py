@@ -26,7 +26,7 @@ _MAX_UNIFORM_RATIO = 1.9  # sqrt(3) for a uniform distribution, over 2.5 for a h
 
 @dataclass(frozen=True)
 class AttentionEffects:
-    """One attention: where its scores and its weighted values are computed, and what has an effect.
+    """One attention: where its softmax, its scores and its weighted values are computed, and what has an effect.
 
     ``factors`` are the constants that multiply the scores, with that of torch's function; ``spread`` is the standard
     deviation of the scaled scores over the keys. ``is_uniform`` is True if each query has the same score for all keys,
@@ -39,6 +39,7 @@ class AttentionEffects:
     """
 
     where: Location
+    scores_where: Location
     mixture_where: Location
     width: int
     queries: int
@@ -106,6 +107,7 @@ def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) ->
     is_used = _compute_used(attention, scores)
     effects = AttentionEffects(
         (attention.softmax or attention.scores).where,
+        attention.scores.where,
         attention.mixture.where,
         attention.width,
         scores.shape[-2],

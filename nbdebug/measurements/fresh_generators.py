@@ -57,6 +57,13 @@ def find_fresh_generators(read_sample: Callable[[int], Any], indices: Sequence[i
     return list(by_line.values())
 
 
+def find_indexed_generators(read_sample: Callable[[int], Any], index: int, other: int) -> list[FreshGenerator]:
+    """Return the generators that draw the same numbers whenever one sample is read, and others for another sample."""
+    fresh = find_fresh_generators(read_sample, [index, index])
+    lines = {generator.line for generator in find_fresh_generators(read_sample, [index, other])}
+    return [generator for generator in fresh if generator.line not in lines]
+
+
 def _iterate_fresh(reads: list[_Read]) -> Iterator[FreshGenerator]:
     """Yield the generators that start again in each read; those that torch seeds are known by their seeds."""
     first = reads[0]

@@ -1,4 +1,4 @@
-"""Layers that reduce each sample to a single number."""
+"""Layers that reduce each sample to a single number, and normalizations that reduce it to none."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
+_SELF_NORMALIZATIONS = {"layer_norm", "group_norm", "instance_norm"}  # by the statistics of each sample
+_ROUNDING = 1e-6
+
 
 @dataclass(frozen=True)
 class NarrowPassage:
@@ -28,6 +31,30 @@ class NarrowPassage:
     widened_by: Location
     input_values: int
     output_values: int
+
+
+@measurement
+def constant_normalizations(eval_outputs: EvalOutputs) -> list[TorchCall]:
+    """Normalizations that return one value for everything, although what they normalize varies.
+
+    That is how a normalization of single values ends: each is its own mean.
+    """
+    calls: list[TorchCall] = []
+
+    def record(call: TorchCall) -> None:
+        is_normalization = call.name in _SELF_NORMALIZATIONS and call.inputs and call.inputs[0].numel() > 1
+        if is_normalization and _is_constant(call.outputs[0]) and not _is_constant(call.inputs[0]):
+            calls.append(call)
+
+    with record_calls(eval_outputs.setup.eager_model, record):
+        eval_outputs.predict(eval_outputs.batch)
+    return calls
+
+
+def _is_constant(values: Tensor) -> bool:
+    """Return whether all values are equal to rounding."""
+    low, high = torch.aminmax(values.detach().float())
+    return float(high - low) <= _ROUNDING * max(float(high.abs()), float(low.abs()))
 
 
 @measurement

@@ -306,7 +306,8 @@ class TrailingPadding:
     """Effect on the outputs of trimming ``trimmed_columns`` of the padding from ``rows`` padded by ``token``.
 
     ``changed_rows`` is the number of rows whose output changes; ``widths`` are the widths of the first batches.
-    ``call`` is the one where the padding first changes other values, or the last mask applied before it.
+    ``call`` is the one where the padding first changes other values, or the last mask applied before it. ``is_masked``
+    tells whether the model marks these positions in any of its calls.
     """
 
     token: int
@@ -315,6 +316,7 @@ class TrailingPadding:
     trimmed_columns: int
     widths: tuple[int, ...]
     call: TorchCall | None = None
+    is_masked: bool = False
 
 
 def find_trailing_padding(tokens: Tensor) -> tuple[int, Tensor] | None:
@@ -378,8 +380,11 @@ def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> Trailin
             if tensor is not None
         )
         changed_rows = _count_changed_rows(before, after, padded[rows])
-        call = find_width_call(padded_outputs, padded_outputs.batch, trimmed) if changed_rows else None
-        return TrailingPadding(token, len(rows), changed_rows, columns, widths, call)
+        call, is_masked = None, False
+        if changed_rows:
+            call = find_width_call(padded_outputs, padded_outputs.batch, trimmed)
+            is_masked = masks_padding(record_pass(padded_outputs, padded_outputs.batch), padded[rows])
+        return TrailingPadding(token, len(rows), changed_rows, columns, widths, call, is_masked)
     raise NotChecked("no token fills the ends of the rows, or the model has inputs other than tokens")
 
 

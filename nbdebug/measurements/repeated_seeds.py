@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset, get_worker_info
 
 from nbdebug.measurements.collation import collates_by_user
-from nbdebug.measurements.fresh_generators import FreshGenerator, find_fresh_generators, fingerprint
+from nbdebug.measurements.fresh_generators import (
+    FreshGenerator,
+    find_fresh_generators,
+    find_indexed_generators,
+    fingerprint,
+)
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
+from nbdebug.tensors.pytree import tree_tensors
 
 _WORKERS, _READS_PER_WORKER, _TIMEOUT_SECONDS = 2, 2, 5.0
 _GENERATOR_FUNCTIONS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] = {
@@ -39,6 +47,7 @@ class RepeatedSeeds:
     copied_to_workers: tuple[str, ...] = ()
     seeded_per_worker: tuple[str, ...] = ()
     started_per_sample: tuple[FreshGenerator, ...] = ()
+    seeded_by_index: tuple[FreshGenerator, ...] = ()
 
 
 @slow_measurement
@@ -55,6 +64,7 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
         with Preserve(loader.dataset):
             seeded_per_sample = tuple(name for name in _GENERATOR_FUNCTIONS if _is_seeded(loader.dataset, name))
             started_per_sample = () if seeded_per_sample else _find_started_per_sample(loader)
+            seeded_by_index = () if seeded_per_sample else _find_seeded_by_index(loader.dataset)
             repeated = () if seeded_per_sample else _get_repeated_in_workers(loader)
     except Exception:
         return RepeatedSeeds()
@@ -63,6 +73,7 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
         tuple(name for name in repeated if name not in _GENERATOR_FUNCTIONS),
         tuple(name for name in repeated if name in _GENERATOR_FUNCTIONS),
         started_per_sample,
+        seeded_by_index,
     )
 
 
@@ -76,6 +87,27 @@ def _find_started_per_sample(loader: DataLoader[Any]) -> tuple[FreshGenerator, .
         with suppress(Exception):  # a collate function may need more than two samples
             return tuple(find_fresh_generators(lambda index: loader.collate_fn([dataset[index]] * 2), indices))
     return tuple(find_fresh_generators(dataset.__getitem__, indices))
+
+
+def _find_seeded_by_index(dataset: Any) -> tuple[FreshGenerator, ...]:
+    """Return the generators with a seed for each sample, of a dataset that stores images or rows of that size.
+
+    A dataset that stores none generates its samples, each by its own seed.
+    """
+    rows = list(_stored_rows(dataset))
+    sizes = {math.prod(row.shape) for row in rows}
+    holds_images = any(row.ndim > 1 for row in rows)  # which may be padded or cropped
+    if not any(tensor.dim() and (holds_images or tensor.numel() in sizes) for tensor in tree_tensors(dataset[0])):
+        return ()
+    return tuple(find_indexed_generators(dataset.__getitem__, 0, len(dataset) - 1))
+
+
+def _stored_rows(dataset: Any) -> Iterator[Tensor | np.ndarray[Any, Any]]:
+    """Yield the first row of each array, or list of arrays, that has one for each sample."""
+    for value in getattr(dataset, "__dict__", {}).values():
+        is_sized = isinstance(value, (list, tuple)) or (isinstance(value, (Tensor, np.ndarray)) and value.ndim > 1)
+        if is_sized and len(value) == len(dataset) and isinstance(value[0], (Tensor, np.ndarray)):
+            yield value[0]
 
 
 def _is_seeded(dataset: Any, name: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from nbdebug.crashes import Crash, read_crash
+from nbdebug.crashes.cpu_repetition import is_device_assertion, repeat_on_cpu
 from nbdebug.crashes.crash_report import CrashReport
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.shape_trace import trace_shapes
@@ -16,6 +17,7 @@ from nbdebug.exceptions import NotChecked, first_line
 from nbdebug.finding import Finding, is_ignored
 from nbdebug.report import SkippedRule, rank_findings
 from nbdebug.rule_engine import rule_registry
+from nbdebug.views.shape_graph import ShapeTrace
 
 CRASH_FAMILY, CRASH_PACKAGE = "X", "nbdebug.rules.crash"
 _ExplainingFunction = Callable[[Crash], "CrashCause | Iterable[CrashCause] | None"]
@@ -58,31 +60,62 @@ def explain_error(error: BaseException | None = None) -> CrashReport:
     return explain_crash(error if error is not None else find_last_error())
 
 
-def explain_crash(error: BaseException | None) -> CrashReport:
-    """Return the report on an exception, with a finding if its cause is known; nothing is raised, nothing is kept."""
-    try:
-        crash = read_crash(error)
-        is_explained = crash is not None and crash.is_from_torch
-    except Exception:
-        return CrashReport()
-    if crash is None or error is None:
-        return CrashReport()
+def _read_torch_crash(error: BaseException | None) -> Crash | None:
+    """Return the record of an exception of torch, or of the one from which it was raised explicitly."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        try:
+            crash = _repeat_device_assertion(error) or read_crash(error)
+            if crash is not None and crash.is_from_torch:
+                return crash
+        except Exception:  # an exception without readable frames
+            return None
+        error = error.__cause__
+    return None
+
+
+def _repeat_device_assertion(error: BaseException) -> Crash | None:
+    """Return the record of the exception that a repetition on the CPU raises; None for other exceptions."""
+    crash = read_crash(error) if is_device_assertion(error) else None
+    repeated = repeat_on_cpu(crash) if crash is not None else None
+    if repeated is None or (crash := read_crash(repeated[0])) is None:
+        return None
+    crash.repetition = repeated[1]
+    return crash
+
+
+def trace_crash(error: BaseException | None) -> ShapeTrace:
+    """Return the calls up to the operation that raised; empty if they are unknown, or the exception is not torch's."""
+    crash = _read_torch_crash(error)
+    return trace_shapes(crash) if crash is not None else ShapeTrace()
+
+
+def explain_crash(error: BaseException | None, *, with_trace: bool = True) -> CrashReport:
+    """Return the report on an exception, with a finding if its cause is known; nothing is raised, nothing is kept.
+
+    An exception that was raised ``from`` one of torch is explained by that one. ``with_trace=False`` leaves out the
+    calls, which take another pass of a copy.
+    """
+    crash = _read_torch_crash(error)
+    if crash is None:
+        return CrashReport(subject=f"{type(error).__name__}: {first_line(error)}" if error is not None else "")
     findings: list[Finding] = []
     skipped: list[SkippedRule] = []
     rules = rule_registry.load_family(CRASH_PACKAGE, CRASH_FAMILY)
-    for rule in rules if is_explained else ():
+    for rule in rules:
         try:
             findings += [finding for finding in rule({"crash": crash}) if not is_ignored(finding)]
         except NotChecked as reason:
             skipped.append(SkippedRule(rule.code, rule.name, str(reason)))
         except Exception as failure:
             skipped.append(SkippedRule(rule.code, rule.name, f"the rule itself failed: {first_line(failure)}"))
-    step = crash.watched_step if is_explained else None
+    step = crash.watched_step
     findings = [replace(finding, where=replace(finding.where, step=step)) for finding in findings]
     return CrashReport(
         findings=rank_findings(findings),
         not_checked=tuple(skipped),
         checked_rules=frozenset(rule.code for rule in rules),
-        subject=f"{crash.kind}: {first_line(error)}" + (f" (step {step})" if step is not None else ""),
-        trace=trace_shapes(crash) if is_explained else (),
+        subject=f"{crash.kind}: {first_line(crash.error)}" + (f" (step {step})" if step is not None else ""),
+        trace=trace_shapes(crash) if with_trace else ShapeTrace(),
     )

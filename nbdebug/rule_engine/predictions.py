@@ -21,6 +21,7 @@ from nbdebug.records import Record
 _MAX_REMAINING_SHARE = 0.5  # of the loss of a constant prediction, at the end of a run that learned
 _MAX_START_SHARE = 0.05  # of the run may pass before the loss is that of a constant prediction
 _MIN_START_STEPS = 5
+_MAX_SMALL_SHARE = 0.25  # of the loss of a constant prediction, at the end of a run that learned nearly everything
 _MIN_RECALL = 0.5  # of the rarest class that the validation samples hold
 _MAX_RISE = 1.05  # of the constant prediction's loss; it is estimated from few samples
 
@@ -79,11 +80,19 @@ def _stable_rate(run: RunSummary) -> str:
     return f"the run did not diverge; it ended with a loss of {run.end_text}"
 
 
+def _learned_most(run: RunSummary) -> str:
+    """Describe a run that left a small part of the loss of a constant prediction."""
+    has_learned = run.remaining_share is not None and run.remaining_share <= _MAX_SMALL_SHARE and run.is_finite
+    share = f", {run.remaining_share:.0%} of that of a constant prediction" if run.remaining_share is not None else ""
+    return _success(run) or (f"the run ended with a loss of {run.end_text}{share}" if has_learned else "")
+
+
 POOR_TRAINING = Prediction("the training will end far from a good model", _success)
 SLOW_START = Prediction("the first epochs will be spent on undoing the initial scale", _quick_start)
 MISSED_CLASS = Prediction("the model will miss the rare class", _found_rare_class)
 UNSTABLE_RATE = Prediction("the loss will diverge at this learning rate", _stable_rate)
-PREDICTIONS = (POOR_TRAINING, SLOW_START, MISSED_CLASS, UNSTABLE_RATE)
+UNSEEN_ORDER = Prediction("the model will not learn what depends on the order", _learned_most)
+PREDICTIONS = (POOR_TRAINING, SLOW_START, MISSED_CLASS, UNSTABLE_RATE, UNSEEN_ORDER)
 
 
 def disproved_predictions(record: Record) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import assignment_targets, enclosing_scope
+from nbdebug.source.search import assignment_targets, enclosing_scope, syntax_tree
 
 _MAX_STEPS = 4
 _NOT_A_NUMBER, _INFINITY = {"nan", "NaN", "NAN"}, {"inf", "Inf", "infty"}
@@ -19,20 +19,32 @@ def find_write(line: SourceLine | None, values: Collection[float], columns: Coll
     """Return the only statement that writes a value, or into a column, of what a line makes; None if it is not certain.
 
     Searches the function, file or cell of the line for writes to the variables that it assigns, and to those that these
-    are computed from. Only numbers in the source count: the written value, or the column in the index.
+    are computed from. Only numbers in the source count: the written value, also as a constant of the module, or the
+    column in the index.
     """
     scope, statement = (enclosing_scope(line), covering_statement(line)) if line else (None, None)
     if line is None or scope is None or statement is None:
         return None
     statements = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)]
     names = _related_names(statement, statements)
+    constants = _module_constants(line.file)
     writes = [write for node in statements for write in _writes(node) if _base(write[0]) in names]
     lines = {
         SourceLine(line.file, target.lineno, line.function)
         for target, value in writes
-        if any(_equals(_number(value), number) for number in values) or {*_indices(target)} & {*columns}
+        if any(_equals(_number(constants.get(_text(value), value)), number) for number in values)
+        or {*_indices(target)} & {*columns}
     }
     return lines.pop() if len(lines) == 1 else None
+
+
+def _module_constants(file: str) -> dict[str, ast.expr]:
+    """Return the values that a file assigns to names, once each, outside of functions and classes."""
+    tree = syntax_tree(file)
+    assigned = [node for node in (tree.body if tree else []) if isinstance(node, ast.Assign)]
+    pairs = [(_text(target), node.value) for node in assigned for target in node.targets]
+    names = [name for name, _ in pairs]
+    return {name: value for name, value in pairs if name and names.count(name) == 1}
 
 
 def _related_names(statement: ast.stmt, statements: list[ast.stmt]) -> set[str]:

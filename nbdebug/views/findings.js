@@ -1,11 +1,8 @@
 // @ts-check
-/** @import { Model, Props } from "./kit.js" */
-import { codeBlock, formatNumber, h, heading, makeButton, mountView, redrawOnMessage, stopButton, trackState } from "./kit.js";
-
-/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
-
-/** @type {Record<string, [string, string]>} */
-const SIGNS = { error: ["✕", "errors"], warning: ["▲", "warnings"], note: ["●", "notes"] };
+/** @import { Props } from "./kit.js" */
+/** @import { Card } from "./finding_cards.js" */
+import { cardTree, foldable, nameValueTable, SEVERITY_SIGNS, skippedChecks } from "./finding_cards.js";
+import { formatNumber, h, heading, makeButton, mountView, redrawOnMessage, stopButton, trackState } from "./kit.js";
 
 /** Elements that the user may be about to click are created once and kept. @param {Props} props */
 function render({ model, el }) {
@@ -42,7 +39,7 @@ function render({ model, el }) {
 /** Counts by severity; a click shows or hides that severity. @param {HTMLElement} node @param {Card[]} findings @param {Set<string>} hidden @param {() => void} update */
 function updateFilters(node, findings, hidden, update) {
   const focusedTitle = /** @type {HTMLElement | null} */ (document.activeElement)?.title;
-  node.replaceChildren(...Object.entries(SIGNS).flatMap(([severity, [sign, words]]) => {
+  node.replaceChildren(...Object.entries(SEVERITY_SIGNS).flatMap(([severity, [sign, words]]) => {
     const n = findings.filter((finding) => finding.severity === severity).length;
     return n ? [makeButton(`count.${severity}`, `${sign} ${n} ${n > 1 ? words : severity}`, () => {
       if (!hidden.delete(severity)) hidden.add(severity);
@@ -66,76 +63,9 @@ function resultBanner(state) {
   return [h("div.banner.good", {}, h("span.sign", { ariaHidden: "true" }, "✓"), h("b", {}, `Nothing found by ${checks}.`))];
 }
 
-/** Cards as a tree, consequences under their causes; if a cause is hidden, its consequences move up. @param {Card[]} cards @param {Set<string>} hidden */
-function cardTree(cards, hidden) {
-  const isVisible = (/** @type {Card} */ card) => !hidden.has(card.severity);
-  /** @param {number | null} index @returns {number | null} */
-  const above = (index) => (index === null || isVisible(cards[index]) ? index : above(cards[index].under));
-  /** @param {number | null} index @returns {HTMLElement[]} */
-  const under = (index) => cards.flatMap((card, i) => (isVisible(card) && above(card.under) === index ? [findingCard(card, under(i))] : []));
-  return under(null);
-}
-
-/** @param {Card} card @param {HTMLElement[]} consequences */
-function findingCard(card, consequences) {
-  const [sign] = SIGNS[card.severity] ?? ["●"], rows = Object.entries(card.evidence);
-  return h(`article.card.${card.severity}`, { ariaLabel: `${card.severity} ${card.code} ${card.name}` },
-    h("div.tag", {}, h("span.pill", {}, `${sign} ${card.severity}`), h("b", {}, card.code), h("span.soft", {}, card.name)),
-    h("div.message", {}, card.message),
-    locationBlock(card),
-    card.cause && h("div", {}, h("span.label", {}, "Cause"), card.cause),
-    card.fix && (card.is_code ? codeBlock("Fix", card.fix) : h("div", {}, h("span.label", {}, "Fix"), card.fix)),
-    rows.length > 0 && foldable(`Evidence (${rows.length})`, nameValueTable(rows.map(([name, value]) => [name, formatValue(value)]))),
-    consequences.length > 0 && foldable(`Explains ${consequences.length} more`, ...consequences));
-}
-
-/** The location, and the user's code around it. @param {Card} card */
-function locationBlock({ where: at, place: location }) {
-  const module = /^\d+$/.test(at.module ?? "") ? `module ${at.module}` : at.module;
-  const model = [at.parameter ?? module, at.sample != null && `sample ${at.sample}`, at.step != null && `step ${at.step}`].filter(Boolean);
-  /** @type {[number | null, string][]} */
-  const lines = at.context?.length ? trimBlankLines(at.context) : at.source ? [[at.line, at.source]] : [];
-  return (location || model.length > 0 || lines.length > 0) && h("div.where", {},
-    h("div.place", { title: at.file ?? "" }, h("b", {}, location), location && model.length > 0 && " · ", model.join(" · ")),
-    lines.length > 0 && h("pre.code", {}, ...lines.map(([number, line]) =>
-      h(number === at.line ? "div.hit" : "div", {}, h("span.number", {}, number == null ? "" : String(number)), line.trimEnd()))));
-}
-
-/** Remove blank lines at both ends. @param {[number | null, string][]} lines */
-function trimBlankLines(lines) {
-  const full = lines.map(([, line]) => line.trim() !== "");
-  return lines.slice(full.indexOf(true), full.lastIndexOf(true) + 1);
-}
-
-/** Checks that were skipped, and findings that were left out. @param {any[]} skipped @param {number} more */
-function skippedChecks(skipped, more) {
-  return [
-    more > 0 && h("div.note", {}, `and ${more} more with lower severity or rank`),
-    skipped.length > 0 && foldable(`Not checked (${skipped.length})`, nameValueTable(skipped.map((check) => [`${check.code} ${check.name}`, check.why]))),
-  ].filter((node) => node !== false);
-}
-
 /** The slowest parts of the checkup, and the total. @param {[string, string][] | undefined} times */
 function timesOfParts(times) {
   return times?.length ? [foldable("Time of each part", nameValueTable(times))] : [];
-}
-
-/** @param {string} title @param {...Node} kids */
-function foldable(title, ...kids) {
-  return h("details.fold", {}, h("summary", {}, title), ...kids);
-}
-
-/** @param {string[][]} rows */
-function nameValueTable(rows) {
-  return h("table.table", {}, h("tbody", {}, ...rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))));
-}
-
-/** A value of the evidence on one line. @param {any} value @returns {string} */
-function formatValue(value) {
-  if (typeof value === "number") return formatNumber(value);
-  if (Array.isArray(value)) return value.map(formatValue).join(", ");
-  if (value && typeof value === "object") return Object.entries(value).map(([name, item]) => `${name}: ${formatValue(item)}`).join(", ");
-  return value === null ? "not finite" : String(value);
 }
 
 export default { initialize: trackState(() => {}), render };

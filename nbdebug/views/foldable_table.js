@@ -10,8 +10,8 @@ import { fadeLowerEdge, filterRows, formatNumber, h, heading, makeButton, mountV
 const CHUNK = 150, RANK = { error: 1e6, warning: 1e3 };
 const SIGNS = { error: "✕", warning: "▲", note: "●", good: "✓" };
 
-/** A table with foldable rows. @param {Props} props */
-export function renderFoldableTable({ model, el }) {
+/** A table whose rows fold, drawn into an element. @param {Props} props */
+export function renderTable({ model, el }) {
   const { node, title, status } = heading(model, false), notice = h("div"), note = h("div.note");
   const find = /** @type {HTMLInputElement} */ (h("input.find", { type: "search", placeholder: "Filter", ariaLabel: "Filter", oninput: () => draw() }));
   const folds = makeButton("folds", "", () => { foldAll(!rows.some((row) => row.folded)); draw(); });

@@ -1,6 +1,6 @@
 // @ts-check
-import { renderFoldableTable } from "./foldable_table.js";
+/** A page with a foldable table. */
+import { renderTable } from "./foldable_table.js";
 import { trackState } from "./kit.js";
 
-/** A page with one foldable table. */
-export default { initialize: trackState(() => {}), render: renderFoldableTable };
+export default { initialize: trackState(() => {}), render: renderTable };

@@ -228,7 +228,7 @@ class Watch:
             return report
         step = self.session.recorder.step
         self.crash_id, self.crashed_step = id(error), step
-        crash = explain_crash(error)
+        crash = explain_crash(error, with_trace=False)
         findings = tuple(replace(finding, where=replace(finding.where, step=step)) for finding in crash.findings)
         self.reports["crash"] = replace(Report(), findings=findings, title=_FINDINGS_TITLE)
         return replace(report, findings=rank_findings([*findings, *report.findings])) if findings else report

@@ -55,18 +55,6 @@ def test_why_returns_report_of_last_exception(shell: InteractiveShell) -> None:
     assert "shapes up to the operation that raised" in str(result)
 
 
-def test_custom_handler_and_tb_keep_working(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
-    seen = []
-    shell.set_custom_exc((RuntimeError,), lambda *arguments, **options: seen.append(arguments[1]))
-    try:
-        assert "nbdebug X1001" in output_of(shell, CRASH, capsys) or seen == ["RuntimeError"]
-        assert len(seen) == 1
-    finally:
-        shell.set_custom_exc((), None)
-    shell.run_cell(CRASH)
-    assert "RuntimeError" in output_of(shell, "%tb", capsys)
-
-
 def test_loading_twice_shows_one_block(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     shell.run_cell("%reload_ext nbdebug")
     assert output_of(shell, CRASH, capsys).count("nbdebug X1001") == 1

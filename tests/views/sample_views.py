@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nbdebug.crashes.crash_report import CrashView
 from nbdebug.finding import Finding, Location
 from nbdebug.tools.batch_size.view import BatchSizeRow, BatchSizeView
 from nbdebug.tools.compare_optimizers.view import CandidatePanel, OptimizerComparisonView
@@ -17,6 +18,7 @@ from nbdebug.tools.overfit.view import ExampleCard, OverfitView
 from nbdebug.views.findings import FindingsView
 from nbdebug.views.line_chart import LineChart
 from nbdebug.views.page import View
+from nbdebug.views.shape_graph import ShapeTrace, TraceRow
 from nbdebug.views.table import CellTag, Column, FoldableTable, TableRow, TextCell
 
 from .hostile_text import HOSTILE_TEXT
@@ -83,6 +85,33 @@ def findings_view() -> FindingsView:
         not_checked=[{"code": "D108", "name": "split-overlap", "why": "there is no validation loader"}],
         checked=12,
     )
+
+
+def residual_trace(blocks: int = 1) -> ShapeTrace:
+    """A model of residual blocks, the last of which raises at its addition."""
+    rows = [TraceRow("", "Net", "float32 [4, 3, 16, 16]", "", "cut off")]
+    before, same, half = 0, "float32 [4, 16, 16, 16]", "float32 [4, 32, 8, 8]"
+    for block in range(blocks + 1):
+        is_last, start = block == blocks, len(rows)
+        output = half if is_last else same
+        path = f"blocks.{block}"
+        rows += [
+            TraceRow(path, "Block", same, "" if is_last else same, "cut off" if is_last else "ran", 1, (before,)),
+            TraceRow(f"{path}.conv", "Conv2d", same, output, "ran", 2, (before,)),
+            TraceRow(path, "relu", output, output, "ran", 2, (start + 1,), "", True),
+        ]
+        met = f"x {same} · y {half}" if is_last else ""
+        status, outputs = ("raised", "") if is_last else ("ran", same)
+        inputs = f"{same}, {output}"
+        rows.append(TraceRow(path, "add", inputs, outputs, status, 2, (before, start + 2), met, True))
+        before = start + 3
+    return ShapeTrace(tuple(rows), ("head",))
+
+
+def crash_view(blocks: int = 1) -> CrashView:
+    """A finding, and the calls up to the addition that raised."""
+    findings = findings_view().findings[:1]
+    return CrashView("Crash", "RuntimeError: sizes differ", findings, checked=39, trace=residual_trace(blocks))
 
 
 def overfit_row(step: int, count: int, attempt: int = 0, top_score: float = 1.0) -> dict[str, Any]:
@@ -235,6 +264,9 @@ def hostile_views() -> list[View]:
         "limits": [(1, HOSTILE_TEXT)],
     }
     return [
+        CrashView(
+            trace=ShapeTrace((TraceRow(*([HOSTILE_TEXT] * 4), "raised", operands=HOSTILE_TEXT),), (HOSTILE_TEXT,))
+        ),
         LineChart(**texts, **lines, x_label=HOSTILE_TEXT, y_label=HOSTILE_TEXT),
         FindingsView(
             HOSTILE_TEXT,

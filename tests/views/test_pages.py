@@ -20,6 +20,7 @@ from .lr_range_views import lr_range_view
 from .sample_views import (
     batch_size_view,
     comparison_view,
+    crash_view,
     findings_view,
     hostile_views,
     line_chart_view,
@@ -28,7 +29,16 @@ from .sample_views import (
 )
 
 MAX_MODULE_LENGTHS = {"watching/page.js": 29_000, "tools/explain/page.js": 40_000, "tools/errors/page.js": 80_000}
-VIEWS = [line_chart_view, findings_view, overfit_view, table_view, lr_range_view, comparison_view, batch_size_view]
+VIEWS = [
+    line_chart_view,
+    findings_view,
+    overfit_view,
+    table_view,
+    lr_range_view,
+    comparison_view,
+    batch_size_view,
+    crash_view,
+]
 MAX_PAGE_LENGTHS = {overfit_view: 60_000, lr_range_view: 60_000}
 
 
@@ -116,8 +126,9 @@ def test_javascript_module_is_small_and_local_without_inner_html(name: str) -> N
             not_checked=[*findings_view().not_checked] * 100,
         ),
         table_view(100, 50),
+        crash_view(50),
     ],
-    ids=["long_chart", "chart_of_many_lines", "overfit", "findings", "table"],
+    ids=["long_chart", "chart_of_many_lines", "overfit", "findings", "table", "crash"],
 )
 def test_static_page_of_large_view_is_at_most_200_kb(view: Any) -> None:
     assert len(static_html(view).encode()) <= 200_000

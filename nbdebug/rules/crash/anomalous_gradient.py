@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import re
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.edits import node_text, replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.loss_graphs import walk_graph
-from nbdebug.finding import Edit
+from nbdebug.crashes.safer_operations import safer_operations
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.crash.backward_of_many_values import loss_tensor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, get_line_from_traceback
-from nbdebug.source.search import call_name, call_subject, syntax_tree
+
+_MAX_STEPS = 4
 
 
 @crash_rule("X1037")
@@ -62,28 +62,38 @@ def anomalous_gradient(crash: Crash) -> CrashCause | None:
     cause = reasons.get(name, "Its derivative is infinite or undefined at a value of this batch.")
     cause += " With torch.where, both branches get a gradient, and 0 · nan is nan."
     fixes = {"Sqrt": "torch.sqrt(x + 1e-8)", "Log": "torch.log(x.clamp(min=1e-8))", "Div": "a / (b + 1e-8)"}
-    return CrashCause(message, cause, fixes.get(name, "x = x.clamp(min=1e-8)"), _shifted(line, name), line=line)
+    chain = [node for node in walk_graph(loss) if type(node).__name__ == operation]
+    places = [line, *(place for node in chain for place in _lines_nearer_to_loss(loss, node))]
+    line, edits = next(((place, edits) for place in places if place and (edits := safer_operations(place))), (line, ()))
+    before = {place for node in chain for place in _lines_before(node) if place and place != line}
+    edits = (*edits, *(edit for place in before for edit in safer_operations(place)))
+    return CrashCause(message, cause, "" if edits else fixes.get(name, "x = x.clamp(min=1e-8)"), edits, line=line)
+
+
+def _lines_nearer_to_loss(loss: Tensor, node: Any) -> list[SourceLine | None]:
+    """Return the lines of the operations that take the output of a node, which made its incoming gradient."""
+    nodes = [*walk_graph(loss)]
+    current, lines = {id(node)}, []
+    for _ in range(_MAX_STEPS):
+        takers = [n for n in nodes if any(id(parent) in current for parent, _ in n.next_functions)]
+        lines += [_line(taker) for taker in takers]
+        current = {id(taker) for taker in takers}
+    return lines
+
+
+def _lines_before(node: Any) -> list[SourceLine | None]:
+    """Return the lines of the operations that made what a node takes."""
+    nodes, lines = [node], []
+    for _ in range(_MAX_STEPS):
+        nodes = [parent for node in nodes for parent, _ in node.next_functions if parent is not None]
+        lines += [_line(parent) for parent in nodes]
+    return lines
 
 
 def _line(node: object) -> SourceLine | None:
     metadata = getattr(node, "metadata", {})
     entries = metadata.get("traceback_", ())
     return get_line_from_traceback(entries) if entries else None
-
-
-def _shifted(line: SourceLine | None, name: str) -> tuple[Edit, ...]:
-    """Return the edit that adds a small number to the argument of the operation."""
-    tree = syntax_tree(line.file) if line is not None else None
-    if line is None or tree is None or name not in ("Sqrt", "Log", "Pow"):
-        return ()
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == line.number]
-    own = [call for call in calls if call_name(call) == name.lower()]
-    if len(own) != 1:
-        return ()
-    subject = call_subject(own[0])
-    if subject is None:
-        return ()
-    return (replace_node(line.file, subject, f"({node_text(line.file, subject)} + 1e-8)"),)
 
 
 def bad() -> Setup:

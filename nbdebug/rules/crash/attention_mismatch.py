@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +13,7 @@ from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import wrap_at_source
+from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -96,7 +99,8 @@ def _mask_shape(crash: Crash) -> CrashCause | None:
     if isinstance(mask, Tensor) and mask.dim() == 2 and UNKNOWN not in steps and tuple(mask.shape) != steps:
         message = f"The attention has {steps[0]} queries and {steps[1]} keys; its mask is {describe_tensor(mask)}."
         cause = "The mask was made for another length than the sequences have here, for example before a token was cut."
-        return CrashCause(message, cause, f"Make the mask for {steps[0]} × {steps[1]} steps.")
+        edits = _cut_to_length(crash, mask, steps)
+        return CrashCause(message, cause, "" if edits else f"Make the mask for {steps[0]} × {steps[1]} steps.", edits)
     if not isinstance(mask, Tensor) or not isinstance(heads, int) or "shape" not in crash.message or mask.dim() != 3:
         return None
     expected = crash.local("correct_3d_size")
@@ -110,6 +114,16 @@ def _mask_shape(crash: Crash) -> CrashCause | None:
     cause = f"The mask has one entry for each sample; the attention takes one for each of its {heads} heads."
     template = f"{{}}.repeat_interleave({heads}, dim=0)"
     return CrashCause(message, cause, edits=(wrap_node(crash.own.file, node, template),))
+
+
+def _cut_to_length(crash: Crash, mask: Tensor, steps: tuple[Any, Any]) -> tuple[Edit, ...]:
+    """Return the edit of a mask that is too long, where the user's innermost call passes it."""
+    call = crash.call
+    if call is None or crash.own is None or mask.shape[0] < steps[0] or mask.shape[1] < steps[1]:
+        return ()
+    values = [(n, crash.value(n)) for n in [*call.args, *(keyword.value for keyword in call.keywords)]]
+    node = next((n for n, v in values if isinstance(v, Tensor) and v.shape == mask.shape), None)
+    return (wrap_node(crash.own.file, node, f"{{}}[:{steps[0]}, :{steps[1]}]"),) if node is not None else ()
 
 
 def bad() -> Setup:

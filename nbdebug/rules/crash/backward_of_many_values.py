@@ -12,10 +12,12 @@ from nbdebug.crashes.creations import find_layer_creation, set_argument
 from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.inputs import assigned_value
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.tensors.pytree import tree_tensors
 
 
 @crash_rule("X1018")
@@ -41,6 +43,8 @@ def backward_of_many_values(crash: Crash) -> CrashCause | None:
     Documentation of torch.Tensor.backward.
     """
     tensor = loss_tensor(crash)
+    if explanation := _gradient_of_other_shape(crash):
+        return explanation
     if not isinstance(tensor, Tensor) or tensor.numel() == 1 or not tensor.requires_grad:
         return None
     node = loss_node(crash)
@@ -50,6 +54,33 @@ def backward_of_many_values(crash: Crash) -> CrashCause | None:
     return CrashCause(
         message, cause, "" if edits else "loss.mean().backward()", edits, evidence={"values": tensor.numel()}
     )
+
+
+def _gradient_of_other_shape(crash: Crash) -> CrashCause | None:
+    """Explain a gradient that is passed to a backward pass with another shape than the tensor it starts from."""
+    if not crash.has_torch_function("backward", "grad"):
+        return None
+    for name, position in (("gradient", 0), ("grad_tensors", 1), ("grad_outputs", 2)):
+        node, outputs = crash.argument_node(name, position), crash.input_node
+        is_method = name == "gradient"
+        if is_method and crash.call is not None and isinstance(crash.call.func, ast.Attribute):
+            outputs = crash.call.func.value
+        given, started = crash.value(node), crash.value(outputs)
+        gradients, tensors = tree_tensors(given), tree_tensors(started)
+        if node is None or outputs is None or crash.own is None or len(gradients) != len(tensors) or not tensors:
+            continue
+        unlike = [(g, t) for g, t in zip(gradients, tensors, strict=True) if g.shape != t.shape]
+        if not unlike:
+            continue
+        gradient, tensor = unlike[0]
+        text, name_text = crash.text(outputs), crash.text(node)
+        message = f"{name_text} holds {describe_tensor(gradient)}, and {text} {describe_tensor(tensor)}."
+        ones = (
+            f"torch.ones_like({text})" if isinstance(started, Tensor) else f"[torch.ones_like(part) for part in {text}]"
+        )
+        cause = "The gradient of a tensor has its shape, without an added axis."
+        return CrashCause(message, cause, edits=(replace_node(crash.own.file, node, ones),))
+    return None
 
 
 def loss_tensor(crash: Crash) -> object:
@@ -81,18 +112,15 @@ def _repair(crash: Crash, node: ast.expr | None) -> tuple[tuple[Edit, ...], str]
     creation = find_layer_creation(crash, losses[0]) if len({*map(id, losses)}) == 1 else None
     if creation is not None and crash.own is not None and node is not None:
         cause = f"The loss {type(losses[0]).__name__} has reduction='none': it gives one value for each sample."
-        if not isinstance(node, ast.Name) or not _is_used_elsewhere(crash, node.id):
+        made = assigned_value(crash, node) if isinstance(node, ast.Name) else node
+        if isinstance(made, ast.Call) and crash.value(made.func) is losses[0]:
             return (set_argument(creation, losses[0], "reduction", '"mean"'),), cause
-        return (wrap_node(crash.own.file, node, "{}.mean()"),), cause
+        return (wrap_node(crash.own.file, made if made is not None else node, "{}.mean()"),), cause
     if node is None or crash.own is None:
         return (), "The losses of the samples are not combined."
     if isinstance(crash.call, ast.Call) and isinstance(crash.call.func, ast.Attribute):
         return (wrap_node(crash.own.file, node, "{}.mean()"),), "The values are not combined into one number."
     return (replace_node(crash.own.file, node, f"{crash.text(node)}.mean()"),), "The values are not combined into one."
-
-
-def _is_used_elsewhere(crash: Crash, name: str) -> bool:
-    return crash.own is not None and name in crash.own.variables and name.endswith("es")
 
 
 def bad() -> Setup:

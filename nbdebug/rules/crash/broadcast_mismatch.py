@@ -24,12 +24,20 @@ from nbdebug.setup import Setup
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(torch, name)
     for name in ("add", "sub", "mul", "div", "pow", "where", "maximum", "minimum", "eq", "lt", "gt", "logical_and")
-} | {"add_": torch.add, "mul_": torch.mul, "sub_": torch.sub, "div_": torch.div, "masked_fill": torch.masked_fill}
+} | {
+    "add_": torch.add,
+    "mul_": torch.mul,
+    "sub_": torch.sub,
+    "div_": torch.div,
+    "masked_fill_": torch.mul,
+    "masked_fill": torch.mul,
+}
 _CHANGES = (
     "{}.unsqueeze(-1)",
     "{}.unsqueeze(1)",
     "{}.squeeze(-1)",
     "{}.transpose(-2, -1)",
+    "{}[:, None, None]",
     "{}.unsqueeze(-1).unsqueeze(-1)",
 )
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
+from nbdebug.crashes.edits import insert_after_statement, node_text, replace_node
+from nbdebug.crashes.evaluation import Evaluator
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.loss_graphs import changed_nodes, consumers
 from nbdebug.crashes.statements import InPlaceChange, find_carried_state, find_in_place_changes
+from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.crash.backward_of_many_values import loss_tensor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name, enclosing_scope
 
-_PARAMETER_NODES = ("TBackward0", "AsStridedBackward0", "AccumulateGrad", "TransposeBackward0")
+_PARAMETER_NODES = ("TBackward0", "AsStrided", "AccumulateGrad", "TransposeBackward0")
 
 
 @crash_rule("X1021")
@@ -53,7 +60,9 @@ def changed_in_place(crash: Crash) -> CrashCause | None:
     made = re.search(r"output \d+ of (\w+)", crash.message)
     maker = made[1] if made else (names[0] if names else "an operation")
     message = f"A tensor{text}, the output of {maker}, was changed in place after the graph had saved it."
-    if maker in _PARAMETER_NODES or made is None:
+    sizes = [int(size) for size in re.findall(r"\d+", shape[1])] if shape else None
+    is_parameter = (maker.startswith(_PARAMETER_NODES) or made is None) and _is_size_of_parameter(crash, sizes)
+    if is_parameter:
         state = find_carried_state(crash)
         if state is not None:
             cause = (
@@ -61,8 +70,14 @@ def changed_in_place(crash: Crash) -> CrashCause | None:
             )
             cause += "before, which needs the old ones: detach it."
             return CrashCause(message, cause, edits=state.edits, line=state.line)
+        if step := _step_between(crash):
+            call, edits = step
+            cause = f"{crash.text(call)} in line {call.lineno} changes the weights in place, and this backward pass "
+            cause += "needs the old ones: call all backward passes before the first step."
+            line = SourceLine(crash.own.file, call.lineno) if crash.own is not None else None
+            return CrashCause(message, cause, edits=edits, line=line)
     used = [name for node in changed for name in (type(node).__name__, *consumers(loss, node))]
-    change = _choose(crash, [maker, *used])
+    change = _choose(crash, [maker, *used], sizes)
     if change is None:
         cause = "A parameter is changed between the forward and the backward pass, or a tensor is written to."
         return CrashCause(message, cause, "x = x + 1  # instead of x += 1, in the code before the loss")
@@ -70,30 +85,58 @@ def changed_in_place(crash: Crash) -> CrashCause | None:
     return CrashCause(message, cause, edits=change.edits, line=change.line)
 
 
-def _choose(crash: Crash, operations: list[str]) -> InPlaceChange | None:
-    """Return the in-place change that fits the operations of the graph best."""
-    candidates = find_in_place_changes(crash)
-    own = [change for change in candidates if _is_in_user_function(change)]
-    words = " ".join(operations).lower()
+def _is_size_of_parameter(crash: Crash, sizes: list[int] | None) -> bool:
+    """Return whether a parameter, or its transpose, has some sizes; True if they are unknown."""
+    values = [value for frame in crash.user_frames() for value in frame.variables.values()]
+    parameters: list[Tensor] = [parameter for model in crash.models for parameter in model.parameters()]
+    parameters += [value for value in values if isinstance(value, Tensor) and value.is_leaf and value.requires_grad]
+    return sizes is None or any(sizes in ([*p.shape], [*p.shape][::-1]) for p in parameters)
 
-    def rank(change: InPlaceChange) -> tuple[bool, bool, int]:
+
+def _step_between(crash: Crash) -> tuple[ast.Call, tuple[Edit, ...]] | None:
+    """Return the step of an optimizer between two backward passes of a function, and the edits that move it behind."""
+    scope = enclosing_scope(crash.own.line) if crash.own is not None else None
+    if scope is None or crash.own is None or crash.own.statement is None:
+        return None
+    calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and node.lineno < crash.own.number]
+    first = max((call.lineno for call in calls if call_name(call) == "backward"), default=None)
+    steps = [call for call in calls if call_name(call) == "step" and first is not None and call.lineno > first]
+    if not steps:
+        return None
+    file, call = crash.own.file, steps[0]
+    statement = covering_statement(SourceLine(file, call.lineno))
+    if not isinstance(statement, ast.Expr):
+        return None
+    removed = replace_node(file, statement, "pass")
+    return call, (removed, insert_after_statement(file, crash.own.statement, node_text(file, statement)))
+
+
+def _choose(crash: Crash, operations: list[str], sizes: list[int] | None) -> InPlaceChange | None:
+    """Return the in-place change that fits the operations of the graph and the shape of the tensor best."""
+    candidates = [change for change in find_in_place_changes(crash) if not change.subject.startswith("optimizer")]
+    words = " ".join(operations).lower().replace("_", "")
+
+    def rank(change: InPlaceChange) -> tuple[int, bool, int]:
         name = change.operation.lower().replace("_", "")
-        is_named = name in words.replace("_", "") or (change.operation == "CopySlices" and "copyslices" in words)
-        is_counter = change.subject.split(".")[-1] in (
-            "total",
-            "running_loss",
-            "count",
-            "step",
-            "correct",
-            "epoch_loss",
-        )
-        return (is_counter, not is_named, change.statement.lineno)
+        shape = _shape(crash, change)
+        fits = 0 if shape is not None and shape == sizes else 1 if shape is None else 2
+        return (fits, name not in words, change.statement.lineno)
 
-    return min(own, key=rank, default=None)
+    return min(candidates, key=rank, default=None)
 
 
-def _is_in_user_function(change: InPlaceChange) -> bool:
-    return not change.subject.startswith(("optimizer", "self.optimizer"))
+def _shape(crash: Crash, change: InPlaceChange) -> list[int] | None:
+    """Return the shape of what a statement changes, if a frame still holds it or it is certainly no tensor's."""
+    for frame in crash.user_frames():
+        try:
+            value = Evaluator(frame).value(ast.parse(change.subject, mode="eval").body)
+        except SyntaxError:
+            return None
+        if isinstance(value, Tensor):
+            return [*value.shape]
+        if isinstance(value, (int, float, str)):
+            return [-1]
+    return None
 
 
 def bad() -> Setup:

@@ -7,11 +7,12 @@ import ast
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.creations import append_argument, find_layer_creation, set_argument
-from nbdebug.crashes.edits import wrap_node
+from nbdebug.crashes.constants import find_constant
+from nbdebug.crashes.creations import find_layer_creation, set_argument
+from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
-from nbdebug.crashes.inputs import outermost_place
+from nbdebug.crashes.inputs import outermost_place, wrap_at_source
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -45,6 +46,8 @@ def class_index_out_of_range(crash: Crash) -> CrashCause | None:
     if not isinstance(output, Tensor) or not isinstance(target, Tensor) or target.is_floating_point():
         return None
     if output.dim() < 1 or not target.numel() or target.is_meta or target.dim() >= max(output.dim(), 1) > 1:
+        return None
+    if output.dim() > 1 and len(output) != len(target):
         return None
     classes = output.shape[1 if output.dim() > 1 else 0]
     wrong = ((target < 0) | (target >= classes)) & (target != ignored)
@@ -85,13 +88,25 @@ def _repair(crash: Crash, classes: int, low: int, high: int, wrong: Tensor) -> t
             _ignore_edit(crash, low),
         )
     if low < 0:
-        return "Negative targets are no classes.", "y = y.clamp(min=0)  # or renumber the classes from 0", ()
+        shift = "{} + 1" if low == -1 and high + 2 <= classes else f"{{}} - ({low})"
+        is_shift = high - low < classes
+        template = shift if is_shift else "{}.clamp(min=0)"
+        cause = f"Negative targets are no classes: they run from {low} to {high}" + ", and start below 0." * is_shift
+        return (
+            cause.rstrip(".") + ".",
+            template.format("y"),
+            wrap_at_source(crash, node, template) if node is not None else (),
+        )
     heads = [m for m in crash.root.modules() if isinstance(m, nn.Linear)] if crash.root is not None else []
     head = next((m for m in reversed(heads) if m.out_features == classes), None)
     creation = find_layer_creation(crash, head)
     cause = f"The head has {classes} outputs, and the targets need {high + 1}."
     if head is None or creation is None:
         return cause, f"# give the head {high + 1} outputs", ()
+    argument = creation.argument(head, "out_features")
+    constant = find_constant(crash, creation.file, argument) if argument is not None else None
+    if constant is not None and constant[1].value == classes:
+        return cause, "", (replace_node(constant[0], constant[1], str(high + 1)),)
     return cause, "", (set_argument(creation, head, "out_features", high + 1),)
 
 

@@ -105,6 +105,11 @@ def _repair(
     if function is torch.cat and others:
         edit = _axis_edit(crash, others[0])
         return f"{cause} Along axis {others[0]} they fit.", Change((edit,)), f"dim={others[0]}"
+    is_list = function is torch.stack and not nodes and axis == 0
+    if is_list and len({t.shape[1:] for t in tensors}) == 1:
+        text = f"torch.nn.utils.rnn.pad_sequence({crash.text(crash.call.args[0])}, batch_first=True)"
+        sentence = "Padded to one length, they can be stacked."
+        return f"{cause} {sentence}", Change((replace_node(crash.own.file, crash.call, text),)), ""
     if found := find_layer_change(crash):
         return f"{cause} {found[0]}", found[1], ""
     if first.dim() == 4 and all(a > 1 for a in differing) and nodes:

@@ -10,15 +10,22 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.edits import wrap_node
+from nbdebug.crashes.creations import find_layer_creation, set_argument
+from nbdebug.crashes.edits import append_argument, node_text, replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.inputs import assigned_value_in, outermost_place
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
-from nbdebug.source.search import find_assignments, syntax_tree
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.search import call_name, find_assignments, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors
+
+_CREATING = {"zeros", "ones", "randn", "rand", "arange", "full", "eye", "linspace", "tensor", "randint", "empty"} | {
+    *("randperm", "tril", "triu", "hann_window")
+}
 
 
 @crash_rule("X1031")
@@ -49,9 +56,8 @@ def devices_differ(crash: Crash) -> CrashCause | None:
     devices = Counter(value.device for _, value in operands)
     if len(devices) < 2:
         return None
-    model = crash.root
-    expected = next((p.device for p in model.parameters()), None) if model is not None else None
-    main = max(devices, key=lambda device: (device.type != "cpu", device == expected, devices[device]))
+    votes = _votes(crash)
+    main = max(devices, key=lambda device: (votes[device], device.type != "cpu", devices[device]))
     name, stray = next((n, v) for n, v in operands if v.device != main)
     others = ", ".join(f"{n} on {v.device}" for n, v in operands if v.device == main)
     message = f"{name} is on {stray.device} ({describe_tensor(stray)}), and {others}."
@@ -66,10 +72,28 @@ def devices_differ(crash: Crash) -> CrashCause | None:
     return CrashCause(message, cause, "" if edits else fix, edits, module=path)
 
 
+def _votes(crash: Crash) -> Counter[torch.device]:
+    """Return how much speaks for each device.
+
+    A model that was moved to an accelerator counts more than the tensors of the frames, and these more than a model on
+    the CPU, where every model is made.
+    """
+    tensors = {id(v): v for frame in crash.user_frames() for v in frame.variables.values() if isinstance(v, Tensor)}
+    counts = Counter(value.device for value in tensors.values())
+    votes = Counter({device: min(count, 2) for device, count in counts.items()})
+    parameters = Counter(p.device for p in crash.root.parameters()) if crash.root is not None else Counter()
+    for device, _ in parameters.most_common(1):
+        votes[device] += 1 if device.type == "cpu" else 3
+    return votes
+
+
 def _operands(crash: Crash) -> list[tuple[str, Tensor]]:
     # What had to be computed is on the meta device, wherever the operands are.
     stored = [(n, v) for n, v in crash.tensors if isinstance(n, (ast.Name, ast.Attribute))]
     found: list[tuple[str, Tensor]] = [(crash.text(n), v) for n, v in stored]
+    found += [(crash.text(n), torch.empty(0)) for n in _creations(crash)]
+    containers = [(n, v) for n, v in crash.operands if isinstance(v, (list, tuple, dict))]
+    found += [(crash.text(n), part) for n, value in containers for part in tree_tensors(value)]
     layer = crash.layer
     if isinstance(layer, nn.Module):
         found += [("the input", v) for v in tree_tensors(crash.layer_input)]
@@ -83,6 +107,12 @@ def _operands(crash: Crash) -> list[tuple[str, Tensor]]:
     for name, value in found:
         unique.setdefault(id(value), (name, value))
     return list(unique.values())
+
+
+def _creations(crash: Crash) -> list[ast.Call]:
+    """Return the operands that create a tensor on the default device, the CPU."""
+    calls = [node for node in crash.operand_nodes if isinstance(node, ast.Call) and call_name(node) in _CREATING]
+    return [call for call in calls if not any(keyword.arg == "device" for keyword in call.keywords)]
 
 
 def _unregistered(crash: Crash, layer: nn.Module | None) -> tuple[nn.Module, str] | None:
@@ -111,21 +141,88 @@ def _list_of_modules(crash: Crash, hidden: tuple[nn.Module, str], message: str) 
 def _move(crash: Crash, stray: Tensor, device: torch.device) -> tuple[Edit, ...]:
     """Return the edit that moves a tensor where a variable gets it, or where it is passed."""
     text = _device_text(crash, device)
+    if crash.own is not None and (made := _creations(crash)) and not stray.numel():
+        others = [n for n, v in crash.tensors if v.device == device and isinstance(n, (ast.Name, ast.Attribute))]
+        text = f"{crash.text(others[0])}.device" if others else text
+        return (append_argument(crash.own.file, made[0], f"device={text}"),)
+    creation = find_layer_creation(crash, crash.layer) if isinstance(stray, nn.Parameter) else None
+    if creation is not None and any(keyword.arg == "device" for keyword in creation.call.keywords):
+        return (set_argument(creation, crash.layer, "device", text),)
+    if module := _module_left_behind(crash, stray):
+        return (wrap_node(module[0].file, module[1], f"{{}}.to({text})"),)
+    if held := _owner_of_attribute(crash, stray):
+        return _registered(*held)
     for frame in reversed(list(crash.user_frames())):
         for name, value in frame.variables.items():
             if value is stray and (assigned := assigned_value_in(frame, ast.Name(name, ast.Load()))) is not None:
-                return (wrap_node(frame.file, assigned, f"{{}}.to({text})"),)
+                return (_with_device(frame.file, assigned, text),)
+            is_container = isinstance(value, (list, tuple, dict)) and any(part is stray for part in tree_tensors(value))
+            assigned = assigned_value_in(frame, ast.Name(name, ast.Load())) if is_container else None
+            if assigned is not None and (edits := _created_on(crash, frame, assigned, device)):
+                return edits
     node = next((n for n, v in crash.tensors if v is stray), crash.input_node)
     place = outermost_place(crash, node)
     return (wrap_node(place[0].file, place[1], f"{{}}.to({text})"),) if place is not None else ()
 
 
+def _created_on(crash: Crash, frame: CrashFrame, value: ast.expr, device: torch.device) -> tuple[Edit, ...]:
+    """Return the edits that create the tensors of an expression on the device of another tensor of the function."""
+    names = [k for k, v in frame.variables.items() if isinstance(v, Tensor) and v.device == device]
+    text = f"{names[0]}.device" if names else _device_text(crash, device)
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call) and call_name(node) in _CREATING]
+    calls = [call for call in calls if not any(keyword.arg == "device" for keyword in call.keywords)]
+    if not calls:
+        return (wrap_node(frame.file, value, f"tuple(part.to({text}) for part in {{}})"),)
+    return tuple(append_argument(frame.file, call, f"device={text}") for call in calls)
+
+
+def _with_device(file: str, value: ast.expr, text: str) -> Edit:
+    """Return the edit that makes a value on a device, instead of the one that it is moved to."""
+    if isinstance(value, ast.Call) and call_name(value) == "to" and len(value.args) == 1:
+        return replace_node(file, value.args[0], text)
+    named = [k for k in value.keywords if k.arg == "device"] if isinstance(value, ast.Call) else []
+    if named:
+        return replace_node(file, named[0].value, text)
+    return wrap_node(file, value, f"{{}}.to({text})")
+
+
+def _module_left_behind(crash: Crash, stray: Tensor) -> tuple[CrashFrame, ast.expr] | None:
+    """Return where a variable gets the module that holds a parameter, if all of it is on that device."""
+    for frame in crash.user_frames():
+        for name, value in frame.variables.items():
+            if not isinstance(value, nn.Module) or not any(p is stray for p in value.parameters()):
+                continue
+            assigned = assigned_value_in(frame, ast.Name(name, ast.Load()))
+            if assigned is not None and {p.device for p in value.parameters()} == {stray.device}:
+                return frame, assigned
+    return None
+
+
+def _owner_of_attribute(crash: Crash, tensor: Tensor) -> tuple[nn.Module, str] | None:
+    """Return the module that holds a tensor in a plain attribute, which is no parameter and no buffer."""
+    modules = [module for model in [*crash.modules, *crash.models] for module in model.modules()]
+    return next(((m, k) for m in modules for k, v in vars(m).items() if v is tensor), None)
+
+
+def _registered(module: nn.Module, name: str) -> tuple[Edit, ...]:
+    """Return the edit that registers an attribute as a buffer, which moves with the module."""
+    for line in find_assignments(module, name):
+        statement = covering_statement(line)
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
+            text = f'self.register_buffer("{name}", {node_text(line.file, statement.value)})'
+            return (replace_node(line.file, statement, text),)
+    return ()
+
+
 def _device_text(crash: Crash, device: torch.device) -> str:
-    """Return the user's variable of a device, else its name."""
+    """Return the user's variable of a device, or the attribute of one, else its name."""
     for frame in crash.user_frames():
         for name, value in frame.variables.items():
             if isinstance(value, (torch.device, str)) and str(value) == str(device):
                 return name
+            for attribute, part in getattr(value, "__dict__", {}).items() if name.isidentifier() else ():
+                if isinstance(part, (torch.device, str)) and str(part) == str(device) and name != "self":
+                    return f"{name}.{attribute}"
     return repr(str(device))
 
 

@@ -8,6 +8,7 @@ from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import find_layer_creation, set_argument
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.inputs import wrap_at_source
 from nbdebug.crashes.repairs import owner_of_parameter, resize_parameter
 from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
@@ -62,6 +63,9 @@ def embedding_index_out_of_range(crash: Crash) -> CrashCause | None:
     if low < 0:
         fix = "x = x.clamp(min=0)  # or give the missing entries an index of their own"
         cause = f"The indices run from {low} to {high}: negative ones mark nothing for an embedding."
+        template = "{} + 1" if low == -1 and high + 1 < rows else "{}.clamp(min=0)"
+        node = crash.input_node if isinstance(layer, nn.Module) else crash.argument_node("input", 0)
+        edits = wrap_at_source(crash, node, template) if node is not None else ()
     elif isinstance(layer, nn.Embedding) and (creation := find_layer_creation(crash, layer)) is not None:
         edits = (set_argument(creation, layer, "num_embeddings", high + 1),)
         modules = {layer: nn.Embedding(high + 1, layer.embedding_dim, layer.padding_idx, device="cpu")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from difflib import get_close_matches
 
 from torch import Tensor, nn
 
@@ -14,6 +15,7 @@ from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import find_function
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import syntax_tree
 
@@ -41,6 +43,8 @@ def forward_not_implemented(crash: Crash) -> CrashCause | None:
     Documentation of torch.nn.ModuleList.
     """
     layer = crash.layer if crash.layer is not None else next(reversed(crash.modules), None)
+    if crash.kind == "NotImplementedError" and layer is None:
+        return _dataset(crash)
     if crash.kind != "NotImplementedError" or layer is None:
         return None
     path = crash.path(layer)
@@ -61,6 +65,23 @@ def forward_not_implemented(crash: Crash) -> CrashCause | None:
             message, cause, "" if edits else "for block in self.blocks:\n    x = block(x)", edits, module=path
         )
     return _misspelled(crash, layer, message, path)
+
+
+def _dataset(crash: Crash) -> CrashCause | None:
+    """Explain a dataset, or another class of torch, whose method the user has not defined under its name."""
+    owner, method = crash.inner.variables.get("self"), crash.inner.function
+    kind = type(owner)
+    if owner is None or not crash.inner.is_torch or method in vars(kind) or kind.__module__.startswith("torch."):
+        return None
+    message = f"The class {kind.__name__} has no {method}, which is called here."
+    near = get_close_matches(method, [name for name in vars(kind) if name != "__init__"], n=1, cutoff=0.6)
+    code = getattr(vars(kind).get(near[0]), "__code__", None) if near else None
+    function = find_function(code) if code is not None else None
+    if code is None or not isinstance(function, ast.FunctionDef):
+        return CrashCause(message, f"It must define {method}.", f"Define {method} in the class.")
+    column = function.col_offset + len("def ")
+    edit = Edit(code.co_filename, function.lineno, column, function.lineno, column + len(function.name), method)
+    return CrashCause(message, f"It defines {function.name}; torch calls {method}.", edits=(edit,))
 
 
 def _misspelled(crash: Crash, layer: nn.Module, message: str, path: str | None) -> CrashCause:
@@ -107,7 +128,9 @@ class _Blocks(nn.Module):
     def __init__(self, is_list: bool) -> None:
         super().__init__()
         blocks = [nn.Linear(4, 4), nn.Linear(4, 3)]
-        self.blocks = nn.ModuleList(blocks) if is_list else nn.Sequential(*blocks)
+        self.blocks: nn.Module = nn.Sequential(*blocks)
+        if is_list:
+            self.blocks = nn.ModuleList(blocks)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.blocks(x)

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import ast
 
+import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.creations import append_argument
-from nbdebug.crashes.edits import node_text, replace_node, wrap_node
+from nbdebug.crashes.edits import (
+    append_argument,
+    insert_after_statement,
+    insert_before,
+    node_text,
+    replace_node,
+    wrap_node,
+)
 from nbdebug.crashes.explanation import CrashCause
-from nbdebug.crashes.loss_graphs import walk_graph
+from nbdebug.crashes.shared_graphs import SharedTensor, find_shared_tensors, leaves, optimized_parameters
 from nbdebug.crashes.statements import find_carried_state
+from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.crash.backward_of_many_values import loss_node, loss_tensor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import find_function
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, enclosing_scope
-from nbdebug.tensors.pytree import tree_tensors
+from nbdebug.source.search import assignment_targets, call_name, enclosing_scope, read_names
 
 
 @crash_rule("X1020")
@@ -54,7 +62,14 @@ def graph_used_twice(crash: Crash) -> CrashCause | None:
     if state := find_carried_state(crash):
         cause = f"{state.name} still has the graph of the step before, and the new loss depends on it: detach it."
         return CrashCause(message, cause, edits=state.edits, line=state.line)
-    return _shared_tensor(crash, loss, message) or _two_losses(crash, text, message)
+    shared = find_shared_tensors(crash, loss)
+    explanations = (
+        *(_summed_losses(crash, item, message) for item in shared),
+        *(_used_by_two_losses(crash, item, message) for item in shared),
+        *(_computed_once(item, loss, message) for item in shared),
+        _two_losses(crash, text, message),
+    )
+    return next(filter(None, explanations), None)
 
 
 def _backward_calls(crash: Crash) -> list[ast.Call]:
@@ -65,67 +80,143 @@ def _backward_calls(crash: Crash) -> list[ast.Call]:
     return sorted((call for call in calls if call.lineno < crash.own.number), key=lambda call: call.lineno)
 
 
-def _shared_tensor(crash: Crash, loss: Tensor, message: str) -> CrashCause | None:
-    """Explain a variable in the graph of this loss that an earlier loss also went through, such as generated images."""
-    assert crash.own is not None
-    nodes = {id(node) for node in walk_graph(loss)}
-    shared = {
-        name: value
-        for name, value in crash.own.variables.items()
-        for tensor in tree_tensors(value)
-        if tensor.grad_fn is not None and id(tensor.grad_fn) in nodes and tensor is not loss
-    }
-    scope = enclosing_scope(crash.own.line)
-    earlier = _backward_calls(crash)
-    reads = [
-        node
-        for node in (ast.walk(scope) if scope else ())
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in shared
-    ]
-    for name in shared:
-        own = [node for node in reads if node.id == name]
-        before = [node for node in own if earlier and node.lineno <= earlier[-1].lineno]
-        after = [node for node in own if earlier and earlier[-1].lineno < node.lineno <= crash.own.number]
-        if before and after and not _is_loss_name(crash, name):
-            line = SourceLine(crash.own.file, after[0].lineno)
-            cause = f"{name} was computed once, and both losses go through its graph; the first backward pass freed it."
-            if _has_step_between(scope, earlier[-1].lineno, after[0].lineno):
-                cause += " Its graph is not needed a second time: detach it."
-                return CrashCause(
-                    message, cause, edits=(wrap_node(crash.own.file, after[0], "{}.detach()"),), line=line
-                )
-    outside = [name for name in shared if _is_assigned_before_loop(crash, name) and not _is_loss_name(crash, name)]
-    if outside and not earlier:
-        cause = f"{outside[0]} is computed once before the loop, and each step goes through its graph."
-        fix = f"# compute {outside[0]} inside the loop, or use {outside[0]}.detach()"
-        return CrashCause(message, cause, fix)
+def _summed_losses(crash: Crash, shared: SharedTensor, message: str) -> CrashCause | None:
+    """Explain a sum of the losses of all steps that each step goes backward through."""
+    node = loss_node(crash)
+    loop = shared.loop_around
+    if node is None or loop is None or crash.own is None or shared.owner is not None:
+        return None
+    for statement in ast.walk(loop):
+        added = _added_to(statement, shared.name)
+        if added is not None and shared.name in read_names(node):
+            file = crash.own.file
+            line = SourceLine(file, statement.lineno)  # type: ignore[attr-defined]
+            text = node_text(file, added)
+            cause = (
+                f"{shared.name} sums the losses of all steps, with their graphs, and each step goes backward through "
+            )
+            cause += "all of them: call backward() on the loss of this step, and add its value."
+            edits = (wrap_node(file, added, "{}.detach()"), replace_node(file, node, text))
+            return CrashCause(message, cause, edits=edits, line=line)
     return None
 
 
-def _is_loss_name(crash: Crash, name: str) -> bool:
-    value = crash.own.variables[name] if crash.own else None
-    return isinstance(value, Tensor) and value.dim() == 0
+def _added_to(statement: ast.AST, name: str) -> ast.Name | None:
+    """Return the variable that a statement adds to another one."""
+    if isinstance(statement, ast.AugAssign) and ast.unparse(statement.target) == name:
+        return statement.value if isinstance(statement.value, ast.Name) else None
+    is_sum = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp)
+    if not is_sum or ast.unparse(statement.targets[0]) != name:  # type: ignore[attr-defined]
+        return None
+    parts = (statement.value.left, statement.value.right)  # type: ignore[attr-defined]
+    others = [part for part in parts if ast.unparse(part) != name]
+    return others[0] if len(others) == 1 and isinstance(others[0], ast.Name) else None
 
 
-def _has_step_between(scope: ast.AST | None, first: int, last: int) -> bool:
-    calls = [node for node in (ast.walk(scope) if scope else ()) if call_name(node) == "step"]
-    return any(first <= getattr(call, "lineno", 0) <= last for call in calls)
+def _computed_once(shared: SharedTensor, loss: Tensor, message: str) -> CrashCause | None:
+    """Explain a tensor that is computed before the loop, whose graph the first step has freed."""
+    assignments = shared.assignments()
+    if not assignments:
+        return _read_in_loop(shared, loss, message)
+    file, statement = assignments[0]
+    loop = shared.loop_after(statement)
+    if loop is None and shared.owner is None and not shared.is_passed_to_loop:
+        return None
+    line = SourceLine(file, statement.lineno)
+    cause = (
+        f"{shared.name} is computed once, before the loop (line {statement.lineno}), and each step goes through its "
+    )
+    cause += "graph, which the first backward pass has freed: use its values (detach()), or compute it in each step."
+    if leaves(loss, without=shared.tensor.grad_fn):
+        return CrashCause(message, cause, edits=_detached(file, statement, shared.in_container), line=line)
+    if shared.owner is not None:
+        place = _reader(shared, statement)
+    else:
+        place = (file, loop.body[0].lineno) if loop is not None else None
+    if place is None:
+        return CrashCause(message, cause, f"Compute {shared.name} in each step.", line=line)
+    return CrashCause(message, cause, edits=(insert_before(*place, node_text(file, statement)),), line=line)
 
 
-def _is_assigned_before_loop(crash: Crash, name: str) -> bool:
-    assert crash.own is not None
-    scope = enclosing_scope(crash.own.line)
-    loops = [
+def _reader(shared: SharedTensor, statement: ast.Assign) -> tuple[str, int] | None:
+    """Return the file and the first line of the method that reads an attribute, if it can compute it, too."""
+    attribute = shared.name.rpartition(".")[2]
+    if read_names(statement.value) - {"self", "torch", "nn", "F"}:
+        return None
+    for kind in type(shared.owner).__mro__:
+        for name, method in vars(kind).items():
+            code = getattr(method, "__code__", None)
+            if name != "__init__" and code is not None and attribute in code.co_names:
+                function = find_function(code)
+                body = [s for s in getattr(function, "body", ()) if not _is_docstring(s)]
+                return (code.co_filename, body[0].lineno) if body else None
+    return None
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _read_in_loop(shared: SharedTensor, loss: Tensor, message: str) -> CrashCause | None:
+    """Explain a tensor with a graph that an object holds, which each step of a loop reads."""
+    loop = shared.loop_around
+    if shared.owner is None or loop is None or not leaves(loss, without=shared.tensor.grad_fn):
+        return None
+    nodes = [node for node in ast.walk(loop) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)]
+    reads = [node for node in nodes if ast.unparse(node) == shared.name]
+    if not reads:
+        return None
+    file = shared.frame.file
+    cause = f"{shared.name} is computed once, with its graph, and each step goes through that graph, which the first "
+    cause += "backward pass has freed: use its values (detach())."
+    edits = tuple(wrap_node(file, node, "{}.detach()") for node in reads)
+    return CrashCause(message, cause, edits=edits, line=SourceLine(file, reads[0].lineno))
+
+
+def _detached(file: str, statement: ast.Assign, in_container: bool) -> tuple[Edit, ...]:
+    """Return the edit of an assignment that leaves the graph out."""
+    if not in_container:
+        if isinstance(statement.targets[0], ast.Tuple):
+            names = [ast.unparse(target) for target in assignment_targets(statement)]
+            text = ", ".join(f"{name}.detach()" for name in names)
+            return (insert_after_statement(file, statement, f"{', '.join(names)} = {text}"),)
+        return (wrap_node(file, statement.value, "{}.detach()"),)
+    if isinstance(statement.value, (ast.ListComp, ast.GeneratorExp)):
+        return (wrap_node(file, statement.value.elt, "{}.detach()"),)
+    if isinstance(statement.value, (ast.List, ast.Tuple)):
+        return tuple(wrap_node(file, element, "{}.detach()") for element in statement.value.elts)
+    return (wrap_node(file, statement.value, "[part.detach() for part in {}]"),)
+
+
+def _used_by_two_losses(crash: Crash, shared: SharedTensor, message: str) -> CrashCause | None:
+    """Explain a tensor that two losses go through, with a step of an optimizer between them."""
+    earlier = _backward_calls(crash)
+    scope = enclosing_scope(crash.own.line) if crash.own is not None else None
+    if not earlier or scope is None or crash.own is None:
+        return None
+    reads = [
         node
-        for node in (ast.walk(scope) if scope else ())
-        if isinstance(node, (ast.For, ast.While)) and node.lineno < crash.own.number <= (node.end_lineno or 0)
+        for node in ast.walk(scope)
+        if isinstance(node, (ast.Name, ast.Attribute))
+        and isinstance(node.ctx, ast.Load)
+        and ast.unparse(node) == shared.name
     ]
-    assigned = [
-        node
-        for node in (ast.walk(scope) if scope else ())
-        if isinstance(node, ast.Assign) and name in {ast.unparse(target) for target in node.targets}
-    ]
-    return bool(loops and assigned) and all(node.lineno < min(loop.lineno for loop in loops) for node in assigned)
+    before = [node for node in reads if node.lineno <= earlier[-1].lineno]
+    after = [node for node in reads if earlier[-1].lineno < node.lineno <= crash.own.number]
+    steps = [n for n in ast.walk(scope) if isinstance(n, ast.Call) and call_name(n) == "step"]
+    steps = [call for call in steps if earlier[-1].lineno <= call.lineno <= crash.own.number]
+    if not before or not after or not steps:
+        return None
+    stepped = [crash.value(call.func.value) for call in steps if isinstance(call.func, ast.Attribute)]
+    trained = {p for o in stepped if isinstance(o, torch.optim.Optimizer) for p in optimized_parameters(o)}
+    # The loss before trains other parameters than those that made the tensor: it needs only its values.
+    needs_values = not trained & leaves(shared.tensor)
+    nodes = before if needs_values else after
+    line = SourceLine(crash.own.file, nodes[-1 if needs_values else 0].lineno)
+    cause = f"{shared.name} was computed once, and both losses go through its graph; the first backward pass freed it. "
+    cause += f"The loss in line {line.number} trains other parameters than those that made it: detach it there."
+    edits = tuple(wrap_node(crash.own.file, node, "{}.detach()") for node in nodes if node.lineno == line.number)
+    return CrashCause(message, cause, edits=edits, line=line)
 
 
 def _two_losses(crash: Crash, text: str, message: str) -> CrashCause | None:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
+from nbdebug.crashes.constants import find_constant
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
@@ -156,7 +157,12 @@ def _number(crash: Crash, owner_node: ast.expr, owner: Tensor) -> CrashCause | N
         if isinstance(value, int) and not -owner.shape[axis] <= value < owner.shape[axis]:
             size, text = owner.shape[axis], crash.text(owner_node)
             message = f"{text} is {describe_tensor(owner)}: axis {axis} has {size} entries, 0…{size - 1}, not {value}."
-            return CrashCause(message, "The index counts from 0.", f"{text}[…{size - 1}]")
+            fix = f"Use an index from 0 to {size - 1}."
+            if value != size or crash.own is None:
+                return CrashCause(message, "The index counts from 0.", fix)
+            shifted = str(size - 1) if isinstance(key, ast.Constant) else f"{crash.text(key)} - 1"
+            edit = replace_node(crash.own.file, key, shifted)
+            return CrashCause(message, "The index counts from 0.", edits=(edit,))
         if isinstance(value, float) and crash.own is not None:
             message = f"{crash.text(owner_node)} is indexed with the number {value}; indices are integers."
             return CrashCause(
@@ -199,7 +205,9 @@ def _one_hot(crash: Crash) -> CrashCause | None:
         return CrashCause(message, "A negative value is no class.", f"{text}.clamp(min=0)")
     if low >= 1 and high == number:
         return CrashCause(message, "The classes count from 1.", edits=wrap_at_source(crash, node, "{} - 1"))
-    edit = replace_node(crash.own.file, number_node, str(high + 1))
+    constant = find_constant(crash, crash.own.file, number_node)
+    file, wrong = constant if constant is not None else (crash.own.file, number_node)
+    edit = replace_node(file, wrong, str(high + 1))
     return CrashCause(message, f"num_classes must be {high + 1}.", edits=(edit,))
 
 

@@ -97,7 +97,12 @@ def _layer_explanation(crash: Crash, layer: nn.Module) -> CrashCause | None:
     message = f"The layer {name} has {_name(expected)} weights; its input is {describe_tensor(value)}."
     edits: tuple[Edit, ...] = ()
     if isinstance(arguments[position], Tensor) and node is not None:
-        edits = wrap_at_source(crash, node, _CASTS[expected])
+        cast = (
+            "{}.abs()" + _CASTS[expected][2:] * (expected is not torch.float32)
+            if value.is_complex()
+            else _CASTS[expected]
+        )
+        edits = wrap_at_source(crash, node, cast)
     elif node is not None:
         part = _element(crash, node, value)
         edits = wrap_at_source(crash, part, _CASTS[expected]) if part is not None else ()
@@ -124,6 +129,8 @@ def _cause(name: str, actual: torch.dtype, expected: torch.dtype) -> str:
         text += " NumPy and Python numbers in arrays are float64 (Double) unless converted."
     elif actual is torch.uint8:
         text += " Images are read as bytes (uint8): convert them, and divide by 255."
+    elif actual.is_complex:
+        text += " It holds complex numbers: take their absolute values, or view_as_real()."
     elif not actual.is_floating_point:
         text += " It holds integers; the operation needs floating-point values."
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,14 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
+from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.repairs import (
     apply_template,
     first_running_change,
     owner_of_parameter,
     resize_parameter,
+    runs,
     wrap_operand,
 )
 from nbdebug.rule_engine.crash_rules import crash_rule
@@ -34,7 +37,7 @@ _CHANGES = ("{}.transpose(-2, -1)", "{}.flatten(1)", "{}.squeeze(-1)", "{}.unsqu
 
 
 @crash_rule("X1002")
-def matrix_size_mismatch(crash: Crash) -> CrashCause | None:
+def matrix_size_mismatch(crash: Crash) -> CrashCause | list[CrashCause] | None:
     """The inner sizes of a product of matrices differ.
 
     ## What it does
@@ -57,6 +60,8 @@ def matrix_size_mismatch(crash: Crash) -> CrashCause | None:
     ## References
     Documentation of torch.matmul.
     """
+    if crash.operation == "einsum":
+        return _einsum(crash)
     function = _FUNCTIONS.get(crash.operation)
     if function is None or crash.torch_frames or len(crash.tensors) < 2:
         return None
@@ -89,7 +94,55 @@ def matrix_size_mismatch(crash: Crash) -> CrashCause | None:
         fix = f"create {texts[1]} with {left.shape[-1]} instead of {expected}"
         edits = (edit,) if edit else ()
         return CrashCause(message, inner, "" if edit else f"# {fix}", edits, evidence=evidence)
-    return CrashCause(message, inner, f"# make {left.shape[-1]} and {expected} equal", evidence=evidence)
+    return _repeated(crash, message, texts, (left, right), evidence) or CrashCause(
+        message, inner, f"Make {left.shape[-1]} and {expected} equal.", evidence=evidence
+    )
+
+
+def _repeated(
+    crash: Crash, message: str, texts: list[str], operands: tuple[Tensor, Tensor], evidence: dict[str, str]
+) -> CrashCause | None:
+    """Explain an operand with fewer entries on a batch axis, of which several of the other share one, such as heads."""
+    for position, (value, other) in enumerate((operands, operands[::-1])):
+        for axis in range(value.dim() - 2 if value.dim() == other.dim() else 0):
+            size, wanted = value.shape[axis], other.shape[axis]
+            if 1 < size < wanted and wanted % size == 0:
+                template = f"{{}}.repeat_interleave({wanted // size}, dim={axis})"
+                cause = f"{texts[position]} has {size} entries on axis {axis}, and the other {wanted}: each serves "
+                node = crash.tensors[position][0]
+                edits = wrap_operand(crash, node, template)
+                return CrashCause(message, f"{cause}{wanted // size} of them.", edits=edits, evidence=evidence)
+    return None
+
+
+def _einsum(crash: Crash) -> CrashCause | list[CrashCause] | None:
+    """Explain an einsum whose letters stand for other sizes than the axes of its operands have."""
+    node = crash.operand_nodes[0] if crash.operand_nodes else None
+    equation, tensors = crash.value(node), [value for _, value in crash.tensors]
+    if node is None or not isinstance(equation, str) or "->" not in equation or crash.own is None or not tensors:
+        return None
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    terms, names = inputs.split(","), [crash.text(n) for n, _ in crash.tensors]
+    shown = "; ".join(f"{t} of {n}: {[*v.shape]}" for t, n, v in zip(terms, names, tensors, strict=False))
+    message = f"einsum({equation!r}) gives one letter to axes of unlike sizes: {shown}."
+    if len(terms) != len(tensors):
+        return CrashCause(message, f"It has {len(terms)} terms for {len(tensors)} tensors.", "Write one term for each.")
+    sizes = [(letter, n) for t, v in zip(terms, tensors, strict=True) for letter, n in zip(t, v.shape, strict=False)]
+    unlike = [letter for letter in dict.fromkeys(inputs) if len({n for other, n in sizes if other == letter} - {1}) > 1]
+    cause = f"The letter {', '.join(unlike)} stands for {' and '.join(_sizes_of(sizes, unlike))}." if unlike else ""
+    candidates = []
+    for index, term in reversed(list(enumerate(terms))):
+        for order in itertools.permutations(term):
+            changed = ",".join([*terms[:index], "".join(order), *terms[index + 1 :]]) + f"->{output}"
+            if "".join(order) != term and runs(torch.einsum, changed, *tensors):
+                sentence = f"{cause} With {''.join(order)} for {names[index]}, the sizes fit."
+                edit = replace_node(crash.own.file, node, f'"{changed}"')
+                candidates.append(CrashCause(message, sentence, edits=(edit,)))
+    return [*candidates, CrashCause(message, cause, "Give each letter one size.")]
+
+
+def _sizes_of(sizes: list[tuple[str, int]], letters: list[str]) -> list[str]:
+    return list(dict.fromkeys(str(size) for letter, size in sizes if letter in letters))
 
 
 def _differ(operation: str, left: Tensor, right: Tensor) -> bool:

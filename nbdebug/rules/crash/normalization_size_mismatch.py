@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from nbdebug.crashes import Crash
+from nbdebug.crashes.candidate_changes import changed_inputs
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation, set_layer_argument
 from nbdebug.crashes.edits import node_text, replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import Change, change_input
+from nbdebug.crashes.layer_sizes import change_layer
 from nbdebug.finding import format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
@@ -18,7 +22,7 @@ from nbdebug.setup import Setup
 
 
 @crash_rule("X1007")
-def normalization_size_mismatch(crash: Crash) -> CrashCause | None:
+def normalization_size_mismatch(crash: Crash) -> list[CrashCause] | None:
     """A normalization, or a recurrent layer, takes another number of features, or another layout, than its input has.
 
     ## What it does
@@ -58,12 +62,20 @@ def normalization_size_mismatch(crash: Crash) -> CrashCause | None:
     message += f"its input is {describe_tensor(input)}."
     dims = _dimensions(layer)
     if dims and input.dim() not in dims:
-        cause, change, fix = _other_axes(crash, layer, input, dims)
+        found = CrashCause(message, "", module=path)
+        missing = [
+            c for c in changed_inputs(crash, found) if input.dim() + 1 in dims and "unsqueeze(0)" in c.edits[0].text
+        ]
+        repairs = [_other_axes(crash, layer, input, dims)]
     elif input.shape[axis] == size:
         return None
     else:
-        cause, change, fix = _other_size(crash, layer, input, option, size, axis)
-    return CrashCause(message, cause, "" if change.edits else fix, change.edits, change.modules, module=path)
+        missing, repairs = [], list(_other_sizes(crash, layer, input, option, size, axis))
+    explanations = [
+        CrashCause(message, cause, "" if change.edits else fix, change.edits, change.modules, module=path)
+        for cause, change, fix in repairs
+    ]
+    return [*missing, *explanations]
 
 
 def _dimensions(layer: nn.Module) -> tuple[int, ...]:
@@ -86,19 +98,21 @@ def _other_axes(crash: Crash, layer: nn.Module, input: Tensor, dims: tuple[int, 
     return cause, Change(), "# reshape the input"
 
 
-def _other_size(
+def _other_sizes(
     crash: Crash, layer: nn.Module, input: Tensor, option: str, size: int, axis: int
-) -> tuple[str, Change, str]:
+) -> Iterator[tuple[str, Change, str]]:
+    """Yield the repairs of a size: a transpose where another axis has it, and a layer of the size of the input."""
     other = [a for a in range(1, input.dim()) if input.shape[a] == size]
     if other:
         cause = f"The {size} features are on axis {other[0]}, not on the last axis, {axis}: transpose."
         if axis == 1:
             cause = f"The {size} features are on axis {other[0]}, and the layer takes them on axis 1: transpose."
         template = f"{{}}.transpose({min(axis, other[0])}, {max(axis, other[0])})"
-        return cause, change_input(crash, template), template.format("x")
-    edit = set_layer_argument(crash, layer, option, input.shape[axis])
+        yield cause, change_input(crash, template), template.format("x")
+    change = change_layer(crash, layer, option, input.shape[axis])
+    edit = set_layer_argument(crash, layer, option, input.shape[axis]) if change is None else None
     cause = f"The input has {input.shape[axis]} features on axis {axis}, and the layer was made for {size}."
-    return cause, Change((edit,) if edit else ()), f"{option}={input.shape[axis]}"
+    yield cause, change or Change((edit,) if edit else ()), f"{option}={input.shape[axis]}"
 
 
 def _normalized(features: int) -> Setup:

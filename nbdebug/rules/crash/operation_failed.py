@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
+from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.evaluation import is_of_meta_device
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.exceptions import first_line
+from nbdebug.finding import Edit
 from nbdebug.formatting import truncate
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -47,7 +49,7 @@ def operation_failed(crash: Crash) -> CrashCause | None:
     """
     if crash.is_explained or crash.own is None or not isinstance(crash.node, (ast.Call, ast.BinOp, ast.Subscript)):
         return None
-    if is_of_meta_device(crash.error):  # the setup says which part is on another device
+    if crash.setup is not None and is_of_meta_device(crash.error):  # the setup says which part is on another device
         return None
     is_creation = crash.has_torch_function("__init__")
     arguments = dict.fromkeys([*_arguments(crash), *_named_in_message(crash)])
@@ -57,10 +59,23 @@ def operation_failed(crash: Crash) -> CrashCause | None:
     said = truncate(first_line(crash.error, _MAX_LENGTH + 1), _MAX_LENGTH).removesuffix(".")
     message = f"{operation} raised {crash.kind}: {said}."
     cause = f"Its arguments are {'; '.join(arguments)}."
-    return CrashCause(message, cause, "Compare the arguments with what the operation takes.", module=_path(crash))
+    edits = _without_constant(crash) if is_creation else ()
+    fix = "" if edits else "Compare the arguments with what the operation takes."
+    return CrashCause(message, cause, fix, edits, module=_path(crash))
 
 
 _MAX_LENGTH = 200
+
+
+def _without_constant(crash: Crash) -> tuple[Edit, ...]:
+    """Return the edit that leaves out a constant option of a constructor which excludes another one that is passed."""
+    call = crash.call
+    keywords = [k for k in (call.keywords if call is not None else ()) if k.arg and k.arg in crash.message]
+    constants = [keyword for keyword in keywords if isinstance(keyword.value, ast.Constant)]
+    if call is None or crash.own is None or len(keywords) < 2 or len(constants) != 1:
+        return ()
+    kept = [crash.text(part) for part in (*call.args, *call.keywords) if part is not constants[0]]
+    return (replace_node(crash.own.file, call, f"{crash.text(call.func)}({', '.join(kept)})"),)
 
 
 def _arguments(crash: Crash) -> Iterator[str]:

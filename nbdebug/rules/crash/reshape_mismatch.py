@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
+from nbdebug.crashes.constants import find_constant
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
@@ -95,10 +96,31 @@ def _repair(crash: Crash, sizes: list[tuple[ast.expr, Any]], tensor: Tensor) -> 
             cause = f"Each sample has {per_sample} = {shape[1]} · {side} · {side} values here."
             edits = tuple(replace_node(crash.own.file, node, str(side)) for node, _ in sizes[2:])
             return cause, edits
+    if divisor := _divisor(crash, sizes, tensor):
+        return divisor
     wrong = next((value for value in shape if value > 0 and tensor.numel() % value), None)
     text = f" {wrong} does not divide {tensor.numel()}." if wrong else ""
     sizes_text = ", ".join(map(str, tensor.shape))
     return f"The sizes come from another shape than ({sizes_text}).{text}", ()
+
+
+def _divisor(crash: Crash, sizes: list[tuple[ast.expr, Any]], tensor: Tensor) -> tuple[str, tuple[Edit, ...]] | None:
+    """Explain a number of parts, such as heads or the side of a patch, that does not divide the axis it splits."""
+    if crash.own is None:
+        return None
+    nodes = [n for size, _ in sizes for n in ast.walk(size) if isinstance(n, (ast.Name, ast.Attribute))]
+    for node in nodes:
+        parts = crash.value(node)
+        axes = [size for size in tensor.shape[1:] if type(parts) is int and 1 < parts < size and size % parts]
+        constant = find_constant(crash, crash.own.file, node) if axes else None
+        if constant is None or constant[1].value != parts:
+            continue
+        fitting = [number for number in range(2, axes[-1]) if axes[-1] % number == 0]
+        if fitting:
+            nearest = min(fitting, key=lambda number: (abs(number - parts), number))
+            cause = f"{crash.text(node)} is {parts}, which does not divide the axis of {axes[-1]}; {nearest} does."
+            return cause, (replace_node(constant[0], constant[1], str(nearest)),)
+    return None
 
 
 class _Reshaping(nn.Module):

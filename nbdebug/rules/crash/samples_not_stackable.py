@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 import torch
@@ -10,17 +11,15 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.crashes import Crash
+from nbdebug.crashes.collate_functions import collate_function, has_none, use_collate_function
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.creations import append_argument, crash_files
-from nbdebug.crashes.edits import insert_before
+from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, syntax_tree
 
 
 @crash_rule("X1025")
@@ -56,10 +55,11 @@ def samples_not_stackable(crash: Crash) -> CrashCause | None:
     first = frames[0].variables.get("batch")
     raw = first if isinstance(first, (list, tuple)) else samples
     index = _indices(fetch)
-    if any(_has_none(item) for item in raw):
-        position = next(i for i, item in enumerate(raw) if _has_none(item))
+    line, edits = use_collate_function(crash, collate_function(list(raw)))
+    if any(has_none(item) for item in raw):
+        position = next(i for i, item in enumerate(raw) if has_none(item))
         sample = index[position] if index and position < len(index) else None
-        return _none(position, sample)
+        return _none(position, sample, line, edits)
     tensors = [(i, s) for i, s in enumerate(samples) if isinstance(s, torch.Tensor)]
     if len(tensors) == len(samples):
         unlike = [i for i, s in tensors if s.shape != samples[0].shape]
@@ -67,28 +67,21 @@ def samples_not_stackable(crash: Crash) -> CrashCause | None:
             return None
         position = unlike[0]
         sample = index[position] if index else None
-        return _unequal(crash, samples, position, sample)
+        return _unequal(samples, position, sample, line, edits)
     lengths = [len(item) if isinstance(item, (list, tuple, str)) else None for item in samples]
     if None not in lengths and len({*lengths}) > 1:
         position = next(i for i, length in enumerate(lengths) if length != lengths[0])
         message = f"The samples of this batch have lengths {lengths[0]} and {lengths[position]} (position {position})."
         cause = "The default collate function stacks lists of one length: pad them in a collate_fn."
-        return CrashCause(message, cause, _PADDING, sample=index[position] if index else None)
+        sample = index[position] if index else None
+        return CrashCause(message, cause, "" if edits else _COLLATE, edits, line=line, sample=sample)
     message = f"The samples are of type {type(samples[0]).__name__}, which the default collate function cannot stack."
     cause = "It takes tensors, arrays, numbers, strings, and containers of these."
-    return CrashCause(message, cause, "return torch.as_tensor(x), y  # in __getitem__, or pass collate_fn=")
+    fix = "return torch.as_tensor(x), y  # in __getitem__, or pass collate_fn="
+    return CrashCause(message, cause, "" if edits else fix, edits, line=line)
 
 
-_PADDING = """def pad(samples):
-    inputs, targets = zip(*samples)
-    padded = torch.nn.utils.rnn.pad_sequence([torch.as_tensor(x) for x in inputs], batch_first=True)
-    return padded, torch.tensor(targets)
-
-loader = DataLoader(dataset, batch_size=…, collate_fn=pad)"""
-
-
-def _has_none(item: Any) -> bool:
-    return item is None or (isinstance(item, (tuple, list)) and any(part is None for part in item))
+_COLLATE = "Pass a collate_fn that pads the samples of a batch to one length."
 
 
 def _indices(fetch: Any) -> list[int]:
@@ -96,39 +89,26 @@ def _indices(fetch: Any) -> list[int]:
     return list(indices) if isinstance(indices, (list, tuple)) else []
 
 
-def _none(position: int, sample: int | None) -> CrashCause:
+def _none(position: int, sample: int | None, line: SourceLine | None, edits: tuple[Edit, ...]) -> CrashCause:
     name = f"Sample {sample}" if sample is not None else f"The sample at position {position}"
     message = f"{name} of the dataset, or a part of it, is None, which cannot be stacked."
     cause = "__getitem__ returns None for it."
-    fix = "# return a tensor for every index, or leave the index out when the dataset is created"
-    return CrashCause(message, cause, fix, sample=sample)
+    fix = "Return a tensor for every index, or leave the index out when the dataset is created."
+    return CrashCause(message, cause, "" if edits else fix, edits, line=line, sample=sample)
 
 
-def _pad_edits(crash: Crash) -> tuple[Edit, ...]:
-    """Return a collate function before the statement that makes the only loader, and its argument."""
-    for file in sorted(crash_files(crash)):
-        tree = syntax_tree(file)
-        calls = [
-            n for n in (ast.walk(tree) if tree else ()) if isinstance(n, ast.Call) and call_name(n) == "DataLoader"
-        ]
-        if len(calls) == 1 and not any(keyword.arg == "collate_fn" for keyword in calls[0].keywords):
-            line = covering_statement(SourceLine(file, calls[0].lineno))
-            if line is not None:
-                function = _PADDING.partition("\n\n")[0]
-                return insert_before(file, line.lineno, function), append_argument(file, calls[0], "collate_fn=pad")
-    return ()
-
-
-def _unequal(crash: Crash, samples: Any, position: int, sample: int | None) -> CrashCause:
+def _unequal(
+    samples: Any, position: int, sample: int | None, line: SourceLine | None, edits: tuple[Edit, ...]
+) -> CrashCause:
     other, first = samples[position], samples[0]
     name = f"sample {sample}" if sample is not None else f"the sample at position {position}"
     shapes = f"{describe_tensor(first)} and, of {name}, {describe_tensor(other)}"
     message = f"The samples of this batch have unlike sizes: {shapes}. They cannot be stacked."
     is_sequence = first.dim() == other.dim() and first.shape[1:] == other.shape[1:]
+    cause = "Resize them to one size in the dataset, or in a collate_fn."
     if is_sequence:
         cause = "They are sequences of unlike lengths: pad them to one length in a collate_fn."
-        return CrashCause(message, cause, _PADDING, edits=_pad_edits(crash), sample=sample)
-    return CrashCause(message, "Resize them to one size in the dataset.", "# resize in __getitem__", sample=sample)
+    return CrashCause(message, cause, "" if edits else _COLLATE, edits, line=line, sample=sample)
 
 
 def _own_stack(crash: Crash) -> CrashCause | None:
@@ -136,11 +116,14 @@ def _own_stack(crash: Crash) -> CrashCause | None:
     node = crash.input_node
     statement = crash.text(node) if node is not None else "the samples"
     message = f"The tensors of {statement} have unlike sizes: {crash.message.rstrip('.')}."
-    return CrashCause(
-        message,
-        "torch.stack takes equal sizes: pad or reduce them first.",
-        "Pad the tensors first, for example with torch.nn.utils.rnn.pad_sequence().",
-    )
+    cause = "torch.stack takes equal sizes: pad or reduce them first."
+    edits: tuple[Edit, ...] = ()
+    sizes = [ast.literal_eval(size) for size in re.findall(r"\[[\d, ]+\]", crash.message)]
+    is_sequence = len({tuple(size[1:]) for size in sizes}) == 1
+    if is_sequence and crash.own is not None and crash.call is not None and node is not None:
+        text = f"torch.nn.utils.rnn.pad_sequence({crash.text(node)}, batch_first=True)"
+        edits = (replace_node(crash.own.file, crash.call, text),)
+    return CrashCause(message, cause, "" if edits else "Give all the same size before torch.stack().", edits)
 
 
 class _Sequences(Dataset[tuple[Tensor, int]]):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import node_text, replace_node
+from nbdebug.crashes.edits import append_argument, node_text, replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
@@ -50,6 +50,8 @@ def scheduler_misused(crash: Crash) -> CrashCause | None:
     if scheduler is None and crash.call is not None and isinstance(crash.call.func, ast.Attribute):
         scheduler = crash.value(crash.call.func.value)
     name = type(scheduler).__name__
+    if frames and frames[-1].function == "__init__" and (explanation := _creation(crash, scheduler, name)):
+        return explanation
     if "metrics" in crash.message:
         message = f"{name}.step() needs the metric that it watches for a plateau; none is passed."
         value = _scalar(crash)
@@ -66,6 +68,33 @@ def scheduler_misused(crash: Crash) -> CrashCause | None:
     total = getattr(scheduler, "total_steps", None)
     if total is not None and ("total_steps" in crash.message or "step" in crash.message):
         return _too_many_steps(crash, scheduler, name, int(total))
+    return None
+
+
+def _creation(crash: Crash, scheduler: Any, name: str) -> CrashCause | None:
+    """Explain a scheduler that cannot be created for what it gets as its optimizer, or for its groups."""
+    given, call = crash.local("optimizer"), crash.call
+    node = crash.argument_node("optimizer", 0)
+    if call is None or node is None or crash.own is None:
+        return None
+    file = crash.own.file
+    if not isinstance(given, torch.optim.Optimizer):
+        values = {k: v for f in crash.user_frames() for k, v in f.variables.items()}
+        optimizers = [k for k, v in values.items() if isinstance(v, torch.optim.Optimizer)]
+        message = f"{name} takes an optimizer; {crash.text(node)} is a {type(given).__name__}."
+        edits = (replace_node(file, node, optimizers[0]),) if optimizers else ()
+        return CrashCause(message, "A scheduler changes the rates of an optimizer.", "" if edits else "Pass it.", edits)
+    lambdas = crash.local("lr_lambda")
+    count = len(given.param_groups)
+    lambda_node = crash.argument_node("lr_lambda", 1)
+    if lambda_node is not None and isinstance(lambdas, (list, tuple)) and len(lambdas) != count:
+        message = f"{name} takes one function for each of the {count} groups of the optimizer; it gets {len(lambdas)}."
+        edit = replace_node(file, lambda_node, f"[{crash.text(lambda_node)}[0]] * {count}")
+        return CrashCause(message, "The optimizer has another number of groups.", edits=(edit,))
+    if crash.local("cycle_momentum") is True and not {"momentum", "betas"} & given.defaults.keys():
+        message = f"{name} changes the momentum, too, and {type(given).__name__} has none."
+        edits = (append_argument(file, call, "cycle_momentum=False"),)
+        return CrashCause(message, "Only rates can be scheduled for this optimizer.", edits=edits)
     return None
 
 

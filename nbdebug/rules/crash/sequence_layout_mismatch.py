@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.creations import append_argument, set_layer_argument
-from nbdebug.crashes.edits import replace_node
+from nbdebug.crashes.creations import set_layer_argument
+from nbdebug.crashes.edits import append_argument, replace_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import assigned_value

@@ -9,14 +9,15 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.creations import append_argument, crash_files
-from nbdebug.crashes.edits import insert_before, replace_node
+from nbdebug.crashes.creations import crash_files, find_layer_creation
+from nbdebug.crashes.edits import append_argument, insert_before, replace_node
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.frames import CrashFrame
 from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, syntax_tree
+from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, read_names, syntax_tree
 
 
 @crash_rule("X1024")
@@ -53,12 +54,14 @@ def single_value_normalization(crash: Crash) -> CrashCause | None:
     message = f"{name} gets one value per channel: its input is {describe_tensor(input)}."
     if "spatial" in crash.message:
         cause = "Its maps have one pixel (1 × 1 spatial size), so there is nothing to normalize over: leave this "
-        return CrashCause(
-            message,
-            cause + "normalization out, or keep larger maps before it.",
-            "Put nn.Identity() in the place of the normalization.",
-            module=path,
-        )
+        cause += "normalization out, or keep larger maps before it."
+        creation = find_layer_creation(crash, layer)
+        edits: tuple[Edit, ...] = ()
+        if creation is not None:
+            edits = (replace_node(creation.file, creation.call, "nn.Identity()"),)
+        modules = {layer: nn.Identity()} if layer is not None and edits else {}
+        fix = "" if edits else "Put nn.Identity() in the place of the normalization."
+        return CrashCause(message, cause, fix, edits, modules, module=path)
     edits, cause, fix = _repair(crash, input)
     return CrashCause(message, cause, "" if edits else fix, edits, module=path)
 
@@ -89,6 +92,10 @@ def _repair(crash: Crash, input: Tensor) -> tuple[tuple[Edit, ...], str, str]:
     if len(loaders) == 1 and not {"drop_last", None} & {*options} and sizes != [1]:
         cause = "The last batch of the epoch has one sample: drop it."
         return (append_argument(loaders[0][0], loaders[0][1], "drop_last=True"),), cause, ""
+    if not loaders and loops and input.dim() == 2 and (name := _batch_name(frame)) is not None:
+        cause = "The last batch has one sample: leave it out."
+        text = f"if len({name}) < 2:\n    continue"
+        return (insert_before(frame.file, frame.statement.lineno, text),), cause, ""  # type: ignore[union-attr]
     for file in sorted(crash_files(crash)):
         for node in ast.walk(syntax_tree(file) or ast.Module([], [])):
             value = getattr(node, "value", None)
@@ -102,6 +109,14 @@ def _repair(crash: Crash, input: Tensor) -> tuple[tuple[Edit, ...], str, str]:
         "A batch of one sample has no variance.",
         "Create the loader with batch_size=2 or more and drop_last=True.",
     )
+
+
+def _batch_name(frame: CrashFrame) -> str | None:
+    """Return the variable that the statement reads and that holds a batch of one sample."""
+    statement = frame.statement
+    names = read_names(statement) if isinstance(statement, (ast.Assign, ast.Expr, ast.AugAssign)) else set()
+    values = {name: frame.variables.get(name) for name in sorted(names)}
+    return next((n for n, v in values.items() if isinstance(v, Tensor) and v.dim() > 0 and len(v) == 1), None)
 
 
 def _batch_size(call: ast.Call) -> object:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.edits import wrap_node
+from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -54,6 +56,12 @@ def state_dict_mismatch(crash: Crash) -> CrashCause | None:
         text = f"The dictionary holds {', '.join(map(repr, list(given)[:5]))}; the weights are under {inner[0]!r}."
         edits = (wrap_node(crash.own.file, node, f'{{}}["{inner[0]}"]'),) if node is not None else ()
         return CrashCause(text, "It is a whole checkpoint: model, optimizer and epoch.", edits=edits)
+    if part := _part(model, given):
+        message = f"The checkpoint has {len(given)} entries, and they are those of the part {part} of the model."
+        owner = crash.call.func.value if crash.call is not None and isinstance(crash.call.func, ast.Attribute) else None
+        name = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in part.split("."))
+        edits = (wrap_node(crash.own.file, owner, f"{{}}{name}"),) if owner is not None else ()
+        return CrashCause(message, f"Load them into {part}.", edits=edits)
     for cause, template in _mappings(own, given, missing, extra):
         message = f"The checkpoint has {', '.join(extra[:3])}; the model has {', '.join(missing[:3])}."
         edits = (wrap_node(crash.own.file, node, template),) if node is not None else ()
@@ -64,12 +72,35 @@ def state_dict_mismatch(crash: Crash) -> CrashCause | None:
             f"{k}: {[*given[k].shape]} in the checkpoint, {[*own[k].shape]} in the model" for k in sizes[:3]
         )
         cause = f"{len(sizes)} parameters have other sizes: the model was created with other arguments."
-        return CrashCause(
-            f"{shapes}.", cause, "# create the model with the sizes of the checkpoint, or leave these keys out"
-        )
+        cause += " Leave these out, or create the model with the sizes of the checkpoint."
+        return CrashCause(f"{shapes}.", cause, edits=_fitting_part(crash, node))
     message = f"Missing in the checkpoint: {', '.join(missing[:4]) or 'nothing'}; unknown to the model: "
     message += f"{', '.join(extra[:4]) or 'nothing'}."
-    return CrashCause(message, "The checkpoint is of another model.", "model.load_state_dict(state, strict=False)")
+    cause = "The checkpoint is of another model; what both have can be loaded."
+    return CrashCause(message, cause, edits=_fitting_part(crash, node))
+
+
+def _part(model: nn.Module, given: Mapping[str, Any]) -> str:
+    """Return the path of the part of a model whose keys and sizes a state dict has; "" if there is none."""
+    for path, part in model.named_modules():
+        own = part.state_dict()
+        if path and own.keys() == given.keys() and all(own[k].shape == getattr(given[k], "shape", None) for k in own):
+            return str(path)
+    return ""
+
+
+def _fitting_part(crash: Crash, node: ast.expr | None) -> tuple[Edit, ...]:
+    """Return the edits of a call that load the entries of a state dict that have the sizes of the model."""
+    call = crash.call
+    if call is None or node is None or crash.own is None or not isinstance(call.func, ast.Attribute):
+        return ()
+    model, state = crash.text(call.func.value), crash.text(node)
+    shapes = f"{{key: value.shape for key, value in {model}.state_dict().items()}}"
+    text = f"{{key: value for key, value in {state}.items() if value.shape == {shapes}.get(key)}}"
+    edit = replace_node(crash.own.file, node, text)
+    if any(keyword.arg == "strict" for keyword in call.keywords):
+        return (edit,)
+    return edit, append_argument(crash.own.file, call, "strict=False")
 
 
 def _mappings(own: Any, given: Any, missing: list[str], extra: list[str]) -> list[tuple[str, str]]:
@@ -110,7 +141,11 @@ def _optimizer(state: Any, optimizer: Any, crash: Crash) -> CrashCause | None:
     message = f"The state of the optimizer holds {counts[0]} parameters in {len(saved)} groups; "
     message += f"this optimizer has {counts[1]} in {len(groups)} groups."
     cause = "It was saved with another model, or with another part of its parameters."
-    return CrashCause(message, cause, "# create the optimizer of the same parameters, or start with a new state")
+    cause += " Create the optimizer of the same parameters, or start with a new state."
+    statement = crash.own.statement if crash.own is not None else None
+    if not isinstance(statement, ast.Expr) or crash.own is None:
+        return CrashCause(message, cause, "Create the optimizer of the same parameters.")
+    return CrashCause(message, cause, edits=(replace_node(crash.own.file, statement, "pass"),))
 
 
 def bad() -> Setup:

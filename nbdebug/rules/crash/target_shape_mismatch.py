@@ -9,15 +9,16 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import crash_files, set_layer_argument
-from nbdebug.crashes.edits import node_text, replace_node
+from nbdebug.crashes.edits import node_text, replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import outermost_place, wrap_at_source
+from nbdebug.crashes.producers import producing_statements
 from nbdebug.crashes.repairs import apply_template
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.search import call_name, syntax_tree
+from nbdebug.source.search import assigned_names, call_name, enclosing_loops, enclosing_scope, syntax_tree
 
 _CLASS_LOSSES = ("cross_entropy", "nll_loss")
 _EQUAL_LOSSES = (
@@ -31,6 +32,9 @@ _EQUAL_LOSSES = (
     "gaussian_nll_loss",
     "poisson_nll_loss",
 )
+
+
+_MAX_STATEMENTS = 4
 
 
 @crash_rule("X1017", explains=("L205", "D106"))
@@ -113,12 +117,43 @@ def _repair(crash: Crash, output: Tensor, target: Tensor, is_class_loss: bool) -
             )
     if not is_class_loss and output.dim() == 2 and target.dim() == 1 and target.numel() == len(output):
         return _classes_for_differences(crash, output, target)
+    if output.dim() and target.dim() and len(output) < len(target) and (part := _part_of_target(crash, output, target)):
+        cause = f"There are {len(output)} outputs for {len(target)} targets, which belong to more samples than this "
+        return cause + "batch has: take those of the batch.", "", part
     if len(output) != len(target) and output.dim() and target.dim():
         cause = (
             f"There are {len(output)} outputs for {len(target)} targets: a reshape (view) in the model mixes samples."
         )
         return cause, "x = x.flatten(1)  # keeps the batch axis", _reshape_edits(crash, output, target)
     return "The shapes differ.", "# give both the same shape", ()
+
+
+def _part_of_target(crash: Crash, output: Tensor, target: Tensor) -> tuple[Edit, ...]:
+    """Return the edits that take the targets of the batch, by the slice that made the inputs, or by their number."""
+    output_node, target_node = crash.argument_node("input", 0), crash.argument_node("target", 1)
+    statement = crash.own.statement if crash.own is not None else None
+    if output_node is None or target_node is None or crash.own is None or statement is None:
+        return ()
+    if not isinstance(target_node, (ast.Name, ast.Attribute)) or not _is_made_before_loop(crash, target_node):
+        return ()
+    part = f"[: len({crash.text(output_node)})]"
+    for file, maker in producing_statements(crash)[:_MAX_STATEMENTS]:
+        for node in ast.walk(maker):
+            is_part = isinstance(node, ast.Subscript) and isinstance(node.value, (ast.Name, ast.Attribute))
+            whole = crash.value(node.value) if is_part and file == crash.own.file else None  # type: ignore[attr-defined]
+            if isinstance(whole, Tensor) and len(whole) == len(target) and whole is not target:
+                part = f"[{node_text(file, node.slice)}]"  # type: ignore[attr-defined]
+    text = ast.unparse(target_node)
+    nodes = [n for n in ast.walk(statement) if isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n) == text]
+    return tuple(wrap_node(crash.own.file, node, f"{{}}{part}") for node in nodes)
+
+
+def _is_made_before_loop(crash: Crash, node: ast.expr) -> bool:
+    """Return whether a target is an attribute, or a variable that no loop around the loss assigns."""
+    scope = enclosing_scope(crash.own.line) if crash.own is not None else None
+    loops = enclosing_loops(scope, crash.own.number) if scope is not None and crash.own is not None else []
+    assigned = {name for loop in loops for name in assigned_names(loop)}
+    return isinstance(node, ast.Attribute) or getattr(node, "id", "") not in assigned
 
 
 def _reshape_edits(crash: Crash, output: Tensor, target: Tensor) -> tuple[Edit, ...]:

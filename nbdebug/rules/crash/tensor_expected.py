@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation
-from nbdebug.crashes.edits import node_text, wrap_node
+from nbdebug.crashes.edits import insert_before, node_text, replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import outermost_place
@@ -19,11 +20,13 @@ from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.creation import Creation
+from nbdebug.source.search import syntax_tree
 from nbdebug.tensors.pytree import tree_leaves, tree_tensors
 
 
 @crash_rule("X1033")
-def tensor_expected(crash: Crash) -> CrashCause | None:
+def tensor_expected(crash: Crash) -> CrashCause | list[CrashCause] | None:
     """A layer, a loss or an operation gets a tuple, a dictionary or another object where it takes a tensor.
 
     ## What it does
@@ -68,9 +71,10 @@ def tensor_expected(crash: Crash) -> CrashCause | None:
         edits = (wrap_node(file, node, f"{{}}{_access(value, chosen)}"),)
     fix = f"x = x{_access(value, chosen)}" if chosen is not None else "# pass a tensor"
     if not edits and maker and (creation := find_layer_creation(crash, _previous(crash, layer))) is not None:
-        return CrashCause(
-            message, cause, f"Add a module after {maker} that returns x[0].", line=creation.line, module=path
-        )
+        return [
+            CrashCause(message, cause, edits=edits, modules=modules, line=creation.line, module=path)
+            for edits, modules in _taking_modules(creation, _previous(crash, layer))
+        ]
     return CrashCause(message, cause, "" if edits else fix, edits, module=path)
 
 
@@ -129,6 +133,33 @@ def _previous(crash: Crash, layer: nn.Module | None) -> nn.Module | None:
             if second is layer:
                 return first
     return None
+
+
+class _Part(nn.Module):
+    """Takes the states of all steps, or of the last one, of what a recurrent layer returns."""
+
+    def __init__(self, last: bool) -> None:
+        super().__init__()
+        self.last = last
+
+    def forward(self, outputs: tuple[Tensor, ...]) -> Tensor:
+        return outputs[0][:, -1] if self.last else outputs[0]
+
+
+def _taking_modules(
+    creation: Creation, layer: nn.Module | None
+) -> Iterator[tuple[tuple[Edit, ...], dict[nn.Module, nn.Module]]]:
+    """Yield edits that define a module which takes a part of an output, and put it behind a layer."""
+    tree = syntax_tree(creation.file)
+    number = creation.call.lineno
+    outer = next((s for s in tree.body if s.lineno <= number <= (s.end_lineno or s.lineno)), None) if tree else None
+    if layer is None or outer is None:
+        return
+    text = node_text(creation.file, creation.call)
+    for name, part, last in (("FirstOutput", "outputs[0]", False), ("LastState", "outputs[0][:, -1]", True)):
+        code = f"class {name}(nn.Module):\n    def forward(self, outputs):\n        return {part}\n\n"
+        used = replace_node(creation.file, creation.call, f"{text}, {name}()")
+        yield (used, insert_before(creation.file, outer.lineno, code)), {layer: nn.Sequential(layer, _Part(last))}
 
 
 def _maker(crash: Crash, layer: nn.Module | None) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.edits import replace_node, wrap_node
+from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import wrap_at_source
@@ -123,7 +123,6 @@ def _parameter(crash: Crash) -> CrashCause | None:
 
 
 def _float(crash: Crash) -> Edit:
-    from nbdebug.crashes.creations import append_argument
 
     assert crash.own is not None
     assert crash.call is not None

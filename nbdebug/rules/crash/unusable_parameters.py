@@ -8,16 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.creations import crash_files
 from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.freezing import unfreeze
 from nbdebug.finding import Edit
 from nbdebug.formatting import join_names
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, syntax_tree
+from nbdebug.source.search import find_assignments
 
 
 @crash_rule("X1029")
@@ -66,17 +67,19 @@ def unusable_parameters(crash: Crash) -> CrashCause | None:
     frozen = [model for model in models if not any(p.requires_grad for p in model.parameters())]
     message = f"{text} holds no parameters, so the optimizer has nothing to train."
     if frozen:
-        line, edits = _freezing(crash)
+        line, edits = unfreeze(crash)
         cause = (
             f"All parameters of {type(frozen[0]).__name__} are frozen (requires_grad=False), the new layers as well."
         )
-        fix = "for parameter in model.head.parameters():\n    parameter.requires_grad = True"
-        return CrashCause(message, cause, fix, edits, line=line)
+        return CrashCause(message, cause, "" if edits else "head.requires_grad_(True)", edits, line=line)
     held = next((m for m in crash.models if _hidden(m)), None)
     if held is not None:
         name = _hidden(held)[0]
         cause = f"self.{name} is a plain list, so its layers are not registered: use nn.ModuleList."
-        return CrashCause(message, cause, f"self.{name} = nn.ModuleList(self.{name})")
+        line, edits = _registered(held, name)
+        return CrashCause(
+            message, cause, "" if edits else f"self.{name} = nn.ModuleList(self.{name})", edits, line=line
+        )
     cause = "The model has no registered layers, or the iterator of its parameters was used up before."
     return CrashCause(message, cause, "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
 
@@ -96,6 +99,16 @@ def _twice(crash: Crash) -> CrashCause | None:
     return CrashCause(message, cause, fix if not prefixes else "Leave out of one group what the other one holds.")
 
 
+def _registered(model: nn.Module, name: str) -> tuple[SourceLine | None, tuple[Edit, ...]]:
+    """Return the line that assigns a plain list or dictionary of layers, and the edit that registers them."""
+    for line in find_assignments(model, name):
+        statement = covering_statement(line)
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            kind = "ModuleDict" if isinstance(getattr(model, name), dict) else "ModuleList"
+            return line, (wrap_node(line.file, statement.value, f"nn.{kind}({{}})"),)
+    return None, ()
+
+
 def _hidden(model: nn.Module) -> list[str]:
     """Return the attributes of a module that hold modules in plain lists or dictionaries."""
     found = []
@@ -104,16 +117,6 @@ def _hidden(model: nn.Module) -> list[str]:
         if not name.startswith("_") and any(isinstance(item, nn.Module) for item in items):
             found.append(name)
     return found
-
-
-def _freezing(crash: Crash) -> tuple[SourceLine | None, tuple[Edit, ...]]:
-    for file in sorted(crash_files(crash)):
-        for node in ast.walk(syntax_tree(file) or ast.Module([], [])):
-            if call_name(node) == "requires_grad_" or (
-                isinstance(node, ast.Assign) and getattr(node.targets[0], "attr", "") == "requires_grad"
-            ):
-                return SourceLine(file, getattr(node, "lineno", 1)), ()
-    return None, ()
 
 
 def bad() -> Setup:

@@ -8,16 +8,18 @@ import pickle
 import re
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import replace_node
+from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import find_function, returned_value
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.search import call_name, syntax_tree
 
@@ -47,9 +49,10 @@ def worker_failed(crash: Crash) -> CrashCause | None:
     """
     if match := re.search(r"Caught (\w+) in DataLoader worker process (\d+)", crash.message):
         return _raised(crash, match[1], match[2])
-    if re.search(r"DataLoader worker \(pid.*(exited|killed)", crash.message):
+    is_cut_off = isinstance(crash.error, (ConnectionError, EOFError)) and crash.has_torch_function("_get_data")
+    if is_cut_off or re.search(r"DataLoader worker \(pid.*(exited|killed)", crash.message):
         message = (
-            "A worker process of the loader died: it ran out of memory, or its code cannot run in another process."
+            "A worker process of the loader died: it ran out of memory, or its code ended the process (a crash, exit)."
         )
         cause = "On a system with little shared memory, or in a notebook, workers end without a traceback."
         return CrashCause(message, cause, "num_workers=0", _without_workers(crash))
@@ -84,8 +87,25 @@ def _raised(crash: Crash, kind: str, worker: str) -> CrashCause:
                     if returned is not None and isinstance(returned.value, ast.BinOp):
                         edit = replace_node(file, returned.value, _left(file, returned.value))
                         return CrashCause(f"{message.rstrip('.')}.", f"{cause}.", edits=(edit,))
-    fix = "# run dataset[index] in this process to see the error; num_workers=0 does so"
+        if edits := _shortest_length(crash, length):
+            return CrashCause(f"{message.rstrip('.')}.", f"{cause}.", edits=edits, line=line)
+    fix = "Run dataset[index] in this process to see the error; num_workers=0 does so."
     return CrashCause(f"{message.rstrip('.')}.", f"{cause}.", fix, line=line)
+
+
+def _shortest_length(crash: Crash, length: int) -> tuple[Edit, ...]:
+    """Return the edit of ``__len__`` of a dataset that holds a table with fewer entries than it says."""
+    owners: list[Any] = [frame.variables.get("self") for frame in crash.frames]
+    dataset = next((owner._dataset for owner in owners if hasattr(owner, "_dataset")), None)
+    tables = {k: v for k, v in getattr(dataset, "__dict__", {}).items() if isinstance(v, (Tensor, np.ndarray, list))}
+    shorter = [name for name, value in tables.items() if 0 < len(value) < length]
+    method = getattr(type(dataset), "__len__", None)
+    code = getattr(method, "__code__", None)
+    function = find_function(code) if code is not None else None
+    returned = returned_value(function) if isinstance(function, ast.FunctionDef) else None
+    if len(shorter) != 1 or returned is None or code is None:
+        return ()
+    return (wrap_node(code.co_filename, returned, f"min({{}}, len(self.{shorter[0]}))"),)
 
 
 def _left(file: str, node: ast.BinOp) -> str:

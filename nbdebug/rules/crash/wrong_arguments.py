@@ -5,23 +5,26 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.edits import replace_node
+from nbdebug.crashes.creations import crash_files
+from nbdebug.crashes.edits import append_argument, node_text, replace_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.search import enclosing_scope, read_names, syntax_tree
 
 
 @crash_rule("X1027")
-def wrong_arguments(crash: Crash) -> CrashCause | None:
+def wrong_arguments(crash: Crash) -> CrashCause | list[CrashCause] | None:
     """A module, a function or a class is called with arguments that it does not take.
 
     ## What it does
@@ -63,10 +66,13 @@ def wrong_arguments(crash: Crash) -> CrashCause | None:
     if missing:
         message = f"{signature} is called without {', '.join(missing)}."
         cause = f"The call passes {_count(crash)} arguments; {', '.join(missing)} must be passed, too."
-        return CrashCause(message, cause, f"Pass {', '.join(missing)} in this call.")
+        candidates = [CrashCause(message, cause, edits=edits) for edits in _passed(crash, missing)]
+        return [*candidates, CrashCause(message, cause, f"Pass {', '.join(missing)} in this call.")]
     if match := re.search(r"takes (?:from \d+ to )?(\d+) positional arguments? but (\d+)", crash.message):
         message = f"{signature} takes {int(match[1]) - 1} arguments, and {int(match[2]) - 1} are passed."
-        return CrashCause(message, "The batch may have more parts than the model takes.", *_too_many(crash, names))
+        cause = "The batch may have more parts than the model takes."
+        candidates = [CrashCause(message, cause, edits=edits) for edits in _fewer(crash, names)]
+        return [*candidates, CrashCause(message, cause, f"Pass {', '.join(names)} only.")]
     return None
 
 
@@ -116,21 +122,71 @@ def _unexpected(crash: Crash, keyword: str, names: list[str], signature: str) ->
     call = crash.call
     node = next((k for k in call.keywords if k.arg == keyword), None) if call is not None else None
     if not close:
-        return CrashCause(message, "The keyword is unknown.", f"# one of {', '.join(names)}")
+        edits: tuple[Edit, ...] = ()
+        if node is not None and call is not None and crash.own is not None:
+            others = [crash.text(part) for part in call.args]
+            others += [crash.text(k) for k in call.keywords if k is not node]
+            edits = (replace_node(crash.own.file, call, f"{crash.text(call.func)}({', '.join(others)})"),)
+        cause = f"There is no such argument, and none with a similar name: it takes {', '.join(names)}."
+        return CrashCause(message, cause, "" if edits else "Leave it out.", edits)
     cause = f"The argument is called {close[0]}."
     if node is None or crash.own is None:
-        return CrashCause(message, cause, f"Write {close[0]}= instead of {keyword}=.")
+        edits = _renamed(crash, keyword, close[0])
+        return CrashCause(message, cause, "" if edits else f"Write {close[0]}= instead of {keyword}=.", edits)
     edit = replace_node(crash.own.file, node, f"{close[0]}={crash.text(node.value)}")
     return CrashCause(message, cause, edits=(edit,))
 
 
-def _too_many(crash: Crash, names: list[str]) -> tuple[str, tuple[Edit, ...]]:
+def _passed(crash: Crash, missing: list[str]) -> Iterator[tuple[Edit, ...]]:
+    """Yield edits that pass a variable of the user's function for a missing argument, likely ones first."""
+    call = crash.call
+    if call is None or crash.own is None or len(missing) != 1:
+        return
+    (name,) = missing
+    used, scope = read_names(call), enclosing_scope(crash.own.line)
+    parameters = [argument.arg for argument in scope.args.args] if isinstance(scope, ast.FunctionDef) else []
+    reads = [node.id for node in ast.walk(scope) if isinstance(node, ast.Name)] if scope is not None else []
+    variables = {k: v for k, v in crash.own.variables.items() if isinstance(v, (Tensor, int, float)) and k not in used}
+    unread = [parameter for parameter in parameters if parameter not in reads and parameter in variables]
+    close = get_close_matches(name, list(variables), n=2, cutoff=0.6)
+    for variable in dict.fromkeys([*close, *unread, *variables]):
+        if not variable.startswith("_"):
+            yield (append_argument(crash.own.file, call, f"{name}={variable}"),)
+
+
+def _fewer(crash: Crash, names: list[str]) -> Iterator[tuple[Edit, ...]]:
+    """Yield edits that pass the first arguments only, or all of them concatenated."""
     call = crash.call
     star = next((a for a in call.args if isinstance(a, ast.Starred)), None) if call is not None else None
-    if star is not None and crash.own is not None and names:
-        text = f"{crash.text(star.value)}[:{len(names)}]"
-        return "", (replace_node(crash.own.file, star.value, text),)
-    return f"# pass {', '.join(names)} only", ()
+    if call is None or crash.own is None or not names:
+        return
+    if star is not None:
+        yield (replace_node(crash.own.file, star.value, f"{crash.text(star.value)}[:{len(names)}]"),)
+        return
+    function, arguments = crash.text(call.func), [crash.text(argument) for argument in call.args]
+    keywords = [f"{keyword.arg}={crash.text(keyword.value)}" for keyword in call.keywords]
+    tensors = [value for _, value in crash.tensors]
+    kept = ", ".join([*arguments[: len(names)], *keywords])
+    shorter = (replace_node(crash.own.file, call, f"{function}({kept})"),)
+    if len(names) == 1 and len(tensors) == len(arguments) and all(t.dim() > 1 for t in tensors):
+        joined = f"{function}(torch.cat([{', '.join(arguments)}], dim=1))"
+        yield (replace_node(crash.own.file, call, joined),)
+    yield shorter
+
+
+def _renamed(crash: Crash, old: str, new: str) -> tuple[Edit, ...]:
+    """Return the edit that renames the only definition of an option: a field, a key or a keyword of the user's."""
+    places: list[Edit] = []
+    for file in sorted(crash_files(crash)):
+        for node in ast.walk(syntax_tree(file) or ast.Module([], [])):
+            if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == old:
+                places.append(replace_node(file, node.target, new))
+            elif isinstance(node, ast.Dict):
+                keys = [key for key in node.keys if isinstance(key, ast.Constant) and key.value == old]
+                places += [replace_node(file, key, repr(new)) for key in keys]
+            elif isinstance(node, ast.keyword) and node.arg == old:
+                places.append(replace_node(file, node, f"{new}={node_text(file, node.value)}"))
+    return tuple(places) if len(places) == 1 else ()
 
 
 def bad() -> Setup:

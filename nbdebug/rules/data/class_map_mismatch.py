@@ -13,7 +13,8 @@ from nbdebug.measurements.labels import LabelProbe
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location, is_library_code
+from nbdebug.setup.source_lines import creation_line
+from nbdebug.source.location import SourceLine, get_location, is_library_code
 from nbdebug.source.search import find_assignments
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
@@ -70,9 +71,7 @@ def class_map_mismatch(
     for name in shared:
         differing = {key: (n, val[name][key]) for key, n in train[name].items() if val[name].get(key, n) != n}
         if differing:
-            lines = find_assignments(getattr(setup.val_loader, "dataset", None), name)
-            is_own_line = len(lines) == 1 and not is_library_code(lines[0].file)
-            where = get_location(lines[0] if is_own_line else None)
+            where = get_location(_numbering_line(setup, name))
             yield _name_mismatch_finding(name, where, differing, sorted(set(train[name]) ^ set(val[name])))
             return
     if (
@@ -81,6 +80,19 @@ def class_map_mismatch(
         and all(relation.sigma >= 5 for relation in label_probe.within.values())
     ):
         yield from _renumbered_class_findings(label_probe.cross_split_confusion, share, least)
+
+
+def _numbering_line(setup: Setup, attribute: str) -> SourceLine | None:
+    """Return the line that numbers the classes of the validation split.
+
+    If the same line numbers those of both splits, it is the one that creates the dataset, to which the classes of the
+    training split should be passed.
+    """
+    dataset, train_dataset = (getattr(loader, "dataset", None) for loader in (setup.val_loader, setup.train_loader))
+    lines = find_assignments(dataset, attribute)
+    own_line = lines[0] if len(lines) == 1 and not is_library_code(lines[0].file) else None
+    is_shared = own_line is not None and find_assignments(train_dataset, attribute) == lines
+    return (creation_line(setup, dataset) if is_shared else None) or own_line
 
 
 def _name_mismatch_finding(

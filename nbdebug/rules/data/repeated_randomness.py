@@ -44,9 +44,10 @@ def repeated_randomness(
     each epoch. An order that is drawn once produces the same batches in every epoch.
 
     ## How it is measured
-    Exactly, by the generator states. A dataset that seeds by the sample index, to generate synthetic data, is not
-    reported, and neither is a generator that no sample draws from. An order counts as repeated if ``least`` = 4 or more
-    epochs, with a sampler that shuffles, all start with the same batches.
+    Exactly, by the generator states. A dataset that seeds by the sample index is reported if it stores images, or rows
+    of the size of its samples: any other generates synthetic data, which should not change. A generator that no sample
+    draws from is not reported. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that
+    shuffles, all start with the same batches.
 
     ## How to fix
     Seed once, before training; call ``sampler.set_epoch(epoch)`` before each epoch for a DistributedSampler. Create
@@ -113,9 +114,18 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             where=get_location(generator.line),
             cause="The generator is created or seeded where a sample is read, so every sample gets the same random "
             "numbers in every epoch.",
-            fix="# create the generator once, in __init__, and draw from it in __getitem__; or add the index of the "
-            "sample to its seed",
+            fix="# create the generator once, in __init__, and draw from it in __getitem__",
             evidence={"generator": generator.kind},
+            explains=("T609",),
+        )
+    for generator in reseeded.seeded_by_index:
+        yield Finding(
+            message=f"Reading a sample starts a {generator.kind} whose seed depends on the index only: the sample gets "
+            "the same random numbers whenever it is read.",
+            where=get_location(generator.line),
+            cause="The generator is created where a sample is read, so each epoch repeats the same augmentation.",
+            fix="# create the generator once, in __init__, and draw from it in __getitem__",
+            evidence={"generator": generator.kind, "seeded by": "index"},
             explains=("T609",),
         )
     workers = getattr(setup.train_loader, "num_workers", 0)

@@ -7,8 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nbdebug.autograd import Graph
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.loss_terms import bind_arguments
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
@@ -21,6 +24,7 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import written_line
 from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = ("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709")
@@ -36,6 +40,7 @@ def loss_ignores_samples(
     ignored_columns: IgnoredColumns | NotChecked | None,
     ignored_heads: IgnoredColumns | NotChecked | None,
     parameters: list[ParameterEntry] | NotChecked,
+    loss_calls: list[TorchCall] | NotChecked,
     loop: LoopSummary | NotChecked,
     *,
     share: float = 0.5,
@@ -44,7 +49,8 @@ def loss_ignores_samples(
     """Some samples or outputs of the batch have no influence on the loss.
 
     ## What it does
-    Changes the output of one sample, of one column and of one step of a sequence, and checks whether your loss changes.
+    Checks whether all targets are the label that the loss ignores. Changes the output of one sample, of one column and
+    of one step of a sequence, and checks whether your loss changes.
     Does the same for all samples that have one value of the target, such as the label 0 in a loss that expects -1 and
     1. In your own loop, it tracks which rows of the output ever receive a gradient.
 
@@ -80,6 +86,10 @@ def loss_ignores_samples(
         if unused.steps >= least and unused.rows >= share * unused.batch_size:
             yield _loop_finding(unused, loop.batch_alignment.loss_line or loop.lines.get("backward"))
         return
+    for call in loss_calls if isinstance(loss_calls, list) else ():
+        if (label := _only_label_is_ignored(call)) is not None:
+            yield _ignored_labels_finding(setup, call, label)
+            return
     if isinstance(ignored_target, IgnoredTarget):
         yield _target_finding(ignored_target)
         return
@@ -106,6 +116,29 @@ def loss_ignores_samples(
         module = ignored_part(first_pass, columns, entries)
         located = line.where(module) if line else replace(finding.where, module=module)
         yield replace(finding, where=replace(located, sample=finding.where.sample))
+
+
+def _only_label_is_ignored(call: TorchCall) -> int | None:
+    """Return the label that a class loss ignores, if all targets have it; else None."""
+    function = {"cross_entropy": F.cross_entropy, "nll_loss": F.nll_loss}.get(call.name)
+    arguments = bind_arguments(function, call) if function else None
+    if arguments is None or not isinstance(arguments["target"], Tensor) or arguments["target"].is_floating_point():
+        return None
+    label, targets = int(arguments["ignore_index"]), arguments["target"]
+    return label if targets.numel() and bool((targets == label).all()) else None
+
+
+def _ignored_labels_finding(setup: Setup, call: TorchCall, label: int) -> Finding:
+    """Report targets that are all ignored."""
+    return Finding(
+        message=f"All targets of the first batch are {label}, the ignore_index of {call.name}, so no sample has an "
+        "influence on the loss.",
+        where=get_location(written_line(setup, "targets", None, [label]) or call.line),
+        cause="The labels of all samples or positions are replaced by the index that the loss ignores.",
+        fix=f"Set only the labels that should not be learned to {label}, such as those of padding or of a prompt.",
+        evidence={"ignored label": label},
+        explains=(*_CONSEQUENCES, "D101", "D106", "T603", "T607", "M307"),
+    )
 
 
 def _first_batch_findings(

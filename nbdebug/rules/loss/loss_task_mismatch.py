@@ -70,7 +70,7 @@ def loss_task_mismatch(
     labels_per_row = _labels_per_row(predictions, target)
     is_multi_label = len(labels_per_row) and float((labels_per_row != 1).float().mean()) > share
     if is_multi_label and (source := _softmax_source(first_pass, graph, predictions, loss_kind)) is not None:
-        yield _multi_label_finding(source, labels_per_row)
+        yield _multi_label_finding(source, graph, labels_per_row)
     elif product := _product_with_class_indices(graph, predictions, target):
         yield _class_index_product_finding(product, predictions.shape[1])
     elif any(_compares_with_class_index(comparison, predictions, target) for comparison in comparisons):
@@ -103,13 +103,14 @@ def _softmax_source(first_pass: ForwardPass, graph: Graph, output: Tensor, loss_
     return "cross-entropy" if loss_kind == "cross-entropy" or is_normalized else None
 
 
-def _multi_label_finding(source: Node | str, labels_per_row: Tensor) -> Finding:
+def _multi_label_finding(source: Node | str, graph: Graph, labels_per_row: Tensor) -> Finding:
+    node = source if isinstance(source, Node) else next(graph.get_nodes_by_name("LogSoftmax"), None)
     softmax_name = source if isinstance(source, str) else "softmax"
     others, rows = int((labels_per_row != 1).sum()), len(labels_per_row)
     return Finding(
         message=f"In the first batch, {others:,} of the {rows:,} target rows mark more or fewer than one class (mean "
         f"{float(labels_per_row.mean()):.2g} classes per row), but {softmax_name} assumes exactly one class per row.",
-        where=source.where if isinstance(source, Node) else Location(),
+        where=node.where if node else Location(),
         cause="The labels are multi-label, so classes do not exclude each other. Softmax is for classes that do.",
         fix="# return one logit per class, without softmax, and use\nloss_fn = nn.BCEWithLogitsLoss()",
         evidence={"share of rows": others / rows, "labels per row": float(labels_per_row.mean())},

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +12,7 @@ from torch.nn import functional as F
 
 from nbdebug.autograd import Graph, Pattern
 from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.loss_terms import bind_arguments
 from nbdebug.autograd.patterns import FUNCTION_NAMES
 from nbdebug.finding import Finding, Location
 from nbdebug.rule_engine.rule_registry import rule
@@ -140,8 +139,8 @@ def target_outside_domain(graph: Graph, loss_calls: list[TorchCall], *, share: f
     """
     for call in loss_calls:
         function = _NAMES.get(call.name)
-        arguments = _bind_arguments(function, call) if function else None
-        if function is None or arguments is None:
+        arguments = bind_arguments(function, call) if function else None
+        if function is None or arguments is None or not isinstance(arguments["target"], Tensor):
             continue
         for domain in _DOMAINS[function]:
             is_outside = domain.find_outside(arguments)
@@ -149,21 +148,6 @@ def target_outside_domain(graph: Graph, loss_calls: list[TorchCall], *, share: f
                 yield _outside_finding(call, domain, arguments, is_outside)
         if function is F.poisson_nll_loss and arguments["log_input"]:
             yield from _positive_log_rate_findings(graph, call, arguments["input"])
-
-
-@cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
-
-
-def _bind_arguments(function: Callable[..., Any], call: TorchCall) -> _Arguments | None:
-    """Return the arguments of a call by name; None if they do not fit."""
-    try:
-        bound = _signature(function).bind(*call.args, **call.kwargs)
-    except TypeError:
-        return None
-    bound.apply_defaults()
-    return bound.arguments if isinstance(bound.arguments.get("target"), Tensor) else None
 
 
 def _outside_finding(call: TorchCall, domain: _Domain, arguments: _Arguments, is_outside: Tensor) -> Finding:

@@ -60,7 +60,7 @@ def attention_scale(attention_effects: list[AttentionEffects], *, spread: float 
             f"{effects.width**-0.5:.3g}, which is applied {_count_scales(effects)} times "
             f"({len(repeated)} of {len(attention_effects)} attentions). The scaled scores of a query have a standard "
             f"deviation of {effects.spread:.2g}.",
-            where=effects.where,
+            where=effects.scores_where,
             cause="Queries, keys or scores are divided by sqrt(d), and the scores are divided again.",
             fix="F.scaled_dot_product_attention(q, k, v)   # divides by sqrt(d) itself; or divide the scores once",
             evidence=_evidence(effects, len(repeated)),
@@ -72,7 +72,7 @@ def attention_scale(attention_effects: list[AttentionEffects], *, spread: float 
             f"1 / sqrt({effects.width}) ({len(too_large)} of {len(attention_effects)} attentions). The scaled "
             f"scores of a query have a standard deviation of {effects.spread:.2g}; about 1 is usual, and {spread:g} is "
             "the limit.",
-            where=effects.where,
+            where=effects.scores_where,
             cause="The scores are multiplied by sqrt(d) instead of divided."
             if math.prod(effects.factors) > 1 + _TOLERANCE
             else "The scores are not divided by sqrt(d).",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.batch_independence import OutputSpread, has_batch_axis
 from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
@@ -15,12 +16,15 @@ from nbdebug.setup import Setup
 
 
 @rule("M307", "error", asked_again=True)
-def constant_output(output_spread: OutputSpread, eval_outputs: EvalOutputs) -> Iterator[Finding]:
-    """The model gives the same output for every sample.
+def constant_output(
+    output_spread: OutputSpread, eval_outputs: EvalOutputs, constant_normalizations: list[TorchCall]
+) -> Iterator[Finding]:
+    """The model, or a normalization in it, gives the same output for every sample.
 
     ## What it does
     Compares the outputs of all samples of the first batch. Reported when they agree in every value although the inputs
-    differ.
+    differ. Reports normalizations inside the model whose output is one value although their input varies, as that of a
+    normalization over a single value.
 
     ## Why it matters
     Such a model can only learn the mean of the targets: accuracy stays at the share of the most frequent class, and
@@ -42,6 +46,10 @@ def constant_output(output_spread: OutputSpread, eval_outputs: EvalOutputs) -> I
     Documentation of torch.nn.Softmax: the outputs along ``dim`` sum to 1, so a single one is 1.
     """
     if not output_spread.is_zero:
+        for call in constant_normalizations[:1]:
+            module = eval_outputs.setup.eager_model.get_submodule(call.module or "")
+            is_layer = type(module).__module__.startswith("torch.nn.")  # whose creation is to be changed
+            yield _normalization_finding(call, Location(call.module) if is_layer else call.where)
         return
     first_loss = where_information_is_lost(
         eval_outputs, lambda t: t.roll(1, 0) if has_batch_axis(t, output_spread.samples) else t
@@ -62,6 +70,20 @@ def constant_output(output_spread: OutputSpread, eval_outputs: EvalOutputs) -> I
             "samples": output_spread.samples,
         },
         explains=("T601", "T606", "T607", "T608", "T610"),
+    )
+
+
+def _normalization_finding(call: TorchCall, where: Location) -> Finding:
+    """Report a normalization that returns one value for everything."""
+    shape = tuple(call.inputs[0].shape)
+    return Finding(
+        message=f"{call.name} returns {float(call.outputs[0].flatten()[0]):.3g} for all values of an input of shape "
+        f"{shape}, although they differ.",
+        where=where,
+        cause="It normalizes single values, each of which is its own mean, so nothing before it has an effect.",
+        fix="Remove this normalization, or normalize several features together.",
+        evidence={"call": call.name, "shape": shape},
+        explains=("G403", "G409", "G416", "M306", "T601", "T606", "T610", "T614"),
     )
 
 

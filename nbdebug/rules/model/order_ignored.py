@@ -14,6 +14,7 @@ from nbdebug.measurements.call_operands import lost_sequence_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.position_tables import ConstantPositions
 from nbdebug.measurements.sequence_order import PermutationSensitivity
+from nbdebug.rule_engine.predictions import UNSEEN_ORDER
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -27,7 +28,7 @@ _FIXES = {
 }
 
 
-@rule("M311", "warning")
+@rule("M311", "warning", prediction=UNSEEN_ORDER)
 def order_ignored(
     permutation_sensitivity: PermutationSensitivity | NotChecked,
     constant_positions: ConstantPositions | NotChecked | None,
@@ -55,7 +56,7 @@ def order_ignored(
     Add a position embedding, learned or sinusoidal, to the input of the first attention.
 
     ## When to ignore
-    When the input is a set.
+    When the input is a set. After a watched run that ended well, the finding is a note.
 
     ## References
     Vaswani et al. 2017, arXiv:1706.03762, section 3.5; Lee et al. 2019, Set Transformer, for models of sets.

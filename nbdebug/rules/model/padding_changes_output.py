@@ -39,8 +39,9 @@ def padding_changes_output(
     it is a note, and a warning if the model packs its sequences by lengths that include padding, masks padding in a
     part of its calls only, or changes its output by other padding ``dominant`` = 3 times as much as by other content,
     as the last state of a recurrent layer does that reads on through the padding. If nothing marks padding, and one
-    token pads the ends of rows to widths that differ between batches, half of the padding is cut off: a warning is
-    given if the prediction changes for more than a ``share`` of half of the padded samples. It is an error if padded
+    token pads the ends of rows, half of the padding is cut off: a warning is given if the prediction changes for more
+    than a ``share`` of half of the padded samples, and the widths of batches differ or the model masks this token in a
+    part of its calls. It is an error if padded
     positions reach the output while real ones do not: then the mask is inverted.
 
     ## Why it matters
@@ -78,7 +79,8 @@ def padding_changes_output(
     if isinstance(padding, NotChecked):
         if isinstance(trailing_padding, NotChecked):
             raise padding
-        if trailing_padding.changed_rows > share * trailing_padding.rows and len(set(trailing_padding.widths)) > 1:
+        is_changing = trailing_padding.changed_rows > share * trailing_padding.rows
+        if is_changing and (trailing_padding.is_masked or len(set(trailing_padding.widths)) > 1):
             yield _batch_width_finding(trailing_padding)
         return
     if not padding.affected:
@@ -131,13 +133,16 @@ def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
 
 
 def _batch_width_finding(trailing_padding: TrailingPadding) -> Finding:
+    narrow, wide = min(trailing_padding.widths), max(trailing_padding.widths)
+    widths = f" Batches are padded to their longest sample, here to widths of {narrow} to {wide}."
     return Finding(
         message=f"Removing {trailing_padding.trimmed_columns} columns of padding (token {trailing_padding.token}) "
-        f"changes the output for {trailing_padding.changed_rows} of {trailing_padding.rows} padded samples. Batches "
-        f"are padded to their longest sample, here to widths of {min(trailing_padding.widths)} to "
-        f"{max(trailing_padding.widths)}.",
+        f"changes the output for {trailing_padding.changed_rows} of {trailing_padding.rows} padded samples."
+        f"{widths if narrow < wide else ''}",
         where=trailing_padding.call.where if trailing_padding.call else Location(),
-        cause="Padded positions take part in an attention, a mean or a state; the model receives no mask.",
+        cause="Padded positions take part in an attention, a mean or a state, although the model masks them elsewhere."
+        if trailing_padding.is_masked
+        else "Padded positions take part in an attention, a mean or a state; the model receives no mask.",
         fix=f"mask = tokens == {trailing_padding.token}\nx = encoder(x, "
         "src_key_padding_mask=mask)   # average over ~mask only",
         evidence={

@@ -7,21 +7,25 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.weight_copies import TRANSPOSED_VALUES, BrokenTie
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
+_ONE_BEFORE = "they were one when the loop began"
+
 
 @rule("M317", "warning")
-def untied_weights(model: nn.Module, broken_ties: list[BrokenTie]) -> Iterator[Finding]:
+def untied_weights(model: nn.Module, broken_ties: list[BrokenTie], loop: LoopSummary | NotChecked) -> Iterator[Finding]:
     """Weights that were tied are no longer the same tensor.
 
     ## What it does
     Names the pairs of trainable weights of the same shape that are meant to be one tensor: a line of a constructor
     assigns one to the other, a Hugging Face configuration has ``tie_word_embeddings``, or an embedding and the output
-    layer, or a layer and its inverse, still have identical values.
+    layer, or a layer and its inverse, still have identical values. Names those that your own loop unties.
 
     ## Why it matters
     From the first step on they diverge: twice the parameters, half the gradient for each, and a checkpoint that ties
@@ -41,8 +45,11 @@ def untied_weights(model: nn.Module, broken_ties: list[BrokenTie]) -> Iterator[F
     ## References
     Press and Wolf 2017, arXiv:1608.05859; Inan et al. 2017, arXiv:1611.01462.
     """
-    sizes = dict(model.named_parameters())
-    for pair in broken_ties:
+    sizes = dict(model.named_parameters(remove_duplicate=False))
+    in_loop = loop.untied_parameters if isinstance(loop, LoopSummary) else ()
+    reported = {frozenset(names) for names in in_loop}
+    others = [pair for pair in broken_ties if frozenset((pair.first, pair.second)) not in reported]
+    for pair in [*(BrokenTie(*names, _ONE_BEFORE) for names in in_loop), *others]:
         yield _finding(pair, sizes[pair.first].numel())
 
 

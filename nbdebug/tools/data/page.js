@@ -1,7 +1,7 @@
 // @ts-check
 /** The data under a model: tables and sample cards in tabs. */
 /** @import { Props } from "../../views/kit.js" */
-import { renderFoldableTable } from "../../views/foldable_table.js";
+import { renderTable } from "../../views/foldable_table.js";
 import { bulletList, codeBlock, h, heading, mountView, redrawOnMessage, renderTabs, statusBanner, trackState } from "../../views/kit.js";
 import { sampleContent } from "../../views/sample_card.js";
 
@@ -45,7 +45,7 @@ function render({ model, el }) {
 function sectionNode(section) {
   if (section.kind === "table") {
     const node = h("div.d-table"), get = (/** @type {string} */ name) => (name === "state" ? section.state : undefined);
-    renderFoldableTable({ model: { get, on() {}, send() {} }, el: node });
+    renderTable({ model: { get, on() {}, send() {} }, el: node });
     return node;
   }
   return section.kind === "code" ? codeBlock(section.label, section.source) : groupNode(section);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from nbdebug.finding import Finding
 from nbdebug.result import Result
@@ -13,6 +13,7 @@ from nbdebug.tensors.summary import TensorSummary
 from nbdebug.tools.summary.optimizer_groups import ParameterGroup
 from nbdebug.views import table
 from nbdebug.views.images import named_bars
+from nbdebug.views.shape_graph import ShapeTrace
 from nbdebug.views.table import Cell, CellTag, Column, FoldableTable, TextCell, cell_text, format_percent, limit_rows
 
 if TYPE_CHECKING:
@@ -92,18 +93,36 @@ class SummaryRow:
         return self.weights[0][1] if self.weights else None
 
 
+@dataclass
+class _SummaryView(FoldableTable):
+    """A row per submodule; ``trace`` holds the calls of a forward pass that raised."""
+
+    module: ClassVar[str] = "tools/summary/page.js"
+
+    trace: ShapeTrace = field(default_factory=ShapeTrace)
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows and the calls."""
+        return {**super().state(), "trace": self.trace.state()}
+
+    def html(self) -> str:
+        """Return a table of the submodules and, if the pass raised, one of the calls."""
+        return super().html() + self.trace.html()
+
+
 @dataclass(frozen=True)
 class Summary(Result):
     """A row for each submodule, the whole model first.
 
-    ``stopped`` says why the forward pass ended early, if it did; ``batch`` describes the batch; ``optimizers`` is their
-    number; ``unlocated_findings`` are findings without a submodule; ``is_checked`` says whether any tool has reported
-    yet.
+    ``stopped`` says why the forward pass ended early, if it did, and ``trace`` holds the calls up to that one;
+    ``batch`` describes the batch; ``optimizers`` is their number; ``unlocated_findings`` are findings without a
+    submodule; ``is_checked`` says whether any tool has reported yet.
     """
 
     rows: tuple[SummaryRow, ...]
     batch: str = ""
     stopped: str = ""
+    trace: ShapeTrace = field(default_factory=ShapeTrace)
     optimizers: int = 0
     unlocated_findings: tuple[Finding, ...] = ()
     is_checked: bool = False
@@ -200,7 +219,8 @@ def _stop_text(result: Summary) -> str:
     if not result.stopped:
         return ""
     raised = next((row.path or row.name for row in result.rows if row.status == "raised"), None)
-    return f"The forward pass stopped{f' in {raised}' if raised else ''}: {result.stopped}"
+    met = f" What met: {result.trace.operands}." if result.trace.operands else ""
+    return f"The forward pass stopped{f' in {raised}' if raised else ''}: {result.stopped}.{met}"
 
 
 def _findings_note(result: Summary) -> str:
@@ -255,14 +275,15 @@ def _merge_group_texts(groups: Sequence[ParameterGroup]) -> str:
     return f"{groups[0].owner}, groups {numbers}" + (f", lr {rate_range}" if rate_range else "")
 
 
-def _summary_view(result: Summary) -> FoldableTable:
+def _summary_view(result: Summary) -> _SummaryView:
     """Return the summary as a table that folds like the model."""
     paths_with_faults = {
         path for row in result.rows if row.findings or row.status == "raised" for path in _parent_paths(row.path)
     }
     max_open_level = max(row.level for row in limit_rows(result.rows, _MAX_OPEN_ROWS))
     shown = _shown_columns(result)
-    return FoldableTable(
+    return _SummaryView(
+        trace=result.trace,
         title="Summary",
         status=_model_line(result),
         columns=tuple(_COLUMNS[i] for i in shown),
@@ -350,6 +371,7 @@ def _summary_text(result: Summary) -> str:
                 *(_align(cells, widths) for cells in lines),
                 hidden_note,
                 *finding_lines,
+                result.trace.to_text(),
                 _findings_note(result),
             ],
         )

@@ -15,6 +15,8 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.parameter import is_lazy
 
+from nbdebug.crashes import read_crash
+from nbdebug.crashes.shape_trace import trace_shapes
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.preserve import Preserve
@@ -26,6 +28,7 @@ from nbdebug.tensors.summary import TensorSummary, summarize_tensor
 from nbdebug.tools.summary import optimizer_groups
 from nbdebug.tools.summary.operation_count import OperationCounter
 from nbdebug.tools.summary.result import Status, Summary, SummaryRow
+from nbdebug.views.shape_graph import ShapeTrace
 
 _MAX_TENSORS = 8
 _TYPES_WITHOUT_FORWARD = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
@@ -36,7 +39,7 @@ class _ModelPass:
     """Records of one forward pass by submodule: summaries of the tensors of the first call, and the number of calls.
 
     ``unfinished`` holds the calls that had not returned when the pass ended; ``stopped`` says why it ended early, if it
-    did. ``batch`` describes the batch.
+    did, and ``trace`` holds the calls up to that one. ``batch`` describes the batch.
     """
 
     modules: Set[nn.Module]
@@ -48,6 +51,7 @@ class _ModelPass:
     output_bytes: Counter[nn.Module] = field(default_factory=Counter)
     unfinished: list[nn.Module] = field(default_factory=list)
     stopped: str = ""
+    trace: ShapeTrace = field(default_factory=ShapeTrace)
 
     def enter(self, module: nn.Module, args: Any) -> None:
         """Record that a call begins."""
@@ -94,6 +98,8 @@ def _run_forward_pass(setup: Setup) -> _ModelPass:
         except Exception as error:
             line = get_line_from_exception(error)
             forward_pass.stopped = f"{type(error).__name__}: {error}{f' ({line.where()})' if line else ''}"
+            crash = read_crash(error, setup)
+            forward_pass.trace = trace_shapes(crash) if crash is not None else ShapeTrace()
     return forward_pass
 
 
@@ -188,6 +194,7 @@ def summary(setup: Setup, report: Report | None = None) -> Summary:
         rows=rows,
         batch=forward_pass.batch,
         stopped=forward_pass.stopped,
+        trace=forward_pass.trace,
         optimizers=len(setup.optimizers),
         unlocated_findings=tuple(findings.get(None, ())),
         is_checked=report is not None,

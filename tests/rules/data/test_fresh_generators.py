@@ -162,7 +162,39 @@ def test_repeated_randomness_of_generator_made_per_sample_names_its_line(name: s
     assert source in finding.where.source
 
 
-QUIET = [numpy_by_index, numpy_inline_by_index, torch_by_index, numpy_from_entropy, one_stream, unused]
+BY_INDEX = [
+    (numpy_by_index, "default_rng([SEED, index])"),
+    (numpy_inline_by_index, "default_rng((SEED, index))"),
+    (torch_by_index, "manual_seed(SEED + index)"),
+]
+QUIET = [numpy_from_entropy, one_stream, unused]
+
+
+class GeneratedPoints(torch.utils.data.Dataset[Any]):
+    """Points that are made of a stored center by a generator of their own."""
+
+    def __init__(self) -> None:
+        self.centers = torch.arange(64.0)[:, None]
+
+    def __len__(self) -> int:
+        return len(self.centers)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        generator = np.random.default_rng([SEED, index])
+        return self.centers[index] + torch.from_numpy(generator.normal(size=4)).float(), index % 3
+
+
+@pytest.mark.parametrize(("transform", "source"), BY_INDEX)
+def test_repeated_randomness_of_stored_samples_by_index_names_the_generator(
+    transform: Callable[[Tensor, int], Tensor], source: str
+) -> None:
+    (finding,) = rule_faults(loader_setup(TransformedPoints(transform)), "D117")
+    assert finding.where.source is not None
+    assert source in finding.where.source
+
+
+def test_repeated_randomness_of_generated_samples_by_index_is_quiet() -> None:
+    assert rule_faults(loader_setup(GeneratedPoints()), "D117") == []
 
 
 @pytest.mark.parametrize("transform", QUIET)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nbdebug.rules.examples import network, points, regressor
+from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
 from tests.rules.model.networks import dead_network, zero_head_network
 from tests.rules.rule_findings import checkup_findings, setup_builder
@@ -82,3 +82,30 @@ def test_constant_output_points_to_module_that_equalizes_samples(name: str) -> N
     (finding,) = checkup_findings(build(), "M307")
     assert finding.where.module == module
     assert all(finding.where.module == module for finding in checkup_findings(build(), "M306"))
+
+
+class PooledSteps(nn.Module):
+    """A weighted mean of steps, whose weights are scored by ``scorer``."""
+
+    def __init__(self, scorer: nn.Module) -> None:
+        super().__init__()
+        self.scorer, self.head = scorer, nn.Linear(1, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        steps = x[:, :, None]
+        scores: Tensor = self.head((self.scorer(steps).softmax(1) * steps).sum(1))
+        return scores
+
+
+@pytest.mark.parametrize(
+    ("scorer", "is_constant"),
+    [
+        (nn.Sequential(nn.Linear(1, 1), nn.LayerNorm(1)), True),
+        (nn.Sequential(nn.Linear(1, 4), nn.LayerNorm(4), nn.Linear(4, 1)), False),
+        (nn.Sequential(nn.Linear(1, 1), nn.Tanh()), False),
+    ],
+    ids=["single value", "four values", "none"],
+)
+def test_constant_output_of_normalization_names_the_layer(scorer: nn.Module, is_constant: bool) -> None:
+    findings = checkup_findings(minimal_setup(PooledSteps(scorer), *points(), nn.CrossEntropyLoss()), "M307")
+    assert [finding.where.module for finding in findings] == (["scorer.1"] if is_constant else [])

@@ -169,3 +169,19 @@ def hugging_face_findings(model: nn.Module) -> list[Finding]:
         optimizer=torch.optim.Adam(model.parameters(), lr=1e-3),
     )
     return rule_findings(debugger.setup, "M317")
+
+
+@pytest.mark.parametrize("unties", [True, False])
+def test_untied_weights_after_watched_loop_names_the_weight_that_the_loop_replaced(unties: bool) -> None:
+    model = TiedTagger()
+    setup = minimal_setup(model, WORDS, (WORDS + 1) % 12, nn.CrossEntropyLoss())
+    debugger = Debugger.of(setup)
+    with debugger.watch():
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            setup.optimizers[0].step()
+        if unties:
+            model.head = copy.deepcopy(model.head)
+    modules = [finding.where.module for finding in debugger.findings if finding.code == "M317"]
+    assert modules == (["head"] if unties else [])

@@ -1,0 +1,87 @@
+"""The statement of the user that freezes all parameters, and the edit that lets a part of them train."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+from torch import nn
+
+from nbdebug.crashes.crash import Crash
+from nbdebug.crashes.creations import crash_files
+from nbdebug.crashes.edits import insert_after_statement
+from nbdebug.finding import Edit
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name, covers_line, enclosing_scope, syntax_tree
+
+
+def unfreeze(crash: Crash) -> tuple[SourceLine | None, tuple[Edit, ...]]:
+    """Return the line that freezes the parameters, and the edit that thaws the part to train after it.
+
+    That part is what the optimizer holds, else the last child of the model with parameters.
+    """
+    for file in sorted(crash_files(crash)):
+        for node in ast.walk(syntax_tree(file) or ast.Module([], [])):
+            if isinstance(node, ast.stmt) and _is_freezing(node):
+                line = SourceLine(file, node.lineno)
+                name = _part_to_train(crash, line)
+                last = _outer_loop(line, node)
+                if name is None:
+                    return line, ()
+                return line, (insert_after_statement(file, last, f"{name}.requires_grad_(True)"),)
+    return None, ()
+
+
+def _is_freezing(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assign):
+        is_flag = getattr(node.targets[0], "attr", "") == "requires_grad"
+        return is_flag and isinstance(node.value, ast.Constant) and node.value.value is False
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or call_name(call) not in ("requires_grad_", "setattr"):
+        return False
+    return any(isinstance(part, ast.Constant) and part.value is False for part in ast.walk(call))
+
+
+def _outer_loop(line: SourceLine, node: ast.stmt) -> ast.stmt:
+    """Return the loop over parameters around a statement, or the statement itself."""
+    scope = enclosing_scope(line)
+    loops = [n for n in (ast.walk(scope) if scope else ()) if isinstance(n, ast.For) and covers_line(n, node.lineno)]
+    return max(loops, key=lambda loop: loop.lineno) if loops else node
+
+
+def _part_to_train(crash: Crash, line: SourceLine) -> str | None:
+    """Return the name, at a line, of the module that the optimizer holds; else of the last part of the frozen model."""
+    scope = enclosing_scope(line)
+    if isinstance(scope, ast.FunctionDef) and scope.args.args[:1] and scope.args.args[0].arg == "self":
+        owners = [frame.variables.get("self") for frame in crash.user_frames()]
+        owner = next((o for o in [*owners, *crash.models] if isinstance(o, nn.Module)), None)
+        child = _last_child(owner, _optimized(crash)) if owner is not None else None
+        return f"self.{child}" if child else None
+    names = {name: value for frame in crash.user_frames() for name, value in frame.variables.items()}
+    modules = {name: value for name, value in names.items() if isinstance(value, nn.Module)}
+    held = _optimized(crash)
+    for name, module in modules.items():
+        if held and {id(p) for p in module.parameters()} == held and len(modules) > 1:
+            return name
+    if not modules:
+        return None
+    name = max(modules, key=lambda name: sum(1 for _ in modules[name].modules()))
+    child = _last_child(modules[name], held)
+    if isinstance(scope, ast.FunctionDef) and name not in [argument.arg for argument in scope.args.args]:
+        name = scope.args.args[0].arg if scope.args.args else name
+    return (f"{name}[{child}]" if child and child.isdigit() else f"{name}.{child}") if child else None
+
+
+def _optimized(crash: Crash) -> set[int]:
+    """Return the identifiers of the parameters of the optimizers in the user's frames."""
+    values = [value for frame in crash.user_frames() for value in frame.variables.values()]
+    values += [v for value in values for v in getattr(value, "__dict__", {}).values()]
+    optimizers = [value for value in values if isinstance(value, torch.optim.Optimizer)]
+    return {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+
+
+def _last_child(module: nn.Module, held: set[int]) -> str | None:
+    children = [(name, child) for name, child in module.named_children() if any(True for _ in child.parameters())]
+    own = [name for name, child in children if held and {id(p) for p in child.parameters()} <= held]
+    everything = len(own) == len(children)
+    return (own[-1] if own and not everything else children[-1][0]) if children else None

@@ -1,0 +1,75 @@
+// @ts-check
+/** Cards of findings, consequences under their causes, and lists that fold. */
+import { codeBlock, formatNumber, h } from "./kit.js";
+
+/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
+
+/** The sign and the plural of each severity. @type {Record<string, [string, string]>} */
+export const SEVERITY_SIGNS = { error: ["✕", "errors"], warning: ["▲", "warnings"], note: ["●", "notes"] };
+
+/** Cards as a tree, consequences under their causes; if a cause is hidden, its consequences move up. @param {Card[]} cards @param {Set<string>} hidden */
+export function cardTree(cards, hidden) {
+  const isVisible = (/** @type {Card} */ card) => !hidden.has(card.severity);
+  /** @param {number | null} index @returns {number | null} */
+  const above = (index) => (index === null || isVisible(cards[index]) ? index : above(cards[index].under));
+  /** @param {number | null} index @returns {HTMLElement[]} */
+  const under = (index) => cards.flatMap((card, i) => (isVisible(card) && above(card.under) === index ? [findingCard(card, under(i))] : []));
+  return under(null);
+}
+
+/** @param {Card} card @param {HTMLElement[]} consequences */
+function findingCard(card, consequences) {
+  const [sign] = SEVERITY_SIGNS[card.severity] ?? ["●"], rows = Object.entries(card.evidence);
+  return h(`article.card.${card.severity}`, { ariaLabel: `${card.severity} ${card.code} ${card.name}` },
+    h("div.tag", {}, h("span.pill", {}, `${sign} ${card.severity}`), h("b", {}, card.code), h("span.soft", {}, card.name)),
+    h("div.message", {}, card.message),
+    locationBlock(card),
+    card.cause && h("div", {}, h("span.label", {}, "Cause"), card.cause),
+    card.fix && (card.is_code ? codeBlock("Fix", card.fix) : h("div", {}, h("span.label", {}, "Fix"), card.fix)),
+    rows.length > 0 && foldable(`Evidence (${rows.length})`, nameValueTable(rows.map(([name, value]) => [name, formatValue(value)]))),
+    consequences.length > 0 && foldable(`Explains ${consequences.length} more`, ...consequences));
+}
+
+/** The location, and the user's code around it. @param {Card} card */
+function locationBlock({ where: at, place: location }) {
+  const module = /^\d+$/.test(at.module ?? "") ? `module ${at.module}` : at.module;
+  const model = [at.parameter ?? module, at.sample != null && `sample ${at.sample}`, at.step != null && `step ${at.step}`].filter(Boolean);
+  /** @type {[number | null, string][]} */
+  const lines = at.context?.length ? trimBlankLines(at.context) : at.source ? [[at.line, at.source]] : [];
+  return (location || model.length > 0 || lines.length > 0) && h("div.where", {},
+    h("div.place", { title: at.file ?? "" }, h("b", {}, location), location && model.length > 0 && " · ", model.join(" · ")),
+    lines.length > 0 && h("pre.code", {}, ...lines.map(([number, line]) =>
+      h(number === at.line ? "div.hit" : "div", {}, h("span.number", {}, number == null ? "" : String(number)), line.trimEnd()))));
+}
+
+/** Remove blank lines at both ends. @param {[number | null, string][]} lines */
+function trimBlankLines(lines) {
+  const full = lines.map(([, line]) => line.trim() !== "");
+  return lines.slice(full.indexOf(true), full.lastIndexOf(true) + 1);
+}
+
+/** Checks that were skipped, and findings that were left out. @param {any[]} skipped @param {number} more */
+export function skippedChecks(skipped, more) {
+  return [
+    more > 0 && h("div.note", {}, `and ${more} more with lower severity or rank`),
+    skipped.length > 0 && foldable(`Not checked (${skipped.length})`, nameValueTable(skipped.map((check) => [`${check.code} ${check.name}`, check.why]))),
+  ].filter((node) => node !== false);
+}
+
+/** @param {string} title @param {...Node} kids */
+export function foldable(title, ...kids) {
+  return h("details.fold", {}, h("summary", {}, title), ...kids);
+}
+
+/** @param {string[][]} rows */
+export function nameValueTable(rows) {
+  return h("table.table", {}, h("tbody", {}, ...rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))));
+}
+
+/** A value of the evidence on one line. @param {any} value @returns {string} */
+function formatValue(value) {
+  if (typeof value === "number") return formatNumber(value);
+  if (Array.isArray(value)) return value.map(formatValue).join(", ");
+  if (value && typeof value === "object") return Object.entries(value).map(([name, item]) => `${name}: ${formatValue(item)}`).join(", ");
+  return value === null ? "not finite" : String(value);
+}
