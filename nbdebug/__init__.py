@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from nbdebug.functional import batch_size as batch_size
     from nbdebug.functional import checkup as checkup
     from nbdebug.functional import compare_optimizers as compare_optimizers
+    from nbdebug.functional import data as data
     from nbdebug.functional import errors as errors
     from nbdebug.functional import explain as explain
-    from nbdebug.functional import explain_error as explain_error
     from nbdebug.functional import importance as importance
     from nbdebug.functional import lr_range as lr_range
     from nbdebug.functional import overfit as overfit
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from nbdebug.preserve import restore as restore
     from nbdebug.records import load as load
     from nbdebug.report import Report as Report
+    from nbdebug.rule_engine.crash_rules import explain_error as explain_error
+    from nbdebug.tools.data import compare_pipelines as compare_pipelines
     from nbdebug.tools.importance import drift as drift
 
 PUBLIC_MODULES = {
@@ -36,10 +38,12 @@ PUBLIC_MODULES = {
     "batch_size": "functional",
     "checkup": "functional",
     "compare_optimizers": "functional",
+    "compare_pipelines": "tools.data",
+    "data": "functional",
     "drift": "tools.importance",
     "errors": "functional",
     "explain": "functional",
-    "explain_error": "functional",
+    "explain_error": "rule_engine.crash_rules",
     "importance": "functional",
     "load": "records",
     "load_ipython_extension": "magics",
@@ -52,8 +56,8 @@ PUBLIC_MODULES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "drift", "errors", "explain", "explain_error"),
-    *("importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
+    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "compare_pipelines", "data", "drift", "errors"),
+    *("explain", "explain_error", "importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")

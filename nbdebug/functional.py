@@ -20,13 +20,13 @@ from nbdebug.watching.watch import Watch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nbdebug.crashes.crash_report import CrashReport
     from nbdebug.finding import Finding
     from nbdebug.inference.outputs import Target
     from nbdebug.options import Budget, Decode, Groups, Method, Metric, Mode, Package, Space, StopOn
     from nbdebug.rule_engine.rule_registry import Options
     from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.compare_optimizers import OptimizerComparison
+    from nbdebug.tools.data import DataProfile
     from nbdebug.tools.errors import Errors
     from nbdebug.tools.explain import Explanation
     from nbdebug.tools.importance import Importance
@@ -40,7 +40,6 @@ _DEBUGGER_OPTIONS = {
     for name, parameter in signature(Debugger).parameters.items()
     if parameter.kind is Parameter.KEYWORD_ONLY
 }
-_EXPLAIN_OPTIONS = [name for name in signature(Debugger.explain).parameters if name not in ("self", "sample")]
 _AnyResult = TypeVar("_AnyResult")
 
 
@@ -196,6 +195,35 @@ def treatments(
 
 
 @check_option_names()
+def data(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    samples: int | None = 2000,
+    seconds: float = 20.0,
+    seed: int = 0,
+    reference: Any = None,
+) -> DataProfile:
+    """Profile what enters a model: structure, statistics, drift, duplicates and suspect labels of both splits.
+
+    The options are those of ``Debugger`` and ``Debugger.data``.
+    """
+    return _run(Debugger.data, locals())
+
+
+@check_option_names()
 def batch_size(
     model: nn.Module,
     train_loader: Any,
@@ -347,7 +375,7 @@ def explain(
     compare with, if any. Without any loader, ``model`` may also be a function or a fitted estimator.
     """
     arguments = dict(locals())
-    options = {name: arguments[name] for name in _EXPLAIN_OPTIONS}
+    options = {name: arguments[name] for name in set(signature(Debugger.explain).parameters) - {"self", "sample"}}
     if train_loader is not None or val_loader is not None or isinstance(model, nn.Module):
         if train_loader is None and val_loader is not None and loader is None:
             options["loader"] = val_loader
@@ -413,16 +441,6 @@ def watch(
     """
     options = {name: value for name, value in locals().items() if name not in ("model", "optimizer")}
     return Watch(Setup(model, (), optimizers=as_optimizers(optimizer)), **options)
-
-
-def explain_error(error: BaseException | None = None) -> CrashReport:
-    """Explain an exception of torch: cause, your line, and the change that makes it run; by default the last one.
-
-    Reads the traceback alone. An exception of another library, and one that is not understood, gives no findings.
-    """
-    from nbdebug.rule_engine.crash_rules import explain_crash, find_last_error
-
-    return explain_crash(error if error is not None else find_last_error())
 
 
 def _run(tool: Callable[..., _AnyResult], arguments: Mapping[str, Any]) -> _AnyResult:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbdebug.options import Decode, Groups, Method, Metric, Mode, Package, Space
     from nbdebug.tools.batch_size import BatchSize
     from nbdebug.tools.compare_optimizers import OptimizerComparison
+    from nbdebug.tools.data import DataProfile
     from nbdebug.tools.errors import Errors
     from nbdebug.tools.explain import Explanation
     from nbdebug.tools.importance import Importance
@@ -185,6 +186,25 @@ class ToolMethods:
         return self._keep(
             "treatments", treatments(self._use_setup(), steps=steps, seeds=seeds, trained_steps=trained_steps)
         )
+
+    @check_option_names()
+    def data(
+        self, *, samples: int | None = 2000, seconds: float = 20.0, seed: int = 0, reference: Any = None
+    ) -> DataProfile:
+        """Profile what enters the model: structure, statistics, drift, duplicates and suspect labels of both splits.
+
+        The order of the loaders is untouched. Raises SetupError for a loader that is empty or cannot be read.
+
+        Args:
+            samples: Number of samples of each split, drawn at random if they can be read by index; None for all.
+            seconds: Time limit of reading, in seconds; with ``samples=None``, only for loaders of unknown length.
+            seed: Seed of the draw.
+            reference: A loader of other data, with which the training split is compared too.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.data import data
+
+        return self._keep("data", data(self._use_setup(), **options), judge=False)
 
     @check_option_names()
     def batch_size(

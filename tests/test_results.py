@@ -47,8 +47,11 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "drift": lambda debugger: debugger.importance(samples=8, repeats=1).compare(
         debugger.importance(samples=8, repeats=1)
     ),
+    "pipelines": lambda debugger: nbdebug.compare_pipelines(torch.abs, torch.neg, [torch.ones(2)]),
+    "data drift": lambda debugger: debugger.data(samples=40).drift,
     "crash": lambda debugger: crash_of(debugger),
     "replay": lambda debugger: replay_of(debugger),
+    "data": lambda debugger: debugger.data(samples=20),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
 }
 SCRIPT = """

@@ -23,6 +23,7 @@ TOOLS = [
     "batch_size",
     "checkup",
     "compare_optimizers",
+    "data",
     "errors",
     "explain",
     "importance",

@@ -125,6 +125,12 @@ class ReferenceLearner:
         self.x, self.targets = x, targets
         self.mean = targets.columns.mean(0)
 
+    def with_targets(self, targets: Targets) -> ReferenceLearner:
+        """Return a learner of other targets of the same rows, with the same bases."""
+        learner = ReferenceLearner(self.x, targets)
+        learner.fits = self.fits
+        return learner
+
     @cached_property
     def fits(self) -> list[_RidgeBasis]:
         """The basis of each kernel width."""

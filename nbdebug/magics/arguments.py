@@ -27,6 +27,11 @@ def _parse_target(text: str) -> int | str:
     return int(text) if text.lstrip("-").isdigit() else text
 
 
+def _parse_count(text: str) -> int | None:
+    """Parse a number of samples, or "all"."""
+    return None if text == "all" else int(text)
+
+
 # By the name of the magic; that of a cell magic starts with %.
 OPTIONS: dict[str, dict[str, _Converter]] = {
     "checkup": {"--select": _parse_codes, "--ignore": _parse_codes, "--budget": str},
@@ -36,6 +41,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
         **{"--mode": str, "--groups": str, "--accumulate": int, "--max-norm": float, "--confirm": int},
     },
     "compare": {"--optimizers": _parse_names, "--schedules": _parse_names, "--steps": int, "--seeds": int},
+    "data": {"--samples": _parse_count, "--seconds": float, "--seed": int},
     "treatments": {"--steps": int, "--seeds": int},
     "errors": {"--loader": str, "--tags": str},
     "explain": {"--method": str, "--target": _parse_target, "--background": str, "--loader": str, "--layer": str},
@@ -84,6 +90,7 @@ def _convert_value(name: str, value: str, convert: _Converter) -> Any:
     except ValueError:
         descriptions = {
             int: "a whole number",
+            _parse_count: "a whole number or all",
             float: "a number",
             _parse_codes: "codes such as L,M301",
             _parse_names: "names",

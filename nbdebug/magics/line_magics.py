@@ -91,6 +91,20 @@ def compare(line: str) -> Any:
     return debugger.compare_optimizers(**options)
 
 
+def data(line: str) -> Any:
+    """Profile what enters the model: structure, statistics, drift, duplicates and suspect labels of both splits.
+
+    %data [dbg] [--samples 2000] [--seconds 20] [--seed 0]
+
+    dbg        a nbdebug.Debugger; may be omitted if there is only one
+    --samples  number of samples of each split; all for the whole splits
+    --seconds  time limit of reading
+    --seed     seed of the draw
+    """
+    debugger, options = parse_line("data", line)
+    return debugger.data(**options)
+
+
 def treatments(line: str) -> Any:
     """Find what cures poor learning, by trying changes on copies.
 
@@ -204,6 +218,7 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "lr_range": lr_range,
     "compare": compare,
     "batch_size": batch_size,
+    "data": data,
     "treatments": treatments,
     "errors": errors,
     "explain": explain,

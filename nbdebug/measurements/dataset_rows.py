@@ -185,10 +185,10 @@ class SplitTable:
 def tables(rows: list[SplitRows]) -> dict[str, SplitTable]:
     """One table for each split that could be read."""
     splits = {split: [part for part in rows if part.split == split] for split in ("train", "val")}
-    return {split: _concatenate_rows(split, parts) for split, parts in splits.items() if parts}
+    return {split: concatenate_rows(split, parts) for split, parts in splits.items() if parts}
 
 
-def _concatenate_rows(split: str, parts: list[SplitRows]) -> SplitTable:
+def concatenate_rows(split: str, parts: list[SplitRows]) -> SplitTable:
     """Concatenate the rows that have the most common shapes, without repeated samples."""
     all_shapes = [_get_sample_shapes(rows) for rows in parts]
     commonest = Counter(all_shapes).most_common(1)[0][0]

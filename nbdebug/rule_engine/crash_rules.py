@@ -52,6 +52,14 @@ def find_last_error() -> BaseException | None:
     return handled if handled is not None else getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
 
 
+def explain_error(error: BaseException | None = None) -> CrashReport:
+    """Explain an exception of torch: cause, your line, and the change that makes it run; by default the last one.
+
+    Reads the traceback alone. An exception of another library, and one that is not understood, gives no findings.
+    """
+    return explain_crash(error if error is not None else find_last_error())
+
+
 def _read_torch_crash(error: BaseException | None) -> Crash | None:
     """Return the record of an exception of torch, or of the one from which it was raised explicitly."""
     seen: set[int] = set()

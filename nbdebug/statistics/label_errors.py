@@ -9,6 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MIN_ROWS_PER_CLASS, _PERMUTATIONS = 3, 20
+_MIN_CONTRADICTED = 10
+_MIN_SHARE_LEARNED = 0.35  # of the errors of the most common class that the predictions avoid
+_MIN_MARGIN, _MIN_BINARY_MARGIN = 0.3, 0.5
+# Of two classes, which leave no trace of the given one.
+_MAX_BINARY_HARDNESS, _MIN_BINARY_ERROR_SHARE = 0.6, 0.5
 _UNIFORM_DEVIATION = 12**-0.5  # standard deviation of a rank that is uniform between 0 and 1
 
 
@@ -65,6 +70,39 @@ def find_contradicted_labels(probabilities: NDArray[np.float64], labels: NDArray
         _trace(probabilities, labels, groups) if len(counts) > 2 else float("nan"),
         _UNIFORM_DEVIATION / max(len(rows), 1) ** 0.5,
     )
+
+
+def look_like_wrong_labels(
+    contradicted: ContradictedLabels,
+    labels: NDArray[np.int64],
+    score: float,
+    share: float = 0.02,
+    ambiguous: float = 0.65,
+) -> bool:
+    """Return whether contradicted labels are many, confident and unrelated to the inputs; rule D111 describes how.
+
+    ``score`` is the accuracy of the predictions on all ``labels``; ``share`` of them must be contradicted, and
+    ``ambiguous`` is the upper bound of ``hardness`` and ``trace``.
+    """
+    total = len(labels)
+    if not _has_learned(labels, score):
+        return False
+    is_binary = contradicted.trace != contradicted.trace
+    if len(contradicted.rows) < max(_MIN_CONTRADICTED, share * total):
+        return False
+    if contradicted.margin < (_MIN_BINARY_MARGIN if is_binary else _MIN_MARGIN):
+        return False
+    hardness = contradicted.hardness + contradicted.error
+    if is_binary:
+        errors = (1 - score) * total
+        return hardness < _MAX_BINARY_HARDNESS and len(contradicted.rows) > _MIN_BINARY_ERROR_SHARE * errors
+    return hardness < ambiguous and contradicted.trace + contradicted.error < ambiguous
+
+
+def _has_learned(labels: NDArray[np.int64], score: float) -> bool:
+    """Return whether predictions avoid a third of the errors of the most common class."""
+    majority = float(np.bincount(labels).max()) / len(labels)
+    return score - majority >= _MIN_SHARE_LEARNED * (1 - majority)
 
 
 def _superiority(first: Any, second: Any) -> float:

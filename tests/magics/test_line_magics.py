@@ -54,6 +54,12 @@ def test_checkup_and_overfit_without_name_use_only_debugger(shell: InteractiveSh
     assert run(shell, "%overfit").verdict == "fail"
 
 
+def test_data_parses_number_of_samples_or_all(shell: InteractiveShell) -> None:
+    assert run(shell, "%data --samples 8 --seed 3").splits[0].read == 8
+    assert run(shell, "%data --samples all").splits[0].is_complete
+    assert "expected a whole number or all" in usage_message(shell, "%data --samples few")
+
+
 def test_lr_range_parses_and_completes_options(shell: InteractiveShell) -> None:
     line = "%lr_range --start 1e-4 --end=1 --steps 12 --seeds 2 --mode linear --max-norm 0.5 --confirm 20"
     result = run(shell, line)

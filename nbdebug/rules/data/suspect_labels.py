@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -14,12 +13,9 @@ from nbdebug.measurements.reference import SplitLabels
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.statistics.label_errors import look_like_wrong_labels
 
-_MAX_LISTED, _MIN_ROWS = 20, 10
-_MIN_SHARE_LEARNED = 0.35  # of the errors of the most common class that the predictions avoid
-_MIN_MARGIN, _MIN_BINARY_MARGIN = 0.3, 0.5
-# Of two classes, which leave no trace of the given one.
-_MAX_BINARY_HARDNESS, _MIN_BINARY_ERROR_SHARE = 0.6, 0.5
+_MAX_LISTED = 20
 
 
 @rule("D111", "warning")
@@ -59,26 +55,8 @@ def suspect_labels(
     C. Northcutt, L. Jiang, I. Chuang, Confident Learning: Estimating Uncertainty in Dataset Labels (2021).
     """
     for split, result in contradicted_labels.items():
-        if _look_like_wrong_labels(result, share, ambiguous):
+        if look_like_wrong_labels(result.contradicted, result.labels, result.score, share, ambiguous):
             yield _finding(split, result)
-
-
-def _look_like_wrong_labels(result: SplitLabels, share: float, ambiguous: float) -> bool:
-    """Return whether the contradicted labels of a split are many, confident and unrelated to the inputs."""
-    contradicted, total = result.contradicted, len(result.labels)
-    majority = float(np.bincount(result.labels).max()) / total
-    if result.score - majority < _MIN_SHARE_LEARNED * (1 - majority):
-        return False
-    is_binary = contradicted.trace != contradicted.trace
-    if len(contradicted.rows) < max(_MIN_ROWS, share * total):
-        return False
-    if contradicted.margin < (_MIN_BINARY_MARGIN if is_binary else _MIN_MARGIN):
-        return False
-    hardness = contradicted.hardness + contradicted.error
-    if is_binary:
-        errors = (1 - result.score) * total
-        return hardness < _MAX_BINARY_HARDNESS and len(contradicted.rows) > _MIN_BINARY_ERROR_SHARE * errors
-    return hardness < ambiguous and contradicted.trace + contradicted.error < ambiguous
 
 
 def _finding(split: str, result: SplitLabels) -> Finding:

@@ -1,0 +1,165 @@
+"""What each check would have shown, or that a question is not decidable and what would decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from nbdebug.statistics.power import (
+    detectable_cramers_v,
+    detectable_overlap,
+    detectable_pair_share,
+    detectable_share,
+)
+from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
+from nbdebug.tools.data.duplicates import Duplicates
+from nbdebug.tools.data.profile_data import ProfileData
+from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile
+from nbdebug.tools.data.suspects import LabelQuality, LabelReview, PlantedNoise
+
+Verdict = Literal["fault", "no fault", "not decidable"]
+_PLANTING = "planted in copies of the labels"
+_BINOMIAL = "binomial, or hypergeometric without replacement"
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """One question about the data, its verdict, and what the check would have shown with nine chances in ten.
+
+    ``power`` of a question that is not decidable says what would decide it. ``method`` is how the power was computed.
+    """
+
+    name: str
+    verdict: Verdict
+    observation: str
+    power: str
+    method: str
+
+
+def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
+    """Return all checks of a profile, in the order of its panels."""
+    checks = [check for split in profile.splits for check in _split_checks(split)]
+    checks += _duplicate_checks(profile)
+    for comparison in profile.drift.comparisons:
+        checks += _drift_checks(comparison)
+    if len(profile.splits) > 1 and not profile.drift.comparisons:
+        wanted = "20 collated samples of each split"
+        checks.append(DataCheck("drift", "not decidable", "rows of two splits are missing", wanted, ""))
+    return (*checks, *_label_checks(profile.labels))
+
+
+def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
+    """Yield the checks of single samples of one split."""
+    read = split.read + split.failure_count
+    share = detectable_share(read, split.size)
+    power = f"a fault of {_percent(share)} of the samples"
+    faults = {
+        "unreadable samples": split.failure_count,
+        "samples of another structure": sum(count for _, count, _ in split.schemas[1:]),
+        "missing or infinite values": sum(leaf.missing for leaf in split.leaves)
+        + sum(feature.infinite for leaf in split.leaves for feature in leaf.features),
+        "constant features": sum(feature.is_constant for leaf in split.leaves for feature in leaf.features),
+    }
+    is_drawn = split.is_random or split.is_complete
+    for name, count in faults.items():
+        if name == "samples of another structure" and not split.schemas:
+            continue
+        verdict: Verdict = "fault" if count else "no fault" if is_drawn else "not decidable"
+        wanted = power if is_drawn else "the samples cannot be drawn at random; samples=None reads all"
+        yield DataCheck(f"{split.title}: {name}", verdict, f"{count:,}", wanted, _BINOMIAL if is_drawn else "")
+
+
+def _duplicate_checks(profile: ProfileData) -> Iterator[DataCheck]:
+    duplicates, rows = profile.duplicates, dict(profile.duplicates.rows)
+    if not rows:
+        reason = duplicates.notes[0] if duplicates.notes else "no rows were compared"
+        yield DataCheck("duplicates", "not decidable", reason, "an identifier of the samples would decide it", "")
+        return
+    sizes = {split: item.size for split in rows if (item := profile.get_split(split)) is not None}
+    for split, count in rows.items():
+        pairs = sum(pair.kind == "exact" and pair.first[0] == pair.second[0] == split for pair in duplicates.pairs)
+        share = detectable_pair_share(count, sizes[split])
+        yield _pair_check(f"{SPLIT_NAMES[split]}: exact duplicates", pairs, f"{_percent(share)} of copied samples")
+    if len(rows) == 2:
+        overlap = detectable_overlap((rows["train"], rows["val"]), (sizes["train"], sizes["val"]))
+        count = duplicates.count(True, "exact", "same index", "shifted window")
+        name = "validation samples in training"
+        if duplicates.is_overlap_decidable:
+            yield _pair_check(name, count, f"{_percent(overlap)} of the validation samples")
+        else:
+            yield DataCheck(name, "not decidable", duplicates.notes[-1], "loaders without random augmentation", "")
+    yield _near_check(duplicates)
+
+
+def _pair_check(name: str, count: int, power: str) -> DataCheck:
+    return DataCheck(name, "fault" if count else "no fault", f"{count:,} pairs", power, "both of a pair must be drawn")
+
+
+def _near_check(duplicates: Duplicates) -> DataCheck:
+    count = duplicates.count(False, "near") + duplicates.count(True, "near")
+    if not duplicates.near_rows:
+        return DataCheck("near duplicates", "not decidable", "too few rows", "60 rows with numbers or tokens", "")
+    power = f"pairs closer than {duplicates.near_ratio:.0%} of the distance of the twentieth neighbor"
+    observation = f"{count:,} pairs among {duplicates.near_rows:,} rows"
+    return DataCheck("near duplicates", "fault" if count else "no fault", observation, power, "false discovery rate 1%")
+
+
+def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
+    shifted = [shift for shift in comparison.shifted if shift.role != "target"]
+    method = "two-sample test of Kolmogorov and Smirnov, bound of Massey 1950"
+    name = f"drift from {comparison.title}"
+    observation = f"{len(shifted)} of {len(comparison.shifts)} features"
+    yield DataCheck(name, "fault" if shifted else "no fault", observation, comparison.power_text, method)
+    verdict: Verdict = "fault" if comparison.mismatches else "no fault"
+    texts = "; ".join(comparison.mismatches) or "none recognized"
+    wanted = "another scale by a factor of 1.5, axes or channels in another order"
+    yield DataCheck(f"preprocessing from {comparison.title}", verdict, texts, wanted, "fixed bounds")
+    label_shift = comparison.label_shift
+    if label_shift is not None and label_shift.is_category:
+        v = detectable_cramers_v(*comparison.rows, comparison.target_classes, LEVEL / max(len(comparison.shifts), 1))
+        verdict = "fault" if label_shift.is_shifted else "no fault"
+        observation = f"Cramér's V {label_shift.distance.effect:.2g}"
+        method = "noncentral chi-squared distribution (Cohen 1988)"
+        yield DataCheck(f"label shift from {comparison.title}", verdict, observation, f"Cramér's V of {v:.2g}", method)
+
+
+def _label_checks(labels: LabelReview) -> Iterator[DataCheck]:
+    for split, relation in labels.relations:
+        observation = f"{relation.metric} {relation.score:.3g}, after shuffling {relation.shuffled:.3g}"
+        verdict: Verdict = "no fault" if relation.is_related else "fault"
+        power = f"{relation.metric} {relation.detectable_score:.3g}, for a kernel ridge on the inputs"
+        name = f"{SPLIT_NAMES[split]}: targets unrelated to the inputs"
+        yield DataCheck(name, verdict, observation, power, "scores after shuffling")
+    for quality in labels.splits:
+        yield _noise_check(quality)
+    if labels.reason:
+        wanted = "one class for each sample, and at least 100 samples with inputs that can be compared"
+        yield DataCheck("wrong labels", "not decidable", labels.reason, wanted, "")
+
+
+def _noise_check(quality: LabelQuality) -> DataCheck:
+    name = f"{SPLIT_NAMES[quality.split]}: wrong labels"
+    observation = f"{len(quality.suspects):,} of {quality.rows:,} labels are contradicted"
+    noticeable = quality.noticeable
+    if quality.looks_wrong:
+        power = _noise_text(noticeable) if noticeable else "they are many and confident"
+        return DataCheck(name, "fault", observation, power, _PLANTING)
+    if noticeable is None:
+        wanted = (
+            f"predictions of a learner that is better than accuracy {quality.accuracy:.2f}, or several raters: "
+            "even a fifth of wrong labels would have been missed"
+        )
+        return DataCheck(name, "not decidable", observation, wanted, _PLANTING)
+    return DataCheck(name, "no fault", observation, _noise_text(noticeable), _PLANTING)
+
+
+def _noise_text(noise: PlantedNoise) -> str:
+    return (
+        f"{_percent(noise.share)} of random wrong labels ({noise.noticed} of {noise.repetitions} copies), "
+        f"of which {noise.listed:.0%} are listed"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g}%"

@@ -1,0 +1,122 @@
+"""A classifier that tells the samples of two splits apart, if they differ in any combination of their features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nbdebug.baselines.input_features import Matrix, feature_matrix
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.metrics.roc import auc_interval
+from nbdebug.tensors.row_search import get_row_keys
+from nbdebug.tools.data.comparison_features import FeatureColumn
+
+_MAX_ROWS, _MIN_ROWS, _TREES, _MIN_LEAF, _LEVEL = 1000, 40, 100, 5, 0.99
+_MIN_AUC, _MAX_NAMED, _MIN_IMPORTANCE = 0.55, 5, 0.02
+_MAX_MATRIX_COLUMNS = 256
+
+
+@dataclass(frozen=True)
+class DomainClassifier:
+    """The area under the ROC curve of a classifier of the split, with its 99% interval; 0.5 if it cannot tell.
+
+    ``features`` are the names and the importances of the features that tell most; ``rows`` is the number of samples.
+    """
+
+    auc: float
+    low: float
+    high: float
+    rows: int
+    features: tuple[tuple[str, float], ...]
+
+    @property
+    def tells_splits_apart(self) -> bool:
+        """True if the area exceeds 0.5 beyond chance, and is at least 0.55."""
+        return self.low > 0.5 and self.auc >= _MIN_AUC
+
+    def __str__(self) -> str:
+        """The area with its interval, and the features that tell most."""
+        names = ", ".join(f"{name} ({importance:.0%})" for name, importance in self.features)
+        named = f"; most telling: {names}" if names and self.tells_splits_apart else ""
+        return f"AUC {self.auc:.3f} ({self.low:.3f} to {self.high:.3f}) on {self.rows:,} samples{named}"
+
+
+def fit_domain_classifier(
+    tables: tuple[SplitTable, SplitTable], columns: tuple[Sequence[FeatureColumn], Sequence[FeatureColumn]]
+) -> DomainClassifier | None:
+    """Return a random forest's out-of-bag area under the ROC curve on the inputs; None for too few samples.
+
+    Copies of a sample within a split count once, since a tree that was grown on one of them knows the other. The
+    interval is that of Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747; importances are the mean decrease
+    of impurity.
+    """
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.metrics import roc_auc_score
+
+    rows = [_distinct_rows(table) for table in tables]
+    if min(map(len, rows)) < _MIN_ROWS:
+        return None
+    names, features = _join_features(tables, columns, rows)
+    if not features.shape[1]:
+        return None
+    is_second = np.repeat([0, 1], [len(part) for part in rows])
+    forest = RandomForestClassifier(
+        _TREES, min_samples_leaf=_MIN_LEAF, class_weight="balanced_subsample", oob_score=True, random_state=0
+    )
+    forest.fit(features, is_second)
+    scores = np.nan_to_num(forest.oob_decision_function_[:, 1], nan=0.5)
+    auc = float(roc_auc_score(is_second, scores))
+    low, high = auc_interval(auc, len(rows[1]), len(rows[0]), _LEVEL)
+    order = np.argsort(-forest.feature_importances_, kind="stable")[:_MAX_NAMED]
+    telling = [(names[index], float(forest.feature_importances_[index])) for index in order]
+    named = tuple(item for item in telling if item[1] >= _MIN_IMPORTANCE)
+    return DomainClassifier(auc, low, high, sum(map(len, rows)), named)
+
+
+def _distinct_rows(table: SplitTable) -> NDArray[np.int64]:
+    """Return the positions of the first distinct rows."""
+    parts = [part for part in table.inputs if part.numel()]
+    if not parts:
+        return np.zeros(0, np.int64)
+    first: dict[object, int] = {}
+    for position, key in enumerate(get_row_keys([part[: 4 * _MAX_ROWS] for part in parts])):
+        first.setdefault(key, position)
+    return np.array(list(first.values())[:_MAX_ROWS], np.int64)
+
+
+def _join_features(
+    tables: tuple[SplitTable, SplitTable],
+    columns: tuple[Sequence[FeatureColumn], Sequence[FeatureColumn]],
+    rows: Sequence[NDArray[np.int64]],
+) -> tuple[list[str], Matrix]:
+    """Return names and values of the features of both splits: those that are compared, and small inputs as they are."""
+    shared = set.intersection(*({column.title for column in side if column.role == "input"} for side in columns))
+    own = [[column for column in side if column.title in shared] for side in columns]
+    names = [column.name for column in own[0]]
+    sides = []
+    for table, side, positions in zip(tables, own, rows, strict=True):
+        compared = np.stack([column.values[positions] for column in side], 1) if side else np.zeros((len(positions), 0))
+        sides.append([np.nan_to_num(compared, nan=-1e9).astype(np.float32), _raw_columns(table, positions)])
+    raw = [parts[1] for parts in sides]
+    if raw[0].shape[1] == raw[1].shape[1]:
+        joined = [np.hstack(parts) for parts in sides]
+        names += [f"value {index} of the input" for index in range(raw[0].shape[1])]
+    else:
+        joined = [parts[0] for parts in sides]
+    return names, np.vstack(joined)
+
+
+def _raw_columns(table: SplitTable, positions: NDArray[np.int64]) -> Matrix:
+    """Return inputs with several axes as a matrix of few columns; those of tables are compared anyway."""
+    parts = [part[torch.as_tensor(positions)] for part in table.inputs if part.dim() > 2 and not part.is_complex()]
+    try:
+        matrix = feature_matrix(parts)
+    except NotChecked:
+        return np.zeros((len(positions), 0), np.float32)
+    stride = -(-matrix.shape[1] // _MAX_MATRIX_COLUMNS)
+    return matrix[:, :: max(stride, 1)]

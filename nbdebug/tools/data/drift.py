@@ -1,0 +1,157 @@
+"""Drift between splits as a result: effect sizes first, p-values second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nbdebug.result import Result
+from nbdebug.tools.data.drift_data import LEVEL, FeatureShift, SplitComparison
+from nbdebug.views.table import Cell, CellTag, Column, FoldableTable, TableRow, TextCell
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
+    from nbdebug.views.page import View
+
+_MAX_ROWS, _MAX_TEXT_ROWS, _MAX_BARS = 200, 10, 20
+_COLUMNS = (
+    Column("feature"),
+    Column("shift", hint="Significant and not negligible."),
+    Column("effect", "bar", "Kolmogorov-Smirnov distance of numbers, Cramér's V of categories."),
+    Column("Wasserstein (sd)", "number", "Wasserstein distance in standard deviations of the first split."),
+    Column("Jensen-Shannon", "number", "Jensen-Shannon divergence in bits, from 0 to 1."),
+    Column("PSI", "number", "Population stability index."),
+    Column("mean shift (sd)", "number"),
+    Column("p", "number", "Of the two-sample test, before the correction for many tests."),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class DataDrift(Result):
+    """The comparisons of the splits: training with validation, and the reference with training."""
+
+    comparisons: tuple[SplitComparison, ...]
+
+    @property
+    def faults(self) -> list[str]:
+        """The differences in words."""
+        return [text for comparison in self.comparisons for text in comparison.faults]
+
+    @property
+    def headline(self) -> str:
+        """The number of shifted features of each comparison."""
+        if not self.comparisons:
+            return "there are no two splits of rows to compare"
+        return "; ".join(
+            f"from {item.title}, {len(item.shifted)} of {len(item.shifts)} features are shifted"
+            f"{f', and the preprocessing differs: {item.mismatches[0]}' if item.mismatches else ''}"
+            for item in self.comparisons
+        )
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return one row per comparison and feature, with the effect sizes and p-values."""
+        import pandas as pd
+
+        return pd.DataFrame([_frame_row(item, shift) for item in self.comparisons for shift in item.shifts])
+
+    def draw(self, ax: Axes) -> None:
+        """Draw the effects of the first comparison as bars, with the smallest effect that would have been shown."""
+        from nbdebug.views.images import named_bars
+
+        if not self.comparisons:
+            return
+        comparison = self.comparisons[0]
+        shifts = comparison.shifts[:_MAX_BARS]
+        colors = ["tab:orange" if shift.is_shifted else "0.7" for shift in shifts]
+        effects = np.nan_to_num([shift.distance.effect for shift in shifts])
+        named_bars(ax, [shift.title for shift in shifts], effects, color=colors)
+        ax.axvline(comparison.detectable, color="gray", linestyle="--", label="shown with nine chances in ten")
+        ax.set(xlabel="effect (KS or Cramér's V)", title=f"drift from {comparison.title}")
+        ax.legend()
+
+    def tables(self) -> list[FoldableTable]:
+        """Return a table for each comparison."""
+        return [_shift_table(comparison) for comparison in self.comparisons]
+
+    def view(self) -> View:
+        """Return the table of the comparisons, one below the other."""
+        tables = self.tables()
+        if len(tables) == 1:
+            return tables[0]
+        rows = [row for item in self.comparisons for row in (TableRow(item.title), *_shift_rows(item, level=1))]
+        return FoldableTable(title="Drift", status=self.headline, columns=_COLUMNS, rows=rows, noun="features")
+
+    def to_text(self) -> str:
+        """Return the result as plain text."""
+        lines = [f"nbdebug drift: {self.headline}", *(f"  - {text}" for text in self.faults)]
+        for comparison in self.comparisons:
+            lines.append(f"  {comparison.title} ({comparison.rows[0]:,} and {comparison.rows[1]:,} samples):")
+            lines += [f"    {_shift_text(shift)}" for shift in comparison.shifts[:_MAX_TEXT_ROWS]]
+            hidden = len(comparison.shifts) - _MAX_TEXT_ROWS
+            lines += [f"    … and {hidden} more features"] if hidden > 0 else []
+            lines += [f"    {note}" for note in _notes(comparison)]
+        return "\n".join(lines)
+
+
+def _frame_row(comparison: SplitComparison, shift: FeatureShift) -> dict[str, object]:
+    return {
+        "first": comparison.first,
+        "second": comparison.second,
+        "role": shift.role,
+        "feature": shift.name,
+        "measure": shift.effect_name,
+        **vars(shift.distance),
+        "missing_first": shift.missing[0],
+        "missing_second": shift.missing[1],
+        "shifted": shift.is_shifted,
+    }
+
+
+def _shift_table(comparison: SplitComparison) -> FoldableTable:
+    texts = [f"preprocessing: {text}" for text in comparison.mismatches]
+    return FoldableTable(
+        title=f"Drift from {comparison.title}",
+        status=f"{comparison.rows[0]:,} and {comparison.rows[1]:,} samples",
+        columns=_COLUMNS,
+        rows=_shift_rows(comparison),
+        notice=("; ".join(texts), "warning") if texts else ("", ""),
+        note=" ".join(f"{note[0].upper()}{note[1:]}." for note in _notes(comparison)),
+        noun="features",
+    )
+
+
+def _shift_rows(comparison: SplitComparison, level: int = 0) -> list[TableRow]:
+    return [_shift_row(shift, level) for shift in comparison.shifts[:_MAX_ROWS]]
+
+
+def _shift_row(shift: FeatureShift, level: int) -> TableRow:
+    distance = shift.distance
+    effect = TextCell(f"{shift.effect_name} {distance.effect:.3g}", _number(distance.effect))
+    tags = [CellTag(shift.size, "warning", f"{shift.effect_name} {distance.effect:.3g}")] if shift.is_shifted else []
+    others = (distance.wasserstein, distance.jensen_shannon, distance.psi, distance.mean_shift, distance.p)
+    cells: list[Cell] = [tags, effect, *map(_number, others)]
+    details = [("missing", f"{shift.missing[0]:.1%} and {shift.missing[1]:.1%}")] if any(shift.missing) else []
+    return TableRow(shift.title, cells, details=details, level=level)
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.3g}") if np.isfinite(value) else None
+
+
+def _shift_text(shift: FeatureShift) -> str:
+    distance = shift.distance
+    wasserstein = f", Wasserstein {distance.wasserstein:.3g} sd" if np.isfinite(distance.wasserstein) else ""
+    mark = f" ({shift.size} shift)" if shift.is_shifted else ""
+    return f"{shift.title}: {shift.effect_name} {distance.effect:.3g}{wasserstein}, PSI {distance.psi:.3g}{mark}"
+
+
+def _notes(comparison: SplitComparison) -> Iterator[str]:
+    yield f"a shift is significant at a false discovery rate of {LEVEL:.0%} (Benjamini and Hochberg)"
+    yield comparison.power_text
+    if comparison.classifier is not None:
+        yield f"domain classifier: {comparison.classifier}"

@@ -1,0 +1,219 @@
+"""Exact and near duplicates within and across the splits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.measurements import Measurements
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.duplicates import SharedSamples, SharedWindows, are_rows_distinctive
+from nbdebug.setup import Setup
+from nbdebug.tensors.row_search import get_row_keys
+from nbdebug.tools.data.near_duplicates import NearPairs, find_near_pairs, signatures
+from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
+
+if TYPE_CHECKING:
+    import pandas
+
+_Kind = Literal["exact", "same index", "near", "shifted window"]
+_MAX_NEAR_ROWS = 60_000
+_COMPARED = ("train", "val")
+
+
+@dataclass(frozen=True)
+class DuplicatePair:
+    """Two samples with equal or similar inputs, by split and dataset index.
+
+    ``ratio`` is the distance relative to that of the twentieth neighbor, 0 for equal inputs. ``has_same_target`` is
+    None without one class for each sample.
+    """
+
+    kind: _Kind
+    first: tuple[str, int]
+    second: tuple[str, int]
+    ratio: float = 0.0
+    has_same_target: bool | None = None
+
+    @property
+    def is_across(self) -> bool:
+        """True if the samples are in different splits."""
+        return self.first[0] != self.second[0]
+
+    @property
+    def text(self) -> str:
+        """The pair in words."""
+        places = [f"{SPLIT_NAMES[split]} {index}" for split, index in (self.first, self.second)]
+        labels = "" if self.has_same_target is not False else ", with different labels"
+        return f"{self.kind}: {places[0]} and {places[1]}{labels}"
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """All pairs, exact ones first, then the closest.
+
+    ``rows`` are the numbers of samples of each split that were compared exactly, and ``near_rows`` is the number of
+    those compared by similarity; a pair closer than ``near_ratio`` would have been listed. ``is_overlap_decidable`` is
+    False if only one split is augmented at random, so that copies differ. ``notes`` say what could not be compared.
+    """
+
+    pairs: tuple[DuplicatePair, ...] = ()
+    rows: tuple[tuple[str, int], ...] = ()
+    near_rows: int = 0
+    near_ratio: float = 0.0
+    is_overlap_decidable: bool = True
+    notes: tuple[str, ...] = ()
+
+    def count(self, is_across: bool, *kinds: str) -> int:
+        """Return the number of pairs across or within splits, of some kinds or all."""
+        return sum(pair.is_across == is_across and (not kinds or pair.kind in kinds) for pair in self.pairs)
+
+    @property
+    def faults(self) -> list[str]:
+        """The number of pairs of each kind in words."""
+        counts = Counter((pair.first[0], pair.second[0], pair.kind) for pair in self.pairs)
+        conflicts = sum(pair.has_same_target is False and pair.kind == "exact" for pair in self.pairs)
+        texts = [f"{count:,} {_describe_pairs(*key)}" for key, count in counts.items()]
+        return [*texts, *([f"{conflicts:,} exact duplicates have different labels"] if conflicts else [])]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return one row per pair."""
+        import pandas as pd
+
+        columns = ["kind", "first_split", "first", "second_split", "second", "ratio", "same_target"]
+        rows = [(pair.kind, *pair.first, *pair.second, pair.ratio, pair.has_same_target) for pair in self.pairs]
+        return pd.DataFrame(rows, columns=columns)
+
+
+def _describe_pairs(first: str, second: str, kind: str) -> str:
+    names = {
+        "exact": "exact duplicates",
+        "near": "near duplicates",
+        "shifted window": "overlapping windows",
+    }
+    if kind == "same index":
+        return f"validation samples are also in {SPLIT_NAMES[first]}"
+    place = SPLIT_NAMES[first]
+    return f"{names[kind]} in {place}" if first == second else f"{names[kind]} of {SPLIT_NAMES[second]} in {place}"
+
+
+def find_duplicates(
+    setup: Setup, accumulators: Mapping[str, SplitAccumulator], tables: Mapping[str, SplitTable], augmented: Set[str]
+) -> Duplicates:
+    """Find the duplicates of training and validation.
+
+    Rows whose equality may be due to chance, since they have few distinct values, are not compared. The samples of
+    ``augmented`` splits were read with the same random numbers each.
+    """
+    compared = {split: accumulators[split] for split in _COMPARED if split in accumulators and split in tables}
+    if not compared:
+        return Duplicates(notes=("duplicates: the samples cannot be collated to rows",))
+    notes, pairs = [], []
+    measurements = Measurements(setup, tables={split: tables[split] for split in compared})
+    shared = _measure_shared_samples(measurements)
+    if shared is not None and shared.matched_by == "index":
+        pairs += [DuplicatePair("same index", ("train", i), ("val", j)) for i, j in shared.pairs]
+    indistinct = [split for split in compared if not _is_distinctive(tables[split])]
+    if indistinct:
+        names = " and ".join(SPLIT_NAMES[split] for split in indistinct)
+        notes.append(f"duplicates: the rows of {names} have so few distinct values that equal ones are due to chance")
+        return Duplicates(tuple(pairs), notes=tuple(notes))
+    labels = {split: _labels_by_index(tables[split]) for split in compared}
+    if not pairs:
+        pairs += _exact_pairs(compared, labels)
+        pairs += _shifted_windows(measurements)
+    rows = tuple((split, sum(map(len, accumulator.keys))) for split, accumulator in compared.items())
+    is_decidable = len(compared.keys() & augmented) != 1 or len(compared) < 2
+    if not is_decidable:
+        notes.append("overlap: only one split is augmented at random, so that copies of its samples differ")
+    near, search = _near_pairs({split: tables[split] for split in compared}, labels)
+    known = {(pair.first, pair.second) for pair in pairs}
+    pairs += [pair for pair in near if (pair.first, pair.second) not in known]
+    return Duplicates(tuple(pairs), rows, search.rows, search.detectable_ratio, is_decidable, tuple(notes))
+
+
+def _is_distinctive(table: SplitTable) -> bool:
+    return are_rows_distinctive(table, get_row_keys([part for part in table.inputs if part.numel()]))
+
+
+def _measure_shared_samples(measurements: Measurements) -> SharedSamples | None:
+    try:
+        shared: SharedSamples = measurements["shared_samples"]
+    except (NotChecked, SetupError):
+        return None
+    return shared
+
+
+def _shifted_windows(measurements: Measurements) -> list[DuplicatePair]:
+    """Return the validation windows that share most of their steps with a training window."""
+    try:
+        shared: SharedWindows = measurements["shared_windows"]
+    except (NotChecked, SetupError):
+        return []
+    return [DuplicatePair("shifted window", ("train", i), ("val", j)) for i, j in shared.pairs]
+
+
+def _labels_by_index(table: SplitTable) -> dict[int, int]:
+    return {} if table.labels is None else dict(zip(table.indices, table.labels.tolist(), strict=True))
+
+
+def _exact_pairs(
+    accumulators: Mapping[str, SplitAccumulator], labels: Mapping[str, dict[int, int]]
+) -> Iterator[DuplicatePair]:
+    """Yield each later sample with the first one of the same inputs, in training before validation."""
+    first: dict[int, tuple[str, int]] = {}
+    for split, accumulator in accumulators.items():
+        keys = np.concatenate(accumulator.keys) if accumulator.keys else np.zeros(0, np.int64)
+        for index, key in sorted(zip(accumulator.indices, keys.tolist(), strict=True)):
+            place = (split, int(index))
+            earlier = first.setdefault(key, place)
+            if earlier != place:
+                yield DuplicatePair("exact", earlier, place, 0.0, _have_same_label(labels, earlier, place))
+
+
+def _have_same_label(
+    labels: Mapping[str, dict[int, int]], first: tuple[str, int], second: tuple[str, int]
+) -> bool | None:
+    values = [labels[split].get(index) for split, index in (first, second)]
+    return None if None in values else values[0] == values[1]
+
+
+def _near_pairs(
+    tables: Mapping[str, SplitTable], labels: Mapping[str, dict[int, int]]
+) -> tuple[list[DuplicatePair], NearPairs]:
+    """Return the near duplicates among the stored rows of all splits, and what was searched."""
+    parts = _comparable_inputs(list(tables.values()))
+    places = [(split, int(index)) for split, table in tables.items() for index in table.indices[:_MAX_NEAR_ROWS]]
+    distinct = _first_distinct_rows(parts)
+    points = signatures([part[torch.as_tensor(distinct)] for part in parts])
+    if points is None:
+        return [], NearPairs((), (), 0.0, 0)
+    near = find_near_pairs(points)
+    result = []
+    for (row, other), ratio in zip(near.pairs, near.ratios, strict=True):
+        first, second = places[distinct[row]], places[distinct[other]]
+        result.append(DuplicatePair("near", first, second, ratio, _have_same_label(labels, first, second)))
+    return result, near
+
+
+def _comparable_inputs(tables: Sequence[SplitTable]) -> list[Tensor]:
+    """Return the rows of all splits below each other, for inputs with the same shape and dtype in all of them."""
+    forms = [{(number, part.shape[1:], part.dtype) for number, part in enumerate(table.inputs)} for table in tables]
+    shared = sorted(set.intersection(*forms), key=lambda form: form[0])
+    return [torch.cat([table.inputs[number][:_MAX_NEAR_ROWS] for table in tables]) for number, *_ in shared]
+
+
+def _first_distinct_rows(parts: Sequence[Tensor]) -> NDArray[np.int64]:
+    """Return the positions of the first of equal rows."""
+    first: dict[object, int] = {}
+    for position, key in enumerate(get_row_keys(parts) if parts else ()):
+        first.setdefault(key, position)
+    return np.array(list(first.values()), np.int64)

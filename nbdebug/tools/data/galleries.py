@@ -1,0 +1,75 @@
+"""Duplicates and suspect labels as rows of sample cards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nbdebug.sample_display.samples import SampleDisplay
+from nbdebug.tools.data.duplicates import DuplicatePair, Duplicates
+from nbdebug.tools.data.profile_data import ProfileData
+from nbdebug.tools.data.split_profile import SPLIT_NAMES
+from nbdebug.tools.data.suspects import LabelQuality, LabelReview
+from nbdebug.tools.data.view import CardGroup, CardRow, SampleCard
+
+_MAX_PAIRS, _MAX_SUSPECTS = 12, 24
+_KIND_TITLES = {
+    "exact": "Exact duplicates",
+    "same index": "The same sample in both splits",
+    "near": "Near duplicates, the closest first",
+    "shifted window": "Overlapping windows",
+}
+
+
+def make_galleries(profile: ProfileData, displays: Mapping[str, SampleDisplay]) -> tuple[tuple[str, CardGroup], ...]:
+    """Return the groups of pairs and of suspect labels, each with the name of its panel."""
+    groups = [("duplicates", group) for group in _duplicate_groups(profile.duplicates, displays)]
+    return (*groups, *(("labels", group) for group in _suspect_groups(profile, profile.labels, displays)))
+
+
+def _duplicate_groups(duplicates: Duplicates, displays: Mapping[str, SampleDisplay]) -> list[CardGroup]:
+    """Return a group for each kind of pair, across the splits and within them."""
+    groups: dict[tuple[str, bool], list[DuplicatePair]] = {}
+    for pair in duplicates.pairs:
+        groups.setdefault((pair.kind, pair.is_across), []).append(pair)
+    result = []
+    for (kind, is_across), pairs in sorted(groups.items(), key=lambda item: not item[0][1]):
+        title = f"{_KIND_TITLES[kind]} {'across the splits' if is_across else 'within a split'}: {len(pairs):,}"
+        rows = [_pair_row(pair, displays) for pair in pairs[:_MAX_PAIRS]]
+        result.append(CardGroup(title, rows, hidden=max(len(pairs) - _MAX_PAIRS, 0)))
+    return result
+
+
+def _pair_row(pair: DuplicatePair, displays: Mapping[str, SampleDisplay]) -> CardRow:
+    texts = ["different labels"] if pair.has_same_target is False else []
+    texts += [f"distance {pair.ratio:.1%} of that of the 20th neighbor"] if pair.kind == "near" else []
+    cards = [_sample_card(split, index, displays) for split, index in (pair.first, pair.second)]
+    return CardRow(cards, ", ".join(texts))
+
+
+def _sample_card(split: str, index: int, displays: Mapping[str, SampleDisplay], detail: str = "") -> SampleCard:
+    display = displays.get(split)
+    content = display.show(index) if display is not None else None
+    return SampleCard(f"{SPLIT_NAMES[split]} {index}", content, detail)
+
+
+def _suspect_groups(
+    profile: ProfileData, labels: LabelReview, displays: Mapping[str, SampleDisplay]
+) -> list[CardGroup]:
+    """Return the suspect labels of each split with given and predicted class."""
+    return [_suspect_group(profile, quality, displays) for quality in labels.splits if quality.suspects]
+
+
+def _suspect_group(profile: ProfileData, quality: LabelQuality, displays: Mapping[str, SampleDisplay]) -> CardGroup:
+    rows = []
+    for suspect in quality.suspects[:_MAX_SUSPECTS]:
+        given, predicted = profile.class_name(suspect.label), profile.class_name(suspect.predicted)
+        detail = f"label {given}, predicted {predicted}"
+        rows.append(CardRow([_sample_card(suspect.split, suspect.index, displays, detail)]))
+    name = SPLIT_NAMES[quality.split].capitalize()
+    title = f"{name}: {len(quality.suspects):,} of {quality.rows:,} labels are contradicted"
+    note = (
+        "They look like wrong labels: predicted as confidently as samples whose label agrees."
+        if quality.looks_wrong
+        else "They look like ambiguous samples rather than wrong labels, or are too few to tell."
+    )
+    return CardGroup(title, rows, note, max(len(quality.suspects) - _MAX_SUSPECTS, 0))

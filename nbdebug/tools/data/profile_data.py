@@ -1,0 +1,99 @@
+"""Plain data of a data profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nbdebug.tools.data.drift import DataDrift
+from nbdebug.tools.data.duplicates import DuplicatePair, Duplicates
+from nbdebug.tools.data.split_profile import SplitProfile
+from nbdebug.tools.data.suspects import LabelReview
+from nbdebug.validation import argument_error
+
+if TYPE_CHECKING:
+    from nbdebug.tools.data.view import CardGroup
+
+DEFAULT_REASONS = ("duplicates", "overlap")
+_REASONS = (*DEFAULT_REASONS, "near", "suspects")
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileData:
+    """What enters the model, from a seeded sample of each split.
+
+    ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model, and ``drift``
+    compares the splits. ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``galleries``
+    show both, by the name of the panel. ``seed`` drew the samples.
+    """
+
+    splits: tuple[SplitProfile, ...]
+    examples: tuple[CardGroup, ...] = ()
+    drift: DataDrift = field(default_factory=lambda: DataDrift(()))
+    duplicates: Duplicates = field(default_factory=Duplicates)
+    labels: LabelReview = field(default_factory=LabelReview)
+    galleries: tuple[tuple[str, CardGroup], ...] = ()
+    notes: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    seed: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+
+    def get_split(self, split: str) -> SplitProfile | None:
+        """Return the profile of a split, "train", "val" or "reference"; None if there is none."""
+        return next((item for item in self.splits if item.split == split), None)
+
+    def drop_list(self, split: str = "train", reasons: Sequence[str] = DEFAULT_REASONS) -> list[int]:
+        """Return the dataset indices of a split to leave out, ascending, for any of the reasons.
+
+        "duplicates" are later exact copies within the split, "overlap" are samples that are in the other split too,
+        exactly, by index or as an overlapping window, "near" are near duplicates, and "suspects" are suspect labels.
+        Raises SetupError for an unknown reason, and for a split whose samples have no index.
+        """
+        unknown = [reason for reason in reasons if reason not in _REASONS]
+        if isinstance(reasons, str) or unknown:
+            raise argument_error("reasons", reasons, f"a list of {', '.join(_REASONS)}", "Choose some of them")
+        profile = self.get_split(split)
+        if profile is None or not profile.is_random:
+            raise argument_error("split", split, "a split whose samples have an index", "Use a map-style dataset")
+        dropped = {index for pair in self.duplicates.pairs for index in _dropped_by_pair(pair, split, reasons)}
+        if "suspects" in reasons:
+            dropped |= {suspect.index for suspect in self.labels.suspects if suspect.split == split}
+        return sorted(dropped)
+
+    def class_name(self, number: int) -> str:
+        """Return the name of a class, or its number."""
+        return self.class_names[number] if 0 <= number < len(self.class_names) else str(number)
+
+
+def _dropped_by_pair(pair: DuplicatePair, split: str, reasons: Sequence[str]) -> list[int]:
+    """Return the indices of a pair that are left out of a split."""
+    reason = "near" if pair.kind == "near" else "overlap" if pair.is_across else "duplicates"
+    if reason not in reasons:
+        return []
+    if pair.is_across:
+        return [index for name, index in (pair.first, pair.second) if name == split]
+    return [pair.second[1]] if pair.second[0] == split else []
+
+
+def feature_rows_of_split(split: SplitProfile) -> list[dict[str, Any]]:
+    """Return one row for each feature of a split, and one for a leaf without numbers."""
+    rows = []
+    for leaf in split.leaves:
+        shared = {
+            "split": split.split,
+            "role": leaf.role,
+            "leaf": leaf.name,
+            "dtype": leaf.kind,
+            "shape": leaf.shape_text,
+            "samples": leaf.samples,
+            "distinct": leaf.distinct,
+            "padding": leaf.padding,
+        }
+        for feature in leaf.features:
+            statistics = {name: value for name, value in vars(feature).items() if name != "name"}
+            rows.append({**shared, "feature": feature.name, **statistics, "constant": feature.is_constant})
+        if not leaf.features:
+            rows.append({**shared, "missing": leaf.missing})
+    return rows

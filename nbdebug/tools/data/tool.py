@@ -1,0 +1,163 @@
+"""Read a sample of both splits, and describe and compare it; nothing of the user's is changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.sample_display.samples import SampleDisplay
+from nbdebug.setup import Setup
+from nbdebug.setup.loaders import make_peekable
+from nbdebug.tools.data.drift import DataDrift
+from nbdebug.tools.data.drift_data import compare_splits
+from nbdebug.tools.data.duplicates import Duplicates, find_duplicates
+from nbdebug.tools.data.examples import example_groups, is_augmented, make_display
+from nbdebug.tools.data.galleries import make_galleries
+from nbdebug.tools.data.presentation import build_view
+from nbdebug.tools.data.reading import SplitReader
+from nbdebug.tools.data.result import DataProfile
+from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
+from nbdebug.tools.data.suspects import review_labels
+from nbdebug.validation import validate_int, validate_number
+from nbdebug.views.live import LiveScreen, Screen, show_view
+
+_SECONDS_BETWEEN_UPDATES = 0.7
+
+
+@dataclass
+class _DataReader:
+    """Reads the splits in turn, and shows the partial profile while it reads."""
+
+    setup: Setup
+    samples: int | None
+    seconds: float
+    seed: int
+    reference: Any
+    accumulators: list[SplitAccumulator] = field(default_factory=list)
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.started = self.updated = time.perf_counter()
+
+    @property
+    def loaders(self) -> dict[str, Any]:
+        """The loaders by split."""
+        loaders = {"train": self.setup.train_loader, "val": self.setup.val_loader, "reference": self.reference}
+        return {split: loader for split, loader in loaders.items() if loader is not None}
+
+    def read(self, screen: Screen) -> None:
+        """Read all splits; an interrupt acts as Stop in a notebook, else it is raised."""
+        try:
+            for split, loader in self.loaders.items():
+                self.read_split(split, loader, screen)
+        except KeyboardInterrupt:
+            self.stopped = True
+            if not isinstance(screen, LiveScreen):
+                raise
+
+    def read_split(self, split: str, loader: Any, screen: Screen) -> None:
+        """Read one split until its end, its limits or Stop."""
+        seed_all(self.seed)
+        reader = SplitReader(self.setup, split, loader, self.samples, None, self.seed)
+        if self.samples is not None or reader.size is None:
+            reader.seconds = self.seconds / len(self.loaders)
+        accumulator = SplitAccumulator(reader, self.setup.feature_names)
+        self.accumulators.append(accumulator)
+        started = time.perf_counter()
+        for chunk in reader.chunks():
+            accumulator.add(chunk)
+            accumulator.seconds = time.perf_counter() - started
+            if self.is_stopped(screen):
+                reader.end_reason = "Stop"
+                return
+
+    def is_stopped(self, screen: Screen) -> bool:
+        """Show the partial profile if it is due, and return whether Stop was pressed."""
+        if time.perf_counter() - self.updated > _SECONDS_BETWEEN_UPDATES:
+            screen.update(build_view(self.profile(), live=True))
+            self.updated = time.perf_counter()
+        self.stopped = self.stopped or screen.stopped
+        return self.stopped
+
+    def profile(self) -> DataProfile:
+        """Return the profile of what was read so far."""
+        splits = tuple(accumulator.profile() for accumulator in self.accumulators)
+        seconds = time.perf_counter() - self.started
+        names = tuple(self.setup.class_names or ())
+        return DataProfile(splits, class_names=names, seed=self.seed, seconds=seconds, stopped=self.stopped)
+
+    def complete_profile(self) -> DataProfile:
+        """Return the profile with the samples and the comparisons."""
+        readers = [(accumulator.reader.split, accumulator.reader) for accumulator in self.accumulators]
+        made = [(split, make_display(self.setup, reader)) for split, reader in readers]
+        displays = {split: display for split, display in made if display is not None}
+        result = replace(
+            self.profile(),
+            examples=example_groups(self.setup, self.accumulators, displays, self.seed),
+            drift=self.compare_splits(),
+            duplicates=self.find_duplicates(displays),
+            labels=review_labels(self.setup, self.accumulators, self.seed),
+        )
+        galleries = make_galleries(result, displays)
+        return replace(result, galleries=galleries, seconds=time.perf_counter() - self.started)
+
+    def find_duplicates(self, displays: dict[str, SampleDisplay]) -> Duplicates:
+        """Compare the samples; augmented ones are read again, each with the same random numbers."""
+        augmented = {item.reader.split for item in self.accumulators if is_augmented(item.reader, displays)}
+        compared = {
+            item.reader.split: self.read_fixed(item.reader) if item.reader.split in augmented else item
+            for item in self.accumulators
+        }
+        return find_duplicates(self.setup, compared, _tables(compared.values()), augmented)
+
+    def read_fixed(self, reader: SplitReader) -> SplitAccumulator:
+        """Read the samples of a split with the same random numbers each."""
+        again = replace(reader, is_fixed=True, failures={}, failure_count=0, schemas={}, end_reason="", samples_read=0)
+        accumulator = SplitAccumulator(again, None)
+        for chunk in again.chunks():
+            accumulator.add(chunk)
+        return accumulator
+
+    def compare_splits(self) -> DataDrift:
+        """Compare training with validation, and the reference with training."""
+        usable = _tables(self.accumulators)
+        names = self.accumulators[0].input_names if self.accumulators else []
+        pairs = [pair for pair in (("train", "val"), ("reference", "train")) if set(pair) <= usable.keys()]
+        titled = [(pair, (SPLIT_NAMES[pair[0]], SPLIT_NAMES[pair[1]])) for pair in pairs]
+        comparisons = [compare_splits(self.setup, usable, pair, titles, names) for pair, titles in titled]
+        return DataDrift(tuple(comparison for comparison in comparisons if comparison is not None))
+
+
+def _tables(accumulators: Iterable[SplitAccumulator]) -> dict[str, SplitTable]:
+    """Return the stored rows of the splits whose samples can be collated."""
+    tables = {item.reader.split: item.table() for item in accumulators}
+    return {split: table for split, table in tables.items() if table is not None}
+
+
+def data(
+    setup: Setup, *, samples: int | None = 2000, seconds: float = 20.0, seed: int = 0, reference: Any = None
+) -> DataProfile:
+    """Profile what enters the model from up to ``samples`` of each split, read in ``seconds`` in all.
+
+    Samples are drawn at random with ``seed`` if they can be read by index; otherwise the first ones are read.
+    ``samples=None`` reads all, without a time limit unless their number is unknown. ``reference`` is a loader of other
+    data to compare the training split with. Raises SetupError for invalid options and an empty loader.
+    """
+    if samples is not None:
+        validate_int("samples", samples, minimum=2)
+    validate_int("seed", seed, minimum=0)
+    if validate_number("seconds", seconds) <= 0:
+        validate_int("seconds", seconds)
+    reference = make_peekable(reference, "reference")
+    loaders = (setup.train_loader, setup.val_loader, reference)
+    with Preserve(*setup.mutable_objects, loaders=loaders):
+        reader = _DataReader(setup, samples, seconds, seed, reference)
+        with show_view(build_view(reader.profile(), live=True)) as screen:
+            reader.read(screen)
+            result = reader.complete_profile()
+            screen.finish(result)
+    return result

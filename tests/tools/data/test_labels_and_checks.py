@@ -1,0 +1,66 @@
+"""Tests of suspect labels, and of the power that each check states."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.setup import Setup
+from nbdebug.tools.data import data
+
+from .setups import AnyInput, EndlessStream, digits, profile_of, profile_of_tensors
+
+
+def test_flipped_labels_of_digits_are_listed_with_given_and_predicted_class() -> None:
+    (x, y), val = digits()
+    true = y.clone()
+    y[:60] = (y[:60] + torch.arange(60) % 9 + 1) % 10
+    profile = profile_of_tensors((x, y), val)
+    quality = profile.labels.splits[0]
+    assert quality.looks_wrong
+    first = quality.suspects[:40]
+    assert np.mean([suspect.index < 60 for suspect in first]) >= 0.95
+    assert np.mean([suspect.predicted == true[suspect.index] for suspect in first if suspect.index < 60]) >= 0.95
+    assert all(suspect.label == y[suspect.index] for suspect in first)
+    assert "labels look wrong" in profile.to_text()
+    assert set(profile.drop_list("train", ["suspects"])) >= {suspect.index for suspect in first}
+
+
+def test_clean_digits_have_no_wrong_labels_and_state_the_power() -> None:
+    profile = profile_of_tensors(*digits())
+    assert profile.labels.faults == []
+    check = next(check for check in profile.checks if check.name == "training: wrong labels")
+    assert check.verdict == "no fault"
+    assert "5% of random wrong labels" in check.power
+
+
+def test_random_labels_are_unrelated_and_wrong_labels_not_decidable() -> None:
+    (x, y), val = digits()
+    y = y[torch.randperm(len(y), generator=torch.Generator().manual_seed(1))]
+    profile = profile_of_tensors((x, y), val)
+    assert "training targets look unrelated" in profile.labels.faults[0]
+    verdicts = {check.name: check.verdict for check in profile.checks}
+    assert verdicts["training: targets unrelated to the inputs"] == "fault"
+    assert verdicts["training: wrong labels"] == "not decidable"
+
+
+def test_unlabeled_data_leave_label_checks_undecided() -> None:
+    profile = data(Setup(AnyInput(), DataLoader(TensorDataset(torch.rand(200, 4)), 16)))
+    checks = {check.name: check for check in profile.checks}
+    assert checks["wrong labels"].verdict == "not decidable"
+    assert checks["wrong labels"].power
+
+
+def test_first_samples_of_stream_decide_nothing_about_the_rest() -> None:
+    profile = data(Setup(AnyInput(), DataLoader(EndlessStream(), 8), loss_fn=nn.CrossEntropyLoss()), samples=80)
+    checks = {check.name: check for check in profile.checks}
+    assert checks["training: missing or infinite values"].verdict == "not decidable"
+
+
+def test_power_for_missing_values_depends_on_the_number_of_samples() -> None:
+    dataset = TensorDataset(torch.rand(3000, 3), torch.zeros(3000).long())
+    few, many = (profile_of(dataset, samples=samples).checks[0].power for samples in (30, 3000))
+    assert few == "a fault of 7.4% of the samples"
+    assert many == "a fault of 0.033% of the samples"
