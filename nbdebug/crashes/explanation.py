@@ -1,4 +1,4 @@
-"""What a rule says of a crash: cause, line, and the change that makes it run."""
+"""The cause of a crash, the line at fault, and the change that makes it run."""
 
 from __future__ import annotations
 

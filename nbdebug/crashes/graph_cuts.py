@@ -25,13 +25,13 @@ from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_scope, read_names
 
 _REASONS = {
-    "detach": "detach() cuts it off from the model",
-    "item": "item() makes a number of it, without a graph",
-    "argmax": "argmax has no gradient: it gives an index",
-    "argmin": "argmin has no gradient: it gives an index",
-    "topk": "topk gives indices, which have no gradient",
-    "numpy": "numpy() leaves torch and its graph",
-    "tolist": "tolist() leaves torch and its graph",
+    "detach": "detach() removes the graph",
+    "item": "item() returns a Python number, without a graph",
+    "argmax": "argmax has no gradient; it returns an index",
+    "argmin": "argmin has no gradient; it returns an index",
+    "topk": "topk returns indices, which have no gradient",
+    "numpy": "numpy() returns an array, without a graph",
+    "tolist": "tolist() returns Python numbers, without a graph",
     "round": "round has the gradient zero",
     "sign": "sign has the gradient zero",
     "floor": "floor has the gradient zero",
@@ -39,17 +39,17 @@ _REASONS = {
     "tensor": "torch.tensor() copies values, without their graph",
     "Tensor": "torch.Tensor() copies values, without their graph",
     "FloatTensor": "torch.FloatTensor() copies values, without their graph",
-    "as_tensor": "it is made of numbers, without a graph",
-    "from_numpy": "from_numpy() makes a tensor of an array, without a graph",
+    "as_tensor": "torch.as_tensor() of numbers has no graph",
+    "from_numpy": "torch.from_numpy() returns a tensor without a graph",
     "long": "integers have no gradient",
     "int": "integers have no gradient",
-    "bool": "truth values have no gradient",
-    "float": "float() makes a number of it, without a graph",
-    "data": "data is the tensor without its graph",
-    "sample": "sample() draws without a gradient",
-    "multinomial": "multinomial draws indices, without a gradient",
-    "grad": "autograd.grad() gives gradients without a graph of their own, unless create_graph=True",
-    "no_grad": "it is computed under no_grad(), which records no graph",
+    "bool": "booleans have no gradient",
+    "float": "float() returns a Python number, without a graph",
+    "data": ".data is the tensor without its graph",
+    "sample": "sample() has no gradient",
+    "multinomial": "multinomial returns indices, which have no gradient",
+    "grad": "autograd.grad() returns gradients without a graph, unless create_graph=True",
+    "no_grad": "no_grad() records no graph",
 }
 _NO_GRAD = ("no_grad", "inference_mode", "set_grad_enabled(False)", "set_grad_enabled(mode=False)")
 _MAX_DEPTH = 60
@@ -252,7 +252,7 @@ def _no_grad_cut(place: _Place, expression: ast.expr) -> GraphCut:
     text, line = node_text(place.file, expression), SourceLine(place.file, expression.lineno)
     is_call = isinstance(expression, ast.Call)
     edit = replace_node(place.file, expression, "torch.enable_grad()" if is_call else "torch.enable_grad")
-    return GraphCut("no_grad", f"it is computed under {text}, which records no graph", line, text, (edit,))
+    return GraphCut("no_grad", "no graph is recorded inside it", line, text, (edit,))
 
 
 def _assigned_values(place: _Place, node: ast.Name) -> list[tuple[ast.expr, int]]:

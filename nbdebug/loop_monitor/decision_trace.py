@@ -1,4 +1,4 @@
-"""Decisions that an evaluation makes of scores: along an axis of one value, or others than the loss trains."""
+"""Traces the calls with which an evaluation turns scores into decisions; counts those along an axis of one value."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class DecisionTrace(CallTrace):
         self.counts = Counter[tuple[SourceLine, str]]()
 
     def start(self, scores: Tensor, phase_rows: int) -> None:
-        """Start to observe what an evaluation makes of some scores, or of all since the loop changed the split.
+        """Start to trace the calls on some scores of an evaluation.
 
-        Scores of several columns have no ``phase_rows``.
+        ``phase_rows`` is the number of scores since the loop changed the split, and 0 for scores of several columns.
         """
         self.sizes = {size for size in (scores.numel(), phase_rows) if size >= _MIN_ROWS} if phase_rows else set()
         if not torch.is_grad_enabled():

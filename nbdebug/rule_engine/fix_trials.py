@@ -22,7 +22,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import setup_objects
 from nbdebug.setup.fix_text import IMPORTS, free_names, missing_imports
 
-QUIET = "the rule is quiet afterwards"
+QUIET = "the rule no longer reports it"
 Ask = Callable[[Measurements], list[Finding]]
 _MAX_VALUES = 20_000_000  # parameters and buffers of a model that is copied for a trial
 _ROLES = ("model", "loss_fn", "train_loader", "val_loader")

@@ -18,7 +18,7 @@ class DistributionDistance:
     """The distance of two samples; NaN where a quantity is not defined for their kind.
 
     ``effect`` is the Kolmogorov-Smirnov distance of numbers and Cramér's V of categories, both between 0 and 1, and
-    ``p`` is the p-value of the two-sample test of Kolmogorov and Smirnov, or of the chi-squared test of independence.
+    ``p`` is the p-value of the two-sample Kolmogorov-Smirnov test, or of the chi-squared test of independence.
     ``wasserstein`` is the Wasserstein distance in standard deviations of the first sample, ``jensen_shannon`` the
     Jensen-Shannon divergence in bits, between 0 and 1, and ``psi`` the population stability index, over the tenths of
     the first sample or over the categories. ``mean_shift`` is the difference of the means in standard deviations.

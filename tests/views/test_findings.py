@@ -48,7 +48,7 @@ def test_finding_copy_button_puts_fix_on_clipboard(open_page: OpenPage) -> None:
 
 CHANGE = LineChange("In[3], line 7", ("return F.softmax(x, dim=1)",), ("return x  # <logits>",))
 CHANGED = Finding(
-    "It ends in softmax.", fix="return x  # <logits>", changes=(CHANGE,), trial="the rule is quiet afterwards"
+    "It ends in softmax.", fix="return x  # <logits>", changes=(CHANGE,), trial="the rule no longer reports it"
 )
 
 
@@ -57,7 +57,7 @@ def test_fix_that_changes_a_line_is_a_diff_with_a_copy_button(open_page: OpenPag
     assert page.locator(".nb-fix .nb-place").inner_text() == "In[3], line 7"
     assert page.locator(".nb-diff > .nb-removed").all_inner_texts() == ["- return F.softmax(x, dim=1)"]
     assert page.locator(".nb-diff > .nb-added").all_inner_texts() == ["+ return x  # <logits>"]
-    assert page.locator(".nb-trial").inner_text() == "Tried: the rule is quiet afterwards."
+    assert page.locator(".nb-trial").inner_text() == "Tried: the rule no longer reports it."
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the fix").click()
     page.get_by_text("Copied").wait_for()
@@ -67,8 +67,8 @@ def test_fix_that_changes_a_line_is_a_diff_with_a_copy_button(open_page: OpenPag
 def test_fix_that_changes_a_line_is_a_diff_in_plain_html_and_text() -> None:
     html = FindingsView(findings=[CHANGED.to_dict()], checked=1).html()
     assert "<pre>In[3], line 7\n- return F.softmax(x, dim=1)\n+ return x  # &lt;logits&gt;</pre>" in html
-    assert "Tried: the rule is quiet afterwards." in html
-    assert str(CHANGED).endswith("+ return x  # <logits>\n         tried: the rule is quiet afterwards")
+    assert "Tried: the rule no longer reports it." in html
+    assert str(CHANGED).endswith("+ return x  # <logits>\n         tried: the rule no longer reports it")
 
 
 def test_code_in_a_sentence_is_no_code_block(open_page: OpenPage) -> None:

@@ -91,7 +91,10 @@ def _repair(crash: Crash, classes: int, low: int, high: int, wrong: Tensor) -> t
         shift = "{} + 1" if low == -1 and high + 2 <= classes else f"{{}} - ({low})"
         is_shift = high - low < classes
         template = shift if is_shift else "{}.clamp(min=0)"
-        cause = f"Negative targets are no classes: they run from {low} to {high}" + ", and start below 0." * is_shift
+        cause = (
+            f"Negative targets are no class indices: they range from {low} to {high}"
+            + ", and start below 0." * is_shift
+        )
         return (
             cause.rstrip(".") + ".",
             template.format("y"),

@@ -1,4 +1,4 @@
-"""X1042: a loss has another number of class weights than the output has classes."""
+"""X1042: a loss has more or fewer class weights than the output has classes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def class_weight_mismatch(crash: Crash) -> CrashCause | None:
     The loss cannot run.
 
     ## How it is measured
-    Exactly, by the shapes. A class without samples in the part that was counted is often what is missing.
+    Exactly, by the shapes.
 
     ## How to fix
-    Count with ``torch.bincount(labels, minlength=classes)``, or pass one weight for each class.
+    Pass one weight for each class. Weights from counts lack the classes without samples: count with
+    ``torch.bincount(labels, minlength=classes)``.
 
     ## When to ignore
     Never: the loss needs a weight for each class.
@@ -50,14 +51,14 @@ def class_weight_mismatch(crash: Crash) -> CrashCause | None:
             return None
         message = f"The loss has {weight.numel()} class weights, and the output {classes} classes: "
         message += f"{describe_tensor(output)}."
-        cause = "The weights were made for other classes: a class without samples in what was counted is missing."
-        edits = _counts(crash, classes)
+        cause = "The loss needs one weight for each class. A count of labels lacks the classes without samples."
+        edits = _count_all_classes(crash, classes)
         return CrashCause(message, cause, "" if edits else f"Pass {classes} weights.", edits)
     return None
 
 
-def _counts(crash: Crash, classes: int) -> tuple[Edit, ...]:
-    """Return the edit of the only count of classes in the user's files, which also counts the missing ones."""
+def _count_all_classes(crash: Crash, classes: int) -> tuple[Edit, ...]:
+    """Return the edit with which the only count of classes in the user's files includes classes without samples."""
     calls = [
         (file, node)
         for file in sorted(crash_files(crash))
@@ -75,16 +76,16 @@ def _counts(crash: Crash, classes: int) -> tuple[Edit, ...]:
     return (replace_node(file, call, f"{text[:-1]}, minlength={classes}).clamp(min=1)"),)
 
 
-def _weighted(count: int) -> Setup:
+def _setup_with_weights(count: int) -> Setup:
     x, y = points()
     return minimal_setup(network(3), x, y, nn.CrossEntropyLoss(weight=torch.ones(count)))
 
 
 def bad() -> Setup:
     """Two weights for three classes."""
-    return _weighted(2)
+    return _setup_with_weights(2)
 
 
 def good() -> Setup:
     """Three weights for three classes."""
-    return _weighted(3)
+    return _setup_with_weights(3)

@@ -78,7 +78,7 @@ def _dataset(crash: Crash) -> CrashCause | None:
     code = getattr(vars(kind).get(near[0]), "__code__", None) if near else None
     function = find_function(code) if code is not None else None
     if code is None or not isinstance(function, ast.FunctionDef):
-        return CrashCause(message, f"It must define {method}.", f"Define {method} in the class.")
+        return CrashCause(message, f"torch calls {method}.", f"Define {method} in the class.")
     column = function.col_offset + len("def ")
     edit = Edit(code.co_filename, function.lineno, column, function.lineno, column + len(function.name), method)
     return CrashCause(message, f"It defines {function.name}; torch calls {method}.", edits=(edit,))

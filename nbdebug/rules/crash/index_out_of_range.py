@@ -159,10 +159,10 @@ def _number(crash: Crash, owner_node: ast.expr, owner: Tensor) -> CrashCause | N
             message = f"{text} is {describe_tensor(owner)}: axis {axis} has {size} entries, 0…{size - 1}, not {value}."
             fix = f"Use an index from 0 to {size - 1}."
             if value != size or crash.own is None:
-                return CrashCause(message, "The index counts from 0.", fix)
+                return CrashCause(message, "Indices start at 0.", fix)
             shifted = str(size - 1) if isinstance(key, ast.Constant) else f"{crash.text(key)} - 1"
             edit = replace_node(crash.own.file, key, shifted)
-            return CrashCause(message, "The index counts from 0.", edits=(edit,))
+            return CrashCause(message, "Indices start at 0.", edits=(edit,))
         if isinstance(value, float) and crash.own is not None:
             message = f"{crash.text(owner_node)} is indexed with the number {value}; indices are integers."
             return CrashCause(

@@ -61,7 +61,7 @@ def loss_without_graph(crash: Crash) -> CrashCause | None:
         or _cut(crash, node, message)
         or CrashCause(
             message,
-            "The graph is cut before the loss: by detach(), no_grad(), numbers or indices made of the output.",
+            "The graph is cut before the loss, by detach(), by no_grad(), or by a conversion to numbers or indices.",
             "Compute the loss from the output of the model itself.",
         )
     )
@@ -95,9 +95,9 @@ def _cut(crash: Crash, node: ast.expr | None, message: str) -> CrashCause | None
     if not cuts:
         return None
     first = cuts[0]
-    cause = f"The graph is cut: {first.reason}: {' '.join(first.text.split())}."
+    cause = f"{' '.join(first.text.split())} cuts the graph: {first.reason}."
     if len(cuts) > 1:
-        cause += f" So do {len(cuts) - 1} other expressions."
+        cause += f" {len(cuts) - 1} other expression{'s cut' if len(cuts) > 2 else ' cuts'} it too."
     edits = tuple(dict.fromkeys(edit for cut in cuts for edit in cut.edits))
     return CrashCause(message, cause, edits=_that_fit(crash, cuts, edits), line=first.line)
 

@@ -102,7 +102,7 @@ def matrix_size_mismatch(crash: Crash) -> CrashCause | list[CrashCause] | None:
 def _repeated(
     crash: Crash, message: str, texts: list[str], operands: tuple[Tensor, Tensor], evidence: dict[str, str]
 ) -> CrashCause | None:
-    """Explain an operand with fewer entries on a batch axis, of which several of the other share one, such as heads."""
+    """Explain a batch axis on which several entries of one operand share an entry of the other, such as heads."""
     for position, (value, other) in enumerate((operands, operands[::-1])):
         for axis in range(value.dim() - 2 if value.dim() == other.dim() else 0):
             size, wanted = value.shape[axis], other.shape[axis]
@@ -124,7 +124,7 @@ def _einsum(crash: Crash) -> CrashCause | list[CrashCause] | None:
     inputs, _, output = equation.replace(" ", "").partition("->")
     terms, names = inputs.split(","), [crash.text(n) for n, _ in crash.tensors]
     shown = "; ".join(f"{t} of {n}: {[*v.shape]}" for t, n, v in zip(terms, names, tensors, strict=False))
-    message = f"einsum({equation!r}) gives one letter to axes of unlike sizes: {shown}."
+    message = f"einsum({equation!r}) uses one letter for axes of different sizes: {shown}."
     if len(terms) != len(tensors):
         return CrashCause(message, f"It has {len(terms)} terms for {len(tensors)} tensors.", "Write one term for each.")
     sizes = [(letter, n) for t, v in zip(terms, tensors, strict=True) for letter, n in zip(t, v.shape, strict=False)]

@@ -75,9 +75,9 @@ def out_of_memory(crash: Crash) -> CrashCause | None:
     wanted = int(size[1]) if size is not None and size[1].isdigit() else 0
     edits = _smaller_numbers(crash, wanted)
     if edits:
-        cause += f" With {edits[0].text} instead, it takes less than {_BUDGET >> 20} MiB."
+        cause += f" With {edits[0].text} instead, it needs less than {_BUDGET >> 20} MiB."
     return CrashCause(
-        message, cause, "" if edits else "Smaller batches, a smaller layer, or fewer pairs at once.", edits
+        message, cause, "" if edits else "Use smaller batches, a smaller layer, or fewer pairs at once.", edits
     )
 
 

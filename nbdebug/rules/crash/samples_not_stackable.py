@@ -123,7 +123,7 @@ def _own_stack(crash: Crash) -> CrashCause | None:
     if is_sequence and crash.own is not None and crash.call is not None and node is not None:
         text = f"torch.nn.utils.rnn.pad_sequence({crash.text(node)}, batch_first=True)"
         edits = (replace_node(crash.own.file, crash.call, text),)
-    return CrashCause(message, cause, "" if edits else "Give all the same size before torch.stack().", edits)
+    return CrashCause(message, cause, "" if edits else "Bring all tensors to one size before torch.stack().", edits)
 
 
 class _Sequences(Dataset[tuple[Tensor, int]]):

@@ -83,7 +83,9 @@ def _creation(crash: Crash, scheduler: Any, name: str) -> CrashCause | None:
         optimizers = [k for k, v in values.items() if isinstance(v, torch.optim.Optimizer)]
         message = f"{name} takes an optimizer; {crash.text(node)} is a {type(given).__name__}."
         edits = (replace_node(file, node, optimizers[0]),) if optimizers else ()
-        return CrashCause(message, "A scheduler changes the rates of an optimizer.", "" if edits else "Pass it.", edits)
+        return CrashCause(
+            message, "A scheduler changes the rates of an optimizer.", "" if edits else "Pass the optimizer.", edits
+        )
     lambdas = crash.local("lr_lambda")
     count = len(given.param_groups)
     lambda_node = crash.argument_node("lr_lambda", 1)

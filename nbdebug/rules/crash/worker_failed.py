@@ -51,9 +51,7 @@ def worker_failed(crash: Crash) -> CrashCause | None:
         return _raised(crash, match[1], match[2])
     is_cut_off = isinstance(crash.error, (ConnectionError, EOFError)) and crash.has_torch_function("_get_data")
     if is_cut_off or re.search(r"DataLoader worker \(pid.*(exited|killed)", crash.message):
-        message = (
-            "A worker process of the loader died: it ran out of memory, or its code ended the process (a crash, exit)."
-        )
+        message = "A worker process of the loader died: it ran out of memory, or its code crashed or called exit()."
         cause = "On a system with little shared memory, or in a notebook, workers end without a traceback."
         return CrashCause(message, cause, "num_workers=0", _without_workers(crash))
     is_start = any(frame.is_in("utils/data/dataloader") for frame in crash.frames) or "bootstrapping" in crash.message

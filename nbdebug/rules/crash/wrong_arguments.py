@@ -127,8 +127,8 @@ def _unexpected(crash: Crash, keyword: str, names: list[str], signature: str) ->
             others = [crash.text(part) for part in call.args]
             others += [crash.text(k) for k in call.keywords if k is not node]
             edits = (replace_node(crash.own.file, call, f"{crash.text(call.func)}({', '.join(others)})"),)
-        cause = f"There is no such argument, and none with a similar name: it takes {', '.join(names)}."
-        return CrashCause(message, cause, "" if edits else "Leave it out.", edits)
+        cause = f"No argument has this name or a similar one; the arguments are {', '.join(names)}."
+        return CrashCause(message, cause, "" if edits else f"Leave {keyword}= out.", edits)
     cause = f"The argument is called {close[0]}."
     if node is None or crash.own is None:
         edits = _renamed(crash, keyword, close[0])

@@ -120,8 +120,8 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
         )
     for generator in reseeded.seeded_by_index:
         yield Finding(
-            message=f"Reading a sample starts a {generator.kind} whose seed depends on the index only: the sample gets "
-            "the same random numbers whenever it is read.",
+            message=f"Reading a sample creates a {generator.kind} whose seed depends only on the index: the sample "
+            "gets the same random numbers whenever it is read.",
             where=get_location(generator.line),
             cause="The generator is created where a sample is read, so each epoch repeats the same augmentation.",
             fix="# create the generator once, in __init__, and draw from it in __getitem__",

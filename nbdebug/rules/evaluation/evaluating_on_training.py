@@ -51,7 +51,7 @@ def evaluating_on_training(setup: Setup, loop: LoopSummary, *, least: int = 2, s
         message=f"The loop evaluated {evaluations.passes} batches of the training loader in {evaluations.rounds} "
         "evaluations, and drew no batch of the validation loader.",
         where=get_location(evaluations.line),
-        cause="The evaluation is passed the training loader.",
+        cause="The function that evaluates receives the training loader.",
         fix="Pass the validation loader to the function that evaluates.",
         evidence={"evaluations": evaluations.rounds, "batches": evaluations.passes},
     )

@@ -61,7 +61,7 @@ _TRAINING_CAUSES: dict[LossDivisor, str] = {
     "rows": _DIVISOR_CAUSES["rows"],
     "batches": _DIVISOR_CAUSES["batches"],
     "validation batches": "The sum over the training loader is divided by the length of the validation loader.",
-    "batches of one epoch": "The sum is not set back to zero when an epoch begins.",
+    "batches of one epoch": "The sum is not reset to zero when an epoch begins.",
 }
 _TRAINING_FIXES: dict[LossDivisor, str] = {
     "rows": _DIVISOR_FIXES["rows"],
@@ -80,7 +80,7 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     averaged later: of F1, precision, recall, AUC, R² and similar metrics, of perplexities and square roots, and of
     batch means if the last batch is smaller. Looks for values that each validation batch overwrites and that are used
     only after the loop: they belong to the last batch alone. Finds variables that grow by the number of correct
-    predictions of each validation batch, their division by the number of batches, and those that are not set back to
+    predictions of each validation batch, their division by the number of batches, and those that are not reset to
     zero before the next evaluation.
 
     ## Why it matters
@@ -93,7 +93,7 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     the mean over batches of R², a correlation, F1, precision, recall, AUC and the like within 2e-5, and differs by more
     than 1e-3 from the same metric on all rows. A loss of torch whose sum is divided by the wrong number, of batches or
     of rows, is recognized in the same way; so are the training losses of the first four epochs, also if their sum is
-    divided by the number of validation batches, or is not set back to zero when an epoch begins. Counts are recognized
+    divided by the number of validation batches, or is not reset to zero when an epoch begins. Counts are recognized
     by their values in at least two batches, whatever computes them. For means, the batch sizes of the validation loader
     are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a warning from ``warn``
     = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
@@ -171,8 +171,8 @@ def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: flo
 def _continued_finding(count: CorrectCount) -> Finding:
     """Report a count of correct predictions that no evaluation sets back to zero."""
     return Finding(
-        message=f"{count.name} counts the correct predictions and is not set back to zero: {count.continued} "
-        "evaluations began with its value at the end of the evaluation before.",
+        message=f"{count.name} counts the correct predictions and is not reset to zero: {count.continued} "
+        "evaluations began with its value from the end of the previous evaluation.",
         where=(accumulation_line(count.name, count.line) or count.line).where(),
         cause="The metric is that of all evaluations so far, so it lags behind the model.",
         fix=f"{count.name} = 0   # before each evaluation",

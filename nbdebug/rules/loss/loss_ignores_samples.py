@@ -152,10 +152,10 @@ def _inverted_selection_finding(positions: KnownPositions, where: Location) -> F
     """Report a loss that learns only where the target is not known."""
     values, mask = positions.values, positions.mask
     return Finding(
-        message=f"The targets {values} have no influence on the loss where {mask} is one, and have one where it is "
-        f"zero, where all of them are {positions.filler:g}.",
+        message=f"The loss has a gradient only where {mask} is zero, and all targets {values} are {positions.filler:g} "
+        "there.",
         where=where,
-        cause=f"The selection by {mask} is inverted: the loss keeps the positions without a target.",
+        cause=f"The selection by {mask} is inverted: the loss uses only the positions without a target.",
         fix=f"selected = target[{mask!r}].bool()",
         evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
         explains=_CONSEQUENCES,

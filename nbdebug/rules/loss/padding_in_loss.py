@@ -80,10 +80,10 @@ def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Find
     """Report values that stand for unknown targets and count like known ones."""
     values, mask = positions.values, positions.mask
     return Finding(
-        message=f"{positions.unknown_share:.0%} of the targets {values} are {positions.filler:g}, all where {mask} is "
-        f"zero, and they contribute to the loss, which does not use {mask}.",
+        message=f"{positions.unknown_share:.0%} of the targets {values} lie where {mask} is zero. All of them are "
+        f"{positions.filler:g}, and they contribute to the loss, which does not use {mask}.",
         where=where,
-        cause=f"Where {mask} is zero, the target is not known, and the model learns the value that fills the gap.",
+        cause=f"Where {mask} is zero, the target is unknown, and the model learns the value {positions.filler:g}.",
         fix="loss = (errors * mask).sum() / mask.sum()   # mask: 1 where the target is known",
         evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
         explains=("L208", "D113", "T606", "T610"),

@@ -156,7 +156,7 @@ def _outside_finding(call: TorchCall, domain: _Domain, arguments: _Arguments, is
     span = f"are {low:.3g}" if low == high else f"range from {low:.3g} to {high:.3g}"
     role = "targets" if domain.argument == "target" else "predictions"
     return Finding(
-        message=f"{share:.0%} of the {role} of {call.name} are outside its domain: they {span}.",
+        message=f"{share:.0%} of the {role} of {call.name} are outside its domain: these {span}.",
         where=call.where if role == "predictions" else Location(),
         cause=f"{call.name} expects {domain.expected} as {role}.",
         fix=domain.fix,
@@ -173,8 +173,8 @@ def _positive_log_rate_findings(graph: Graph, call: TorchCall, log_rates: Tensor
         if isinstance(result, Tensor) and result.shape == rates.shape and torch.allclose(result.detach(), rates):
             name = FUNCTION_NAMES[producer.name]
             yield Finding(
-                message=f"The predictions of {call.name} are the results of {name}, which are never negative, and the "
-                "loss takes them as logarithms of the rate.",
+                message=f"The predictions for {call.name} are outputs of {name}, which are never negative. The loss "
+                "expects logarithms of rates.",
                 where=producer.where,
                 cause="With log_input=True, the default, no rate below 1 can be predicted.",
                 fix="loss_fn = nn.PoissonNLLLoss(log_input=False)",

@@ -15,7 +15,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
-_ONE_BEFORE = "they were one when the loop began"
+_ONE_BEFORE = "they shared one tensor when the loop began"
 
 
 @rule("M317", "warning")

@@ -56,7 +56,8 @@ def lr_too_high(
     at it.
 
     ## How to fix
-    Use a tenth of the rate, or less if the first steps are then still longer than 1 % of the weights; or a warm-up.
+    Use a tenth of the rate, and less if the first updates then still exceed 1% of the norm of the weights. Or use a
+    warm-up.
 
     ## When to ignore
     When the run was meant to find the highest rate.

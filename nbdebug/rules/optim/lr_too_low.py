@@ -64,8 +64,9 @@ def lr_too_low(
     as a kernel ridge regression or random trees, which have learned something from them.
 
     ## How to fix
-    Multiply the rate by ten, then by ten again, until the loss decreases within the first epoch. The fix does so until
-    a typical step is a thousandth of the weights, and the whole run as long as the weights.
+    Multiply the rate by ten, then by ten again, until the loss decreases within the first epoch. The fix names
+    a rate with which a typical update has a thousandth of the norm of the weights, or more in a short run, so that all
+    updates together can reach that norm.
 
     ## When to ignore
     When a pretrained model only needs small adjustments.
@@ -92,9 +93,8 @@ def lr_too_low(
         return
     rate = peak_rate(record)
     schedule = _reducing_schedule(setup, loop, rate)
-    wanted_ratio = max(
-        _USUAL_UPDATE, 1 / run_summary.step_count
-    )  # so that the run can go as far as the weights are long
+    # All steps together must be able to move the weights by their own norm.
+    wanted_ratio = max(_USUAL_UPDATE, 1 / run_summary.step_count)
     suggested_rate = usual_rate(rate, min(verdict.update_ratio, 0.99 * wanted_ratio), wanted_ratio)
     cause, fix = _cause_and_fix(setup, schedule, rate, suggested_rate)
     line = factor_line(schedule) if schedule else learning_rate_line(setup, rate)

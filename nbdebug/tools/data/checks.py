@@ -25,7 +25,7 @@ _BINOMIAL = "binomial, or hypergeometric without replacement"
 
 @dataclass(frozen=True)
 class DataCheck:
-    """One question about the data, its verdict, and what the check would have shown with nine chances in ten.
+    """One question about the data, its verdict, and what the check would have shown with 90% probability.
 
     ``power`` of a question that is not decidable says what would decide it. ``method`` is how the power was computed.
     """
@@ -107,7 +107,7 @@ def _near_check(duplicates: Duplicates) -> DataCheck:
 
 def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
     shifted = [shift for shift in comparison.shifted if shift.role != "target"]
-    method = "two-sample test of Kolmogorov and Smirnov, bound of Massey 1950"
+    method = "two-sample Kolmogorov-Smirnov test, bound of Massey 1950"
     name = f"drift from {comparison.title}"
     observation = f"{len(shifted)} of {len(comparison.shifts)} features"
     yield DataCheck(name, "fault" if shifted else "no fault", observation, comparison.power_text, method)

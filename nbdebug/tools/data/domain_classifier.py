@@ -42,7 +42,7 @@ class DomainClassifier:
     def __str__(self) -> str:
         """The area with its interval, and the features that tell most."""
         names = ", ".join(f"{name} ({importance:.0%})" for name, importance in self.features)
-        named = f"; most telling: {names}" if names and self.tells_splits_apart else ""
+        named = f"; most important: {names}" if names and self.tells_splits_apart else ""
         return f"AUC {self.auc:.3f} ({self.low:.3f} to {self.high:.3f}) on {self.rows:,} samples{named}"
 
 

@@ -70,7 +70,7 @@ class DataDrift(Result):
         colors = ["tab:orange" if shift.is_shifted else "0.7" for shift in shifts]
         effects = np.nan_to_num([shift.distance.effect for shift in shifts])
         named_bars(ax, [shift.title for shift in shifts], effects, color=colors)
-        ax.axvline(comparison.detectable, color="gray", linestyle="--", label="shown with nine chances in ten")
+        ax.axvline(comparison.detectable, color="gray", linestyle="--", label="shown with 90% probability")
         ax.set(xlabel="effect (KS or Cramér's V)", title=f"drift from {comparison.title}")
         ax.legend()
 

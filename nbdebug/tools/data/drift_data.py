@@ -62,7 +62,7 @@ class SplitComparison:
     """The shifts of all features from the ``first`` to the ``second`` split, the largest shift first.
 
     ``rows`` are the numbers of samples, ``mismatches`` are differences of the preprocessing in words. An effect of
-    ``detectable`` would have been shown with nine chances in ten. ``target_classes`` is the number of classes.
+    ``detectable`` would have been shown with 90% probability. ``target_classes`` is the number of classes.
     """
 
     first: str
@@ -96,7 +96,7 @@ class SplitComparison:
         shift = normal_shift_of_ks_distance(self.detectable)
         if self.detectable >= 1:
             return "no shift could have been shown"
-        return f"a shift of {shift:.2g} sd (KS {self.detectable:.2g}) would have been shown with nine chances in ten"
+        return f"a shift of {shift:.2g} sd (KS {self.detectable:.2g}) would have been shown with 90% probability"
 
     @property
     def faults(self) -> list[str]:

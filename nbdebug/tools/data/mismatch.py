@@ -43,7 +43,7 @@ class _AffineRelation:
 def _find_affine_relation(first: _Floats, second: _Floats) -> _AffineRelation | None:
     """Return the relation of two samples of numbers if it explains their difference; None if there is none.
 
-    The factor and the offset match the quantiles; the test of Kolmogorov and Smirnov must reject the samples as they
+    The factor and the offset match the quantiles; the Kolmogorov-Smirnov test must reject the samples as they
     are (p < 1e-5) and accept them after the change (p > 0.01).
     """
     first, second = (values[np.isfinite(values)][:_MAX_ROWS] for values in (first, second))
@@ -115,8 +115,8 @@ def _describe_relations(known: Sequence[tuple[tuple[_Floats, _Floats], _AffineRe
             return f"the values of {{second}} are {text}: another mean and standard deviation for each feature"
     mean, std = -float(np.median(offsets / factors)), 1 / factor
     return (
-        f"the values of {{second}} are normalized otherwise: (x - {mean:.3g}) / {std:.3g} of those of {{first}}, which "
-        "is a normalization that one split lacks, or that one split has twice"
+        f"the values of {{second}} are (x - {mean:.3g}) / {std:.3g} of those of {{first}}: one split lacks this "
+        "normalization, or has it twice"
     )
 
 

@@ -228,7 +228,9 @@ def _check_table(profile: ProfileData) -> FoldableTable:
         Column("check"),
         Column("verdict"),
         Column("observation"),
-        Column("power", hint="Shown with nine chances in ten; of an open question, what would decide it."),
+        Column(
+            "power", hint="The smallest fault shown with 90% probability; for an open question, what would decide it."
+        ),
         Column("computed by"),
     ]
     checks = sorted(run_checks(profile), key=lambda check: order.index(check.verdict))

@@ -75,7 +75,7 @@ class _LabelRelation:
 
     @property
     def detectable_score(self) -> float:
-        """The score that would have been told from chance with nine chances in ten."""
+        """The smallest score that differs from chance with 90% probability."""
         return self.shuffled + (_MIN_SIGMAS + _POWER_QUANTILE) * self.deviation
 
 

@@ -68,7 +68,7 @@ def test_dependence_without_shift_of_any_column_is_found_by_classifier() -> None
         (lambda x: x / 255, "divided by 255 once more"),
         (lambda x: x * 255, "range over 0–255"),
         (lambda x: (x - 0.1307) / 0.3081, "normalization, such as that of MNIST, once more"),
-        (lambda x: (x - 0.2) / 0.6, "a normalization that one split lacks, or that one split has twice"),
+        (lambda x: (x - 0.2) / 0.6, "one split lacks this normalization, or has it twice"),
         (lambda x: x.transpose(2, 3).contiguous(), "images of validation are transposed"),
         (lambda x: x.flip(-2), "images of validation are upside down"),
         (lambda x: x * 16, " times those of training: one split is scaled once more"),
@@ -111,4 +111,4 @@ def test_power_of_small_splits_is_stated() -> None:
     (x, y), (other, labels) = tables(0, 60), tables(1, 30)
     text = profile_of_tensors((x, y), (other, labels)).drift.to_text()
     assert "would have shown" not in text
-    assert "would have been shown with nine chances in ten" in text
+    assert "would have been shown with 90% probability" in text
