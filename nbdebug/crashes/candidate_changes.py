@@ -1,7 +1,6 @@
-"""Changes of axes and dtypes that may let a crashed operation run, for a trial to decide.
+"""Changes of inputs, operands, layers and statements that may let a crashed operation run, for a trial to decide.
 
-Where a rule knows no fix that runs, the inputs of the model and the operands of the operation are changed one at a
-time, in the ways in which such tensors usually differ.
+They are tried one at a time where a rule knows no fix that runs.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.inputs import outermost_place
 from nbdebug.crashes.layer_sizes import change_layer, changed_outputs, input_option, map_options
 from nbdebug.crashes.model_copies import find_model_call
-from nbdebug.crashes.producers import producing_statements
+from nbdebug.crashes.operand_statements import producing_statements
 from nbdebug.crashes.repairs import apply_template, wrap_operand
 from nbdebug.crashes.rewrites import rewrites
 from nbdebug.tensors.pytree import tree_tensors
@@ -59,7 +58,7 @@ def changed_operands(crash: Crash, explanation: CrashCause) -> Iterator[CrashCau
 
 def changed_layers(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
     """Yield an explanation with one layer changed so that it makes maps of the size of another operand."""
-    shapes = [tuple(value.shape) for value in _met(crash)]
+    shapes = [tuple(value.shape) for value in _tensors_at_break(crash)]
     pairs = {
         (size, other)
         for first in shapes
@@ -77,7 +76,7 @@ def changed_layers(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause
 
 def changed_maps(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
     """Yield an explanation with the padding or another option of one layer changed, which sets the size of its maps."""
-    if crash.root is None or not any(value.dim() > 2 for value in _met(crash)):
+    if crash.root is None or not any(value.dim() > 2 for value in _tensors_at_break(crash)):
         return
     for layer, name, value in map_options(crash.root):
         change = change_layer(crash, layer, name, value)
@@ -89,7 +88,7 @@ def changed_maps(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
 
 def changed_statements(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
     """Yield an explanation with one call changed, in the statement that raised or in one that makes its values."""
-    numbers = dict.fromkeys(size for value in _met(crash) for size in value.shape[1:] if size > 1)
+    numbers = dict.fromkeys(size for value in _tensors_at_break(crash) for size in value.shape[1:] if size > 1)
     sizes = [*numbers][:_MAX_SIZES]
     for file, statement in producing_statements(crash):
         for edit, text in rewrites(file, statement, sizes):
@@ -97,12 +96,12 @@ def changed_statements(crash: Crash, explanation: CrashCause) -> Iterator[CrashC
             yield replace(explanation, cause=cause, fix="", edits=(edit,), modules={}, line=None)
 
 
-def _met(crash: Crash) -> list[Tensor]:
-    """Return the tensors that met at the operation."""
-    met = [*tree_tensors(crash.layer_input), *(value for _, value in crash.tensors)]
+def _tensors_at_break(crash: Crash) -> list[Tensor]:
+    """Return the tensors that met at the operation that raised."""
+    tensors = [*tree_tensors(crash.layer_input), *(value for _, value in crash.tensors)]
     for name in ("input", "target", "weight"):
-        met += [value] if isinstance(value := crash.local(name), Tensor) else []
-    return met
+        tensors += [value] if isinstance(value := crash.local(name), Tensor) else []
+    return tensors
 
 
 def _loses_batch_axis(value: Tensor, template: str, others: list[Tensor]) -> bool:

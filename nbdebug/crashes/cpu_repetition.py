@@ -56,15 +56,15 @@ def repeat_on_cpu(crash: Crash) -> tuple[Exception, str] | None:
     return None
 
 
-def on_cpu(value: Any) -> Any:
+def copy_to_cpu(value: Any) -> Any:
     """Return a value for the CPU: tensors as copies, those of a device as zeros, modules as copies of both."""
     if isinstance(value, Tensor):
         return value.detach().clone() if value.device.type == "cpu" else torch.zeros(value.shape, dtype=value.dtype)
     if isinstance(value, nn.Module):
-        return copy_model(value, convert=on_cpu)
+        return copy_model(value, convert=copy_to_cpu)
     if isinstance(value, torch.device) or (isinstance(value, str) and value.split(":")[0] in _device_types()):
         return torch.device("cpu")
-    return tree_map(value, on_cpu) if type(value) in (tuple, list, dict) else value
+    return tree_map(value, copy_to_cpu) if type(value) in (tuple, list, dict) else value
 
 
 def _device_types() -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def _data_of_step(frame: CrashFrame, loop: ast.For | None) -> Iterator[tuple[Map
     is_counted = isinstance(loop.iter, ast.Call) and getattr(loop.iter.func, "id", "") == "enumerate"
     assignment = ast.Assign([loop.target], ast.copy_location(ast.Name(_BATCH, ast.Load()), loop.target))
     code = _compile([ast.copy_location(assignment, loop.target)], frame.file)
-    for number, batch in enumerate(itertools.islice(_in_order(loader), _MAX_BATCHES)):
+    for number, batch in enumerate(itertools.islice(_batches_in_order(loader), _MAX_BATCHES)):
         names: dict[str, Any] = {_BATCH: (number, batch) if is_counted else batch}
         exec(code, frame.frame.f_globals, names)
         yield names, f"batch {number} of the loader, read in the order of its data"
@@ -109,7 +109,7 @@ def _loader_of(frame: CrashFrame, loop: ast.For | None) -> DataLoader[Any] | Non
     return next((value for value in values if isinstance(value, DataLoader)), None)
 
 
-def _in_order(loader: DataLoader[Any]) -> Iterator[Any]:
+def _batches_in_order(loader: DataLoader[Any]) -> Iterator[Any]:
     """Return the batches of a loader's data without its sampler, which would draw random numbers, and its workers."""
     if isinstance(loader.dataset, IterableDataset) or loader.batch_size is None:
         return iter(())
@@ -124,7 +124,7 @@ class _CpuNames(dict[str, Any]):
         self.frame = frame
 
     def __missing__(self, name: str) -> Any:
-        self[name] = on_cpu(self.frame.lookup(name))
+        self[name] = copy_to_cpu(self.frame.lookup(name))
         return self[name]
 
 

@@ -16,7 +16,7 @@ from nbdebug.source.search import call_name, covers_line, enclosing_scope, synta
 
 
 def unfreeze(crash: Crash) -> tuple[SourceLine | None, tuple[Edit, ...]]:
-    """Return the line that freezes the parameters, and the edit that thaws the part to train after it.
+    """Return the line that freezes the parameters, and the edit that unfreezes the part to train after it.
 
     That part is what the optimizer holds, else the last child of the model with parameters.
     """
@@ -55,11 +55,11 @@ def _part_to_train(crash: Crash, line: SourceLine) -> str | None:
     if isinstance(scope, ast.FunctionDef) and scope.args.args[:1] and scope.args.args[0].arg == "self":
         owners = [frame.variables.get("self") for frame in crash.user_frames()]
         owner = next((o for o in [*owners, *crash.models] if isinstance(o, nn.Module)), None)
-        child = _last_child(owner, _optimized(crash)) if owner is not None else None
+        child = _last_child(owner, _optimized_parameter_ids(crash)) if owner is not None else None
         return f"self.{child}" if child else None
     names = {name: value for frame in crash.user_frames() for name, value in frame.variables.items()}
     modules = {name: value for name, value in names.items() if isinstance(value, nn.Module)}
-    held = _optimized(crash)
+    held = _optimized_parameter_ids(crash)
     for name, module in modules.items():
         if held and {id(p) for p in module.parameters()} == held and len(modules) > 1:
             return name
@@ -72,7 +72,7 @@ def _part_to_train(crash: Crash, line: SourceLine) -> str | None:
     return (f"{name}[{child}]" if child and child.isdigit() else f"{name}.{child}") if child else None
 
 
-def _optimized(crash: Crash) -> set[int]:
+def _optimized_parameter_ids(crash: Crash) -> set[int]:
     """Return the identifiers of the parameters of the optimizers in the user's frames."""
     values = [value for frame in crash.user_frames() for value in frame.variables.values()]
     values += [v for value in values for v in getattr(value, "__dict__", {}).values()]

@@ -134,7 +134,7 @@ class _CutSearch:
             if behind or is_carried:
                 yield from behind
                 yield from _cuts_of_elements(place, subject) if is_carried else ()
-                yield _cut_of(place, node, subject)
+                yield _make_cut(place, node, subject)
                 return
         if isinstance(node, ast.Name):
             for value, line in _assigned_values(place, node):
@@ -147,7 +147,8 @@ class _CutSearch:
                 outer, argument = place.arguments[node.id]
                 yield from self.cuts(outer, argument, depth + 1)
             return
-        if isinstance(node, ast.Call) and (inside := _body(place, node, self.enters_modules)) is not None:
+        inside = _find_called_function(place, node, self.enters_modules) if isinstance(node, ast.Call) else None
+        if inside is not None:
             function, values = inside
             for decorator in getattr(function.scope, "decorator_list", ()):
                 if _is_no_grad(decorator):
@@ -182,7 +183,7 @@ class _CutSearch:
             called = place.value(node.func)
             if isinstance(called, nn.Module) and any(p.requires_grad for p in called.parameters()):
                 return True
-            inside = _body(place, node, False)
+            inside = _find_called_function(place, node, False)
             if inside is not None and any(self.carries(inside[0], value, depth + 1) for value in inside[1]):
                 return True
         return any(self.carries(place, child, depth + 1) for child in ast.iter_child_nodes(node))
@@ -196,7 +197,7 @@ def _cuts_of_elements(place: _Place, node: ast.expr) -> Iterator[GraphCut]:
     for part in ast.walk(node.elt):
         subject = _cut_subject(place, part) if isinstance(part, ast.expr) else None
         if subject is not None and isinstance(part, ast.expr) and names & read_names(subject):
-            yield _cut_of(place, part, subject)
+            yield _make_cut(place, part, subject)
 
 
 def _cut_subject(place: _Place, node: ast.expr) -> ast.expr | None:
@@ -218,7 +219,7 @@ def _cut_subject(place: _Place, node: ast.expr) -> ast.expr | None:
     return subject
 
 
-def _cut_of(place: _Place, node: ast.expr, subject: ast.expr) -> GraphCut:
+def _make_cut(place: _Place, node: ast.expr, subject: ast.expr) -> GraphCut:
     name = call_name(node) or getattr(node, "attr", "comparison")
     reason = _REASONS.get(name, "a comparison (>, <, ==, a threshold) has no gradient")
     before, after = "", ""
@@ -233,10 +234,10 @@ def _cut_of(place: _Place, node: ast.expr, subject: ast.expr) -> GraphCut:
         before, after = "(", ")"
     line, text = SourceLine(place.file, node.lineno), node_text(place.file, node)
     edits = replace_around(place.file, node, subject, before, after)
-    return GraphCut(name, reason, line, text, (*edits, *(_from_numpy(place) if name == "numpy" else ())))
+    return GraphCut(name, reason, line, text, (*edits, *(_replace_numpy(place) if name == "numpy" else ())))
 
 
-def _from_numpy(place: _Place) -> Iterator[Edit]:
+def _replace_numpy(place: _Place) -> Iterator[Edit]:
     """Yield the edits that compute with torch what a function computes with NumPy."""
     for node in ast.walk(place.scope) if place.scope is not None else ():
         function = node.func if isinstance(node, ast.Call) else None
@@ -265,13 +266,13 @@ def _assigned_values(place: _Place, node: ast.Name) -> list[tuple[ast.expr, int]
             names = {part.id for target in targets if target is not None for part in ast.walk(target) if _is_name(part)}  # type: ignore[attr-defined]
             if node.id in names and statement.lineno <= place.number:
                 values.append((value, statement.lineno))
-        appended = _appended(statement, node.id)
+        appended = _appended_value(statement, node.id)
         if appended is not None and statement.lineno <= place.number:
             values.append((appended, statement.lineno))
     return sorted(values, key=lambda item: -item[1])
 
 
-def _appended(statement: ast.stmt, name: str) -> ast.expr | None:
+def _appended_value(statement: ast.stmt, name: str) -> ast.expr | None:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or call_name(call) != "append" or len(call.args) != 1:
         return None
@@ -302,7 +303,7 @@ def _is_no_grad(expression: ast.expr) -> bool:
     return any(word in ast.unparse(expression) for word in _NO_GRAD)
 
 
-def _body(place: _Place, call: ast.Call, enters_modules: bool) -> tuple[_Place, list[ast.expr]] | None:
+def _find_called_function(place: _Place, call: ast.Call, enters_modules: bool) -> tuple[_Place, list[ast.expr]] | None:
     """Return the function of the user that a call runs, with what it returns."""
     called = place.value(call.func)
     owner: Any = getattr(called, "__self__", None)

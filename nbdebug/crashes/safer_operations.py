@@ -29,10 +29,10 @@ def safer_operations(line: SourceLine) -> tuple[Edit, ...]:
     if replaced:
         return tuple(replaced[:1])
     places = dict.fromkeys((edit.line, edit.column) for edit in edits)
-    return tuple(_joined([edit for edit in edits if (edit.line, edit.column) == place]) for place in places)
+    return tuple(_join_insertions([edit for edit in edits if (edit.line, edit.column) == place]) for place in places)
 
 
-def _joined(edits: list[Edit]) -> Edit:
+def _join_insertions(edits: list[Edit]) -> Edit:
     """Return one insertion for several at a place, which belong to expressions from the outermost inwards."""
     texts = [edit.text for edit in edits]
     opening = [text for text in texts if text == "("]
@@ -42,24 +42,24 @@ def _joined(edits: list[Edit]) -> Edit:
 
 def _edits(file: str, node: ast.AST) -> Iterator[Edit]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and not isinstance(node.right, ast.Constant):
-        yield from _around(file, node.right, "(", " + 1e-8)")
+        yield from _insert_around(file, node.right, "(", " + 1e-8)")
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and _is_root(node.right):
-        yield from _around(file, node.left, "(", " + 1e-8)")
+        yield from _insert_around(file, node.left, "(", " + 1e-8)")
     elif isinstance(node, ast.Call) and (subject := call_subject(node)) is not None:
         name = call_name(node)
         if name in _SHIFTED:
-            yield from _around(file, subject, "(", " + 1e-8)")
+            yield from _insert_around(file, subject, "(", " + 1e-8)")
         elif name in _POSITIVE:
-            yield from _around(file, subject, "(", ").clamp(min=1e-8)")
+            yield from _insert_around(file, subject, "(", ").clamp(min=1e-8)")
         elif name in _LIMITED:
-            yield from _around(file, subject, "(", f").{_LIMITED[name]}")
+            yield from _insert_around(file, subject, "(", f").{_LIMITED[name]}")
         elif name == "std":
             options = [node_text(file, part) for part in (*node.args, *node.keywords) if part is not subject]
             options = [option for option in options if "unbiased" not in option and "correction" not in option]
             arguments = ", ".join([*options, "unbiased=False"])
             yield replace_node(file, node, f"({node_text(file, subject)}.var({arguments}) + 1e-8).sqrt()")
         elif name == "pow" and node.args and _is_root(node.args[-1]):
-            yield from _around(file, subject, "(", " + 1e-8)")
+            yield from _insert_around(file, subject, "(", " + 1e-8)")
 
 
 def _is_root(exponent: ast.expr) -> bool:
@@ -71,7 +71,7 @@ def _is_root(exponent: ast.expr) -> bool:
     return isinstance(value, (int, float)) and value < 1
 
 
-def _around(file: str, node: ast.expr, before: str, after: str) -> tuple[Edit, ...]:
+def _insert_around(file: str, node: ast.expr, before: str, after: str) -> tuple[Edit, ...]:
     """Return the insertion of text before and after an expression."""
     whole = replace_node(file, node, "")
     if after.startswith(").") and isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):

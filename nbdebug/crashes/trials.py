@@ -106,7 +106,7 @@ class _Trials:
         return find_model_call(self.crash)
 
     @cached_property
-    def original(self) -> Exception | None:
+    def copy_failure(self) -> Exception | None:
         """The exception of a copy that is called as the model was; None if it raises none, or another."""
         if self.call is None:
             return None
@@ -120,7 +120,7 @@ class _Trials:
     @cached_property
     def is_about_shapes(self) -> bool:
         """True if the operation also raises for tensors without values, so that a trial by shapes can tell."""
-        return self.original is not None or continues(self.crash, ()) is False
+        return self.copy_failure is not None or continues(self.crash, ()) is False
 
     @cached_property
     def has_run_before(self) -> bool:
@@ -160,25 +160,25 @@ class _Trials:
         crash = self.crash
         if crash.setup is not None and crash.batch is not None:
             return _Trial(explanation, _step_runs(explanation, crash.setup, crash.batch), STEP_RUNS)
-        if self.original is not None and self.call is not None:
-            return self._run_forward(self.call, self.original, explanation)
+        if self.copy_failure is not None and self.call is not None:
+            return self._run_forward(self.call, self.copy_failure, explanation)
         runs = continues(crash, explanation.edits) if self.is_about_shapes else None
         if runs is None and self.is_about_shapes and explanation.modules:
             runs = continues_with_modules(crash, explanation.modules)
         return _Trial(explanation, runs, STATEMENTS_RUN)
 
-    def _run_forward(self, call: ModelCall, original: Exception, explanation: CrashCause) -> _Trial:
+    def _run_forward(self, call: ModelCall, copy_failure: Exception, explanation: CrashCause) -> _Trial:
         """Run a changed copy of the model, and what follows its call; layers behind the change follow its size."""
         for _ in range(_MAX_FOLLOWING + 1):
             if _is_made_several_times(call.model, explanation.modules):
                 return _Trial(explanation)
             changed = copy_model(call.model, explanation.modules)
             if not apply_to_copy(changed, explanation.edits, has_modules=bool(explanation.modules)):
-                return _Trial(explanation, self._statements_run(explanation), STATEMENTS_RUN)
+                return _Trial(explanation, continues(self.crash, explanation.edits), STATEMENTS_RUN)
             try:
                 output = call.run(changed)
             except Exception as error:
-                if str(error) == str(original) or is_of_meta_device(error):
+                if str(error) == str(copy_failure) or is_of_meta_device(error):
                     # The change is in code that the call of the model does not run.
                     return _Trial(explanation, continues(self.crash, explanation.edits), STATEMENTS_RUN)
                 following = self._with_following_layer(explanation, changed, error)
@@ -190,9 +190,6 @@ class _Trials:
             runs = is_last or continues_after_call(self.crash, call.frame, output) is not False  # type: ignore[arg-type]
             return _Trial(explanation, runs, FORWARD_RUNS)
         return _Trial(explanation, False, FORWARD_RUNS)
-
-    def _statements_run(self, explanation: CrashCause) -> bool | None:
-        return continues(self.crash, explanation.edits)
 
     def _with_following_layer(self, explanation: CrashCause, model: nn.Module, error: Exception) -> CrashCause | None:
         """Return an explanation that also gives the layer of a copy that raised the size of its input."""

@@ -70,17 +70,17 @@ def _find_producer(frame: CrashFrame, node: ast.expr, template: str) -> tuple[st
     line = last_assignment(frame.line, node.id)
     statement = covering_statement(line) if line is not None else None
     if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
-        value = _paired(statement, node.id)
+        value = _assigned_expression(statement, node.id)
         return (frame.file, value, template) if value is not None else None
     scope = enclosing_scope(frame.line)
     for loop in enclosing_loops(scope, frame.number) if scope is not None else ():
-        position = _position(loop.target, node.id)
+        position = _path_in_target(loop.target, node.id)
         if position is not None:
-            return _of_loader(frame, loop, position, template)
+            return _find_in_dataset(frame, loop, position, template)
     return None
 
 
-def _paired(statement: ast.Assign | ast.AnnAssign, name: str) -> ast.expr | None:
+def _assigned_expression(statement: ast.Assign | ast.AnnAssign, name: str) -> ast.expr | None:
     """Return the expression that a variable of an assignment gets."""
     target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     if isinstance(target, ast.Name):
@@ -90,18 +90,18 @@ def _paired(statement: ast.Assign | ast.AnnAssign, name: str) -> ast.expr | None
     return values[names.index(name)] if name in names and len(names) == len(values) else None
 
 
-def _position(target: ast.expr, name: str) -> tuple[int, ...] | None:
+def _path_in_target(target: ast.expr, name: str) -> tuple[int, ...] | None:
     """Return the path to a variable in the target of a loop."""
     if isinstance(target, ast.Name):
         return () if target.id == name else None
     for index, element in enumerate(getattr(target, "elts", [])):
-        inner = _position(element, name)
+        inner = _path_in_target(element, name)
         if inner is not None:
             return (index, *inner)
     return None
 
 
-def _of_loader(
+def _find_in_dataset(
     frame: CrashFrame, loop: ast.For, position: tuple[int, ...], template: str
 ) -> tuple[str, ast.expr, str] | None:
     """Return what the dataset behind the loader of a loop makes at a position."""
@@ -123,7 +123,7 @@ def _of_loader(
     if len(path) != 1 or not isinstance(kind, type):
         return None
     if isinstance(dataset, TensorDataset):
-        return _of_tensors(frame, path[0], template)
+        return _find_in_tensor_dataset(frame, path[0], template)
     method = getattr(kind, "__getitem__", None)
     code = getattr(inspect.unwrap(method), "__code__", None) if method is not None else None
     function = find_function(code) if code is not None and is_user_code(code.co_filename) else None
@@ -132,7 +132,7 @@ def _of_loader(
     if path[0] >= len(elements) or code is None:
         return None
     element = elements[path[0]]
-    sample_template = _for_samples(template)
+    sample_template = _without_batch_axis(template)
     if not _is_tensor(dataset, code.co_filename, element) and template.startswith("{}."):
         sample_template = f"torch.as_tensor({{}}){sample_template[2:]}"
     return code.co_filename, element, sample_template
@@ -149,7 +149,7 @@ def _is_tensor(dataset: Any, file: str, element: ast.expr) -> bool:
     return bool(makers) and all(ast.unparse(node.value).startswith("torch.") for node in makers)
 
 
-def _of_tensors(frame: CrashFrame, position: int, template: str) -> tuple[str, ast.expr, str] | None:
+def _find_in_tensor_dataset(frame: CrashFrame, position: int, template: str) -> tuple[str, ast.expr, str] | None:
     tree = syntax_tree(frame.file)
     calls = [n for n in (ast.walk(tree) if tree else ()) if isinstance(n, ast.Call) and call_name(n) == "TensorDataset"]
     if len(calls) != 1 or position >= len(calls[0].args) or isinstance(calls[0].args[position], ast.Starred):
@@ -157,7 +157,7 @@ def _of_tensors(frame: CrashFrame, position: int, template: str) -> tuple[str, a
     return frame.file, calls[0].args[position], template
 
 
-def _for_samples(template: str) -> str:
+def _without_batch_axis(template: str) -> str:
     """Return a template with its axes counted without the batch axis."""
 
     def shift(match: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from nbdebug.tensors.pytree import tree_tensors
 
 _COMPARISONS, _EXPORTS = {"eq", "ne"}, {"numpy", "array", "tolist"}
 _MIN_ROWS, _MIN_USES, _MAX_VALUES = 8, 2, 50_000
-DecisionKind = Literal["right", "rounded", "threshold", "lowest", "batch softmax", "scores"]
+DecisionKind = Literal["correct", "rounded", "threshold", "lowest", "batch softmax", "scores"]
 _Decisions = dict[DecisionKind, Tensor]
 
 
@@ -45,9 +45,9 @@ class _Uses:
 class WrongDecisionCounter:
     """Recognizes predictions by their values, whatever computes them.
 
-    They count if they equal a wrong decision and not the right one, for all rows of a batch or of an evaluation so far.
+    They count if they equal a wrong decision but not the correct one, for all rows of a batch or of an evaluation.
     Wrong decisions that are all the same, or equal the targets, are left out: other tensors have these values too.
-    A line that also makes right ones is not reported, unless both are the same for that batch.
+    A line that also makes correct ones is not reported, unless both are the same for that batch.
     """
 
     def __init__(self, get_loss_kind: Callable[[], LossKind]) -> None:
@@ -94,14 +94,14 @@ class WrongDecisionCounter:
         kind = self.find_kind(values)
         line = (self.makers.get(kind) or get_line()) if kind else None
         decisions = self.decisions[values.numel()][1] if kind else {}
-        if kind == "right" and line:
+        if kind == "correct" and line:
             self.refuted |= {(line, other) for other in decisions if not torch.equal(decisions[other], decisions[kind])}
         elif kind and line:
-            right = decisions["right"]
+            correct = decisions["correct"]
             uses = self.uses.setdefault((line, kind), _Uses())
             uses.count += 1
-            uses.rows += len(right)
-            uses.different += int((values.detach().flatten() != right).sum())
+            uses.rows += len(correct)
+            uses.different += int((values.detach().flatten() != correct).sum())
 
     def is_target(self, values: Any) -> bool:
         """Check whether a tensor has the values of the targets."""
@@ -130,7 +130,7 @@ class WrongDecisionCounter:
         kinds = [kind for kind in batches[0] if all(kind in batch for batch in batches)]
         joined = {kind: torch.cat([batch[kind].flatten().double() for batch in batches]) for kind in kinds}
         flat_targets = torch.cat([target.flatten().double() for target in targets])
-        known = {k: v for k, v in joined.items() if k == "right" or (_varies(v) and not torch.equal(v, flat_targets))}
+        known = {k: v for k, v in joined.items() if k == "correct" or (_varies(v) and not torch.equal(v, flat_targets))}
         return flat_targets, known
 
     def summary(self) -> tuple[WrongDecision, ...]:
@@ -158,15 +158,15 @@ def _class_axes(scores: Tensor, target: Tensor) -> list[int]:
 
 
 def _decisions(scores: Tensor, target: Tensor, loss_kind: LossKind) -> Iterator[tuple[DecisionKind, Tensor]]:
-    """Yield the right decision first, then wrong ones; nothing if the loss is not known."""
+    """Yield the correct decision first, then wrong ones; nothing if the loss is not known."""
     axis = _class_axes(scores, target)[0]
     if axis and loss_kind in ("cross-entropy", "nll") and not target.is_floating_point():
-        yield "right", scores.argmax(axis)
+        yield "correct", scores.argmax(axis)
         yield "lowest", scores.argmin(axis)
         yield "scores", scores.amax(axis)
         if scores.dim() == 2:
             yield "batch softmax", scores.softmax(0).argmax(1)
     elif not axis and loss_kind == "bce-with-logits":
-        yield "right", scores > 0
+        yield "correct", scores > 0
         yield "threshold", scores > 0.5
         yield "rounded", scores.round()

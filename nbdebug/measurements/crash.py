@@ -7,7 +7,7 @@ from dataclasses import replace
 from torch import nn
 
 from nbdebug.crashes import Crash, read_crash
-from nbdebug.crashes.cpu_repetition import is_device_assertion, on_cpu
+from nbdebug.crashes.cpu_repetition import copy_to_cpu, is_device_assertion
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.registry import measurement
@@ -29,8 +29,8 @@ def crash(setup: Setup, first_pass: ForwardPass | NotChecked) -> Crash | None:
 
 def _crash_on_cpu(setup: Setup) -> Crash | None:
     """Repeat the first batch on the CPU, with zeros for the weights, which a failed assertion has made unreadable."""
-    loss_fn = on_cpu(setup.loss_fn) if isinstance(setup.loss_fn, nn.Module) else setup.loss_fn
-    on_processor = replace(setup, model=on_cpu(setup.eager_model), loss_fn=loss_fn)
+    loss_fn = copy_to_cpu(setup.loss_fn) if isinstance(setup.loss_fn, nn.Module) else setup.loss_fn
+    on_processor = replace(setup, model=copy_to_cpu(setup.eager_model), loss_fn=loss_fn)
     batch = next(on_processor.batches(1), None)
     if batch is None:
         return None

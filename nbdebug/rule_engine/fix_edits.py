@@ -150,14 +150,14 @@ def _replace_statement(line: SourceLine, fix: str, statement: ast.stmt) -> tuple
             node for node in ast.walk(statement.value) if isinstance(node, ast.expr) and ast.unparse(node) == target
         ]
         if len(inner) == 1:
-            value, before, after = node_text(line.file, present.value), *_around(fix, statement.value, inner[0])
+            value, before, after = node_text(line.file, present.value), *_text_around(fix, statement.value, inner[0])
             return (replace_node(line.file, present.value, f"{before}{value}{after}"),)
     if set(_names(statement)) <= set(_names(present)) and ast.unparse(present) != ast.unparse(statement):
         return (replace_node(line.file, present, fix.strip()),)
     return ()
 
 
-def _around(fix: str, outer: ast.expr, inner: ast.expr) -> tuple[str, str]:
+def _text_around(fix: str, outer: ast.expr, inner: ast.expr) -> tuple[str, str]:
     """Return the code of an expression before and after a part of it; both are in the first line of the fix."""
     first = fix.splitlines()[outer.lineno - 1].encode()
     before, after = first[outer.col_offset : inner.col_offset], first[inner.end_col_offset : outer.end_col_offset]

@@ -7,12 +7,12 @@ import ast
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.constants import find_constant
 from nbdebug.crashes.creations import find_layer_creation, set_argument
 from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import outermost_place, wrap_at_source
+from nbdebug.crashes.number_literals import find_number_literal
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -107,7 +107,7 @@ def _repair(crash: Crash, classes: int, low: int, high: int, wrong: Tensor) -> t
     if head is None or creation is None:
         return cause, f"# give the head {high + 1} outputs", ()
     argument = creation.argument(head, "out_features")
-    constant = find_constant(crash, creation.file, argument) if argument is not None else None
+    constant = find_number_literal(crash, creation.file, argument) if argument is not None else None
     if constant is not None and constant[1].value == classes:
         return cause, "", (replace_node(constant[0], constant[1], str(high + 1)),)
     return cause, "", (set_argument(creation, head, "out_features", high + 1),)

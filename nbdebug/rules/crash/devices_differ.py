@@ -151,7 +151,7 @@ def _move(crash: Crash, stray: Tensor, device: torch.device) -> tuple[Edit, ...]
     if module := _module_left_behind(crash, stray):
         return (wrap_node(module[0].file, module[1], f"{{}}.to({text})"),)
     if held := _owner_of_attribute(crash, stray):
-        return _registered(*held)
+        return _register_buffer(*held)
     for frame in reversed(list(crash.user_frames())):
         for name, value in frame.variables.items():
             if value is stray and (assigned := assigned_value_in(frame, ast.Name(name, ast.Load()))) is not None:
@@ -204,7 +204,7 @@ def _owner_of_attribute(crash: Crash, tensor: Tensor) -> tuple[nn.Module, str] |
     return next(((m, k) for m in modules for k, v in vars(m).items() if v is tensor), None)
 
 
-def _registered(module: nn.Module, name: str) -> tuple[Edit, ...]:
+def _register_buffer(module: nn.Module, name: str) -> tuple[Edit, ...]:
     """Return the edit that registers an attribute as a buffer, which moves with the module."""
     for line in find_assignments(module, name):
         statement = covering_statement(line)

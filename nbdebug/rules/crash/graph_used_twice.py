@@ -128,7 +128,7 @@ def _computed_once(shared: SharedTensor, loss: Tensor, message: str) -> CrashCau
     )
     cause += "graph, which the first backward pass has freed: use its values (detach()), or compute it in each step."
     if leaves(loss, without=shared.tensor.grad_fn):
-        return CrashCause(message, cause, edits=_detached(file, statement, shared.in_container), line=line)
+        return CrashCause(message, cause, edits=_detach_edits(file, statement, shared.in_container), line=line)
     if shared.owner is not None:
         place = _reader(shared, statement)
     else:
@@ -173,7 +173,7 @@ def _read_in_loop(shared: SharedTensor, loss: Tensor, message: str) -> CrashCaus
     return CrashCause(message, cause, edits=edits, line=SourceLine(file, reads[0].lineno))
 
 
-def _detached(file: str, statement: ast.Assign, in_container: bool) -> tuple[Edit, ...]:
+def _detach_edits(file: str, statement: ast.Assign, in_container: bool) -> tuple[Edit, ...]:
     """Return the edit of an assignment that leaves the graph out."""
     if not in_container:
         if isinstance(statement.targets[0], ast.Tuple):

@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.constants import find_constant
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import assigned_value, wrap_at_source
+from nbdebug.crashes.number_literals import find_number_literal
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -205,7 +205,7 @@ def _one_hot(crash: Crash) -> CrashCause | None:
         return CrashCause(message, "A negative value is no class.", f"{text}.clamp(min=0)")
     if low >= 1 and high == number:
         return CrashCause(message, "The classes count from 1.", edits=wrap_at_source(crash, node, "{} - 1"))
-    constant = find_constant(crash, crash.own.file, number_node)
+    constant = find_number_literal(crash, crash.own.file, number_node)
     file, wrong = constant if constant is not None else (crash.own.file, number_node)
     edit = replace_node(file, wrong, str(high + 1))
     return CrashCause(message, f"num_classes must be {high + 1}.", edits=(edit,))

@@ -7,9 +7,9 @@ import ast
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.constants import find_constant
 from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.number_literals import find_number_literal
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -65,7 +65,7 @@ def _edit(crash: Crash, node: ast.expr, old: int, new: int) -> Edit:
     """Return the edit of the number, where it is written if it serves this layer only, else in this call."""
     assert crash.own is not None
     is_literal = isinstance(node, ast.Constant)
-    constant = None if is_literal else find_constant(crash, crash.own.file, node)
+    constant = None if is_literal else find_number_literal(crash, crash.own.file, node)
     is_shared = crash.own.function != "<module>"
     if constant is not None and constant[1].value == old and not is_shared:
         return replace_node(constant[0], constant[1], str(new))

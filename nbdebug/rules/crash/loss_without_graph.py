@@ -56,8 +56,8 @@ def loss_without_graph(crash: Crash) -> CrashCause | None:
     text = crash.text(node) if node is not None else "the loss"
     message = f"{text} has no grad_fn: it is {describe_tensor(tensor)}, and no operation with a gradient made it."
     return (
-        _frozen(crash, message)
-        or _left_off(crash, message)
+        _frozen_parameters(crash, message)
+        or _disabled_gradients(crash, message)
         or _cut(crash, node, message)
         or CrashCause(
             message,
@@ -67,7 +67,7 @@ def loss_without_graph(crash: Crash) -> CrashCause | None:
     )
 
 
-def _frozen(crash: Crash, message: str) -> CrashCause | None:
+def _frozen_parameters(crash: Crash, message: str) -> CrashCause | None:
     parameters = [p for model in crash.models for p in model.parameters()]
     if not parameters or any(p.requires_grad for p in parameters):
         return None
@@ -76,7 +76,7 @@ def _frozen(crash: Crash, message: str) -> CrashCause | None:
     return CrashCause(message, cause, "" if edits else "head.requires_grad_(True)", edits, line=line)
 
 
-def _left_off(crash: Crash, message: str) -> CrashCause | None:
+def _disabled_gradients(crash: Crash, message: str) -> CrashCause | None:
     """Explain a grad mode that the program has switched off."""
     if not is_grad_mode_left_off():
         return None
@@ -99,10 +99,10 @@ def _cut(crash: Crash, node: ast.expr | None, message: str) -> CrashCause | None
     if len(cuts) > 1:
         cause += f" {len(cuts) - 1} other expression{'s cut' if len(cuts) > 2 else ' cuts'} it too."
     edits = tuple(dict.fromkeys(edit for cut in cuts for edit in cut.edits))
-    return CrashCause(message, cause, edits=_that_fit(crash, cuts, edits), line=first.line)
+    return CrashCause(message, cause, edits=_fit_shapes(crash, cuts, edits), line=first.line)
 
 
-def _that_fit(crash: Crash, cuts: list[GraphCut], edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+def _fit_shapes(crash: Crash, cuts: list[GraphCut], edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     """Return the edits, with the probability of a class instead of its index where the shapes need one column."""
     indices = [cut for cut in cuts if cut.name == "argmax" and cut.edits]
     if not indices or continues(crash, edits) is not False:

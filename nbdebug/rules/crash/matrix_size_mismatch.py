@@ -94,12 +94,12 @@ def matrix_size_mismatch(crash: Crash) -> CrashCause | list[CrashCause] | None:
         fix = f"create {texts[1]} with {left.shape[-1]} instead of {expected}"
         edits = (edit,) if edit else ()
         return CrashCause(message, inner, "" if edit else f"# {fix}", edits, evidence=evidence)
-    return _repeated(crash, message, texts, (left, right), evidence) or CrashCause(
+    return _shared_entries(crash, message, texts, (left, right), evidence) or CrashCause(
         message, inner, f"Make {left.shape[-1]} and {expected} equal.", evidence=evidence
     )
 
 
-def _repeated(
+def _shared_entries(
     crash: Crash, message: str, texts: list[str], operands: tuple[Tensor, Tensor], evidence: dict[str, str]
 ) -> CrashCause | None:
     """Explain a batch axis on which several entries of one operand share an entry of the other, such as heads."""

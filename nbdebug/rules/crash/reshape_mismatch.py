@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.constants import find_constant
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import batch_size
+from nbdebug.crashes.number_literals import find_number_literal
 from nbdebug.crashes.repairs import runs
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
@@ -112,7 +112,7 @@ def _divisor(crash: Crash, sizes: list[tuple[ast.expr, Any]], tensor: Tensor) ->
     for node in nodes:
         parts = crash.value(node)
         axes = [size for size in tensor.shape[1:] if type(parts) is int and 1 < parts < size and size % parts]
-        constant = find_constant(crash, crash.own.file, node) if axes else None
+        constant = find_number_literal(crash, crash.own.file, node) if axes else None
         if constant is None or constant[1].value != parts:
             continue
         fitting = [number for number in range(2, axes[-1]) if axes[-1] % number == 0]

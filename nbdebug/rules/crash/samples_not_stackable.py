@@ -59,7 +59,7 @@ def samples_not_stackable(crash: Crash) -> CrashCause | None:
     if any(has_none(item) for item in raw):
         position = next(i for i, item in enumerate(raw) if has_none(item))
         sample = index[position] if index and position < len(index) else None
-        return _none(position, sample, line, edits)
+        return _missing_sample(position, sample, line, edits)
     tensors = [(i, s) for i, s in enumerate(samples) if isinstance(s, torch.Tensor)]
     if len(tensors) == len(samples):
         unlike = [i for i, s in tensors if s.shape != samples[0].shape]
@@ -67,7 +67,7 @@ def samples_not_stackable(crash: Crash) -> CrashCause | None:
             return None
         position = unlike[0]
         sample = index[position] if index else None
-        return _unequal(samples, position, sample, line, edits)
+        return _unequal_sizes(samples, position, sample, line, edits)
     lengths = [len(item) if isinstance(item, (list, tuple, str)) else None for item in samples]
     if None not in lengths and len({*lengths}) > 1:
         position = next(i for i, length in enumerate(lengths) if length != lengths[0])
@@ -89,7 +89,7 @@ def _indices(fetch: Any) -> list[int]:
     return list(indices) if isinstance(indices, (list, tuple)) else []
 
 
-def _none(position: int, sample: int | None, line: SourceLine | None, edits: tuple[Edit, ...]) -> CrashCause:
+def _missing_sample(position: int, sample: int | None, line: SourceLine | None, edits: tuple[Edit, ...]) -> CrashCause:
     name = f"Sample {sample}" if sample is not None else f"The sample at position {position}"
     message = f"{name} of the dataset, or a part of it, is None, which cannot be stacked."
     cause = "__getitem__ returns None for it."
@@ -97,7 +97,7 @@ def _none(position: int, sample: int | None, line: SourceLine | None, edits: tup
     return CrashCause(message, cause, "" if edits else fix, edits, line=line, sample=sample)
 
 
-def _unequal(
+def _unequal_sizes(
     samples: Any, position: int, sample: int | None, line: SourceLine | None, edits: tuple[Edit, ...]
 ) -> CrashCause:
     other, first = samples[position], samples[0]

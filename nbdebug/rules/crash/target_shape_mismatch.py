@@ -12,7 +12,7 @@ from nbdebug.crashes.creations import crash_files, set_layer_argument
 from nbdebug.crashes.edits import node_text, replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import outermost_place, wrap_at_source
-from nbdebug.crashes.producers import producing_statements
+from nbdebug.crashes.operand_statements import producing_statements
 from nbdebug.crashes.repairs import apply_template
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule

@@ -76,7 +76,7 @@ def unusable_parameters(crash: Crash) -> CrashCause | None:
     if held is not None:
         name = _hidden(held)[0]
         cause = f"self.{name} is a plain list, so its layers are not registered: use nn.ModuleList."
-        line, edits = _registered(held, name)
+        line, edits = _register_layers(held, name)
         return CrashCause(
             message, cause, "" if edits else f"self.{name} = nn.ModuleList(self.{name})", edits, line=line
         )
@@ -99,7 +99,7 @@ def _twice(crash: Crash) -> CrashCause | None:
     return CrashCause(message, cause, fix if not prefixes else "Leave out of one group what the other one holds.")
 
 
-def _registered(model: nn.Module, name: str) -> tuple[SourceLine | None, tuple[Edit, ...]]:
+def _register_layers(model: nn.Module, name: str) -> tuple[SourceLine | None, tuple[Edit, ...]]:
     """Return the line that assigns a plain list or dictionary of layers, and the edit that registers them."""
     for line in find_assignments(model, name):
         statement = covering_statement(line)

@@ -66,12 +66,12 @@ def wrong_arguments(crash: Crash) -> CrashCause | list[CrashCause] | None:
     if missing:
         message = f"{signature} is called without {', '.join(missing)}."
         cause = f"The call passes {_count(crash)} arguments; {', '.join(missing)} must be passed, too."
-        candidates = [CrashCause(message, cause, edits=edits) for edits in _passed(crash, missing)]
+        candidates = [CrashCause(message, cause, edits=edits) for edits in _variable_edits(crash, missing)]
         return [*candidates, CrashCause(message, cause, f"Pass {', '.join(missing)} in this call.")]
     if match := re.search(r"takes (?:from \d+ to )?(\d+) positional arguments? but (\d+)", crash.message):
         message = f"{signature} takes {int(match[1]) - 1} arguments, and {int(match[2]) - 1} are passed."
         cause = "The batch may have more parts than the model takes."
-        candidates = [CrashCause(message, cause, edits=edits) for edits in _fewer(crash, names)]
+        candidates = [CrashCause(message, cause, edits=edits) for edits in _fewer_argument_edits(crash, names)]
         return [*candidates, CrashCause(message, cause, f"Pass {', '.join(names)} only.")]
     return None
 
@@ -131,13 +131,13 @@ def _unexpected(crash: Crash, keyword: str, names: list[str], signature: str) ->
         return CrashCause(message, cause, "" if edits else f"Leave {keyword}= out.", edits)
     cause = f"The argument is called {close[0]}."
     if node is None or crash.own is None:
-        edits = _renamed(crash, keyword, close[0])
+        edits = _rename_definition(crash, keyword, close[0])
         return CrashCause(message, cause, "" if edits else f"Write {close[0]}= instead of {keyword}=.", edits)
     edit = replace_node(crash.own.file, node, f"{close[0]}={crash.text(node.value)}")
     return CrashCause(message, cause, edits=(edit,))
 
 
-def _passed(crash: Crash, missing: list[str]) -> Iterator[tuple[Edit, ...]]:
+def _variable_edits(crash: Crash, missing: list[str]) -> Iterator[tuple[Edit, ...]]:
     """Yield edits that pass a variable of the user's function for a missing argument, likely ones first."""
     call = crash.call
     if call is None or crash.own is None or len(missing) != 1:
@@ -154,7 +154,7 @@ def _passed(crash: Crash, missing: list[str]) -> Iterator[tuple[Edit, ...]]:
             yield (append_argument(crash.own.file, call, f"{name}={variable}"),)
 
 
-def _fewer(crash: Crash, names: list[str]) -> Iterator[tuple[Edit, ...]]:
+def _fewer_argument_edits(crash: Crash, names: list[str]) -> Iterator[tuple[Edit, ...]]:
     """Yield edits that pass the first arguments only, or all of them concatenated."""
     call = crash.call
     star = next((a for a in call.args if isinstance(a, ast.Starred)), None) if call is not None else None
@@ -174,7 +174,7 @@ def _fewer(crash: Crash, names: list[str]) -> Iterator[tuple[Edit, ...]]:
     yield shorter
 
 
-def _renamed(crash: Crash, old: str, new: str) -> tuple[Edit, ...]:
+def _rename_definition(crash: Crash, old: str, new: str) -> tuple[Edit, ...]:
     """Return the edit that renames the only definition of an option: a field, a key or a keyword of the user's."""
     places: list[Edit] = []
     for file in sorted(crash_files(crash)):

@@ -106,7 +106,7 @@ def _near_check(duplicates: Duplicates) -> DataCheck:
 
 
 def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
-    shifted = [shift for shift in comparison.shifted if shift.role != "target"]
+    shifted = [shift for shift in comparison.shifted_features if shift.role != "target"]
     method = "two-sample Kolmogorov-Smirnov test, bound of Massey 1950"
     name = f"drift from {comparison.title}"
     observation = f"{len(shifted)} of {len(comparison.shifts)} features"
@@ -141,7 +141,7 @@ def _label_checks(labels: LabelReview) -> Iterator[DataCheck]:
 def _noise_check(quality: LabelQuality) -> DataCheck:
     name = f"{SPLIT_NAMES[quality.split]}: wrong labels"
     observation = f"{len(quality.suspects):,} of {quality.rows:,} labels are contradicted"
-    noticeable = quality.noticeable
+    noticeable = quality.noticeable_noise
     if quality.looks_wrong:
         power = _noise_text(noticeable) if noticeable else "they are many and confident"
         return DataCheck(name, "fault", observation, power, _PLANTING)

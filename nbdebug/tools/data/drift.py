@@ -48,7 +48,7 @@ class DataDrift(Result):
         if not self.comparisons:
             return "there are no two splits of rows to compare"
         return "; ".join(
-            f"from {item.title}, {len(item.shifted)} of {len(item.shifts)} features are shifted"
+            f"from {item.title}, {len(item.shifted_features)} of {len(item.shifts)} features are shifted"
             f"{f', and the preprocessing differs: {item.mismatches[0]}' if item.mismatches else ''}"
             for item in self.comparisons
         )

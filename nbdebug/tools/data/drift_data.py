@@ -80,7 +80,7 @@ class SplitComparison:
         return f"{self.first} to {self.second}"
 
     @property
-    def shifted(self) -> list[FeatureShift]:
+    def shifted_features(self) -> list[FeatureShift]:
         """The shifted features and targets."""
         return [shift for shift in self.shifts if shift.is_shifted]
 
@@ -101,7 +101,7 @@ class SplitComparison:
     @property
     def faults(self) -> list[str]:
         """The differences in words; other preprocessing explains shifts of the inputs."""
-        shifted = [shift for shift in self.shifted if shift.role == "target" or not self.mismatches]
+        shifted = [shift for shift in self.shifted_features if shift.role == "target" or not self.mismatches]
         result = [f"preprocessing of {self.second}: {text}" for text in self.mismatches]
         result += [
             f"drift from {self.title}: {shift.title}, {shift.effect_name} {shift.distance.effect:.2g} ({shift.size})"

@@ -139,21 +139,21 @@ class _Moments:
         return _Moments(**added, **ends, shift=first.shift)
 
     @property
-    def finite(self) -> _Floats:
+    def finite_counts(self) -> _Floats:
         """The numbers of finite values."""
         return np.asarray(self.count - self.missing - self.infinite)
 
     def move_to(self, shift: _Floats) -> _Moments:
         """Return the same sums around another shift."""
         moved = self.shift - shift
-        squares = self.squares + 2 * moved * self.total + moved**2 * self.finite
+        squares = self.squares + 2 * moved * self.total + moved**2 * self.finite_counts
         return _Moments(
             self.count,
             self.missing,
             self.infinite,
             self.zeros,
             shift,
-            self.total + moved * self.finite,
+            self.total + moved * self.finite_counts,
             squares,
             self.low,
             self.high,
@@ -171,7 +171,7 @@ class _Moments:
 
     def statistics(self, names: Sequence[str]) -> tuple[FeatureStatistics, ...]:
         """Return the statistics of each feature; the standard deviation is that of a sample."""
-        finite = self.finite
+        finite = self.finite_counts
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.where(finite > 0, self.shift + self.total / finite, np.nan)
             variance = (self.squares - self.total**2 / finite) / (finite - 1)

@@ -164,7 +164,7 @@ def describe_orientation(first: Tensor, second: Tensor) -> str:
     images = [_gray_images(part[:_MAX_ROWS]) for part in (first, second)]
     if not all(bool(part.isfinite().all()) for part in images):
         return ""
-    means, noises = ([function(part) for part in images] for function in (_mean_image, _noise))
+    means, noises = ([function(part) for part in images] for function in (_mean_image, _squared_standard_error))
     if _image_distance(means[0], means[1], noises[0] + noises[1]) < _IMAGES_DIFFER:
         return ""
     distances = {
@@ -184,7 +184,7 @@ def _mean_image(part: Tensor) -> Tensor:
     return part.mean(0)
 
 
-def _noise(part: Tensor) -> Tensor:
+def _squared_standard_error(part: Tensor) -> Tensor:
     """Return the squared standard error of the mean image."""
     return part.var(0) / len(part)
 

@@ -103,7 +103,7 @@ def _leaf_rows(splits: Sequence[SplitProfile], role: str, name: str) -> Iterator
     details = [detail for split, leaf in zip(splits, leaves, strict=True) if leaf for detail in _details(split, leaf)]
     yield TableRow(
         first.title,
-        [" / ".join(dict.fromkeys(form or "absent" for form in forms)), _unique(tags), *statistics],
+        [" / ".join(dict.fromkeys(form or "absent" for form in forms)), _unique_tags(tags), *statistics],
         details=details,
     )
     if not is_single:
@@ -117,13 +117,13 @@ def _feature_table_rows(leaves: Sequence[LeafProfile | None]) -> list[TableRow]:
     rows = []
     for name in names:
         features = [features.get(name) for features in by_name]
-        tags = _unique([tag for feature in features if feature for tag in _feature_tags(feature)])
+        tags = _unique_tags([tag for feature in features if feature for tag in _feature_tags(feature)])
         rows.append(TableRow(name, [None, tags, *_statistics_cells(features)], level=1))
     rows.sort(key=lambda row: not row.cells[1])
     return rows[:_MAX_FEATURE_ROWS]
 
 
-def _unique(tags: Sequence[CellTag]) -> list[CellTag]:
+def _unique_tags(tags: Sequence[CellTag]) -> list[CellTag]:
     """Return the tags, each text once."""
     return list({tag.text: tag for tag in reversed(tags)}.values())[::-1]
 

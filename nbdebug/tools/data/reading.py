@@ -195,10 +195,10 @@ def _name_leaves(batch: Batch, raw: Any, count: int) -> dict[tuple[str, str], An
     for role, tree in parts.items():
         if tree is None:
             continue
-        leaves = list(_walk(tree, (), count))
+        leaves = list(_walk_leaves(tree, (), count))
         known |= {id(leaf) for _, leaf in leaves}
         result |= {(role, _leaf_name(path)): _dense(leaf) for path, leaf in leaves}
-    rest = ((path, leaf) for path, leaf in _walk(raw, (), count) if id(leaf) not in known)
+    rest = ((path, leaf) for path, leaf in _walk_leaves(raw, (), count) if id(leaf) not in known)
     return result | {("other", _leaf_name(path)): _dense(leaf) for path, leaf in rest}
 
 
@@ -206,7 +206,7 @@ def _leaf_name(path: tuple[Any, ...]) -> str:
     return ".".join(map(str, path))
 
 
-def _walk(tree: Any, path: tuple[Any, ...], count: int) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def _walk_leaves(tree: Any, path: tuple[Any, ...], count: int) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Yield the leaves of a tree; a list with a text or number for each sample is one leaf."""
     children = tree_children(tree)
     is_column = isinstance(tree, (list, tuple)) and len(tree) == count and count > 1
@@ -214,7 +214,7 @@ def _walk(tree: Any, path: tuple[Any, ...], count: int) -> Iterator[tuple[tuple[
         yield path, tree
         return
     for key, value in children.items():
-        yield from _walk(value, (*path, key), count)
+        yield from _walk_leaves(value, (*path, key), count)
 
 
 def _dense(leaf: Any) -> Any:

@@ -97,7 +97,7 @@ class LabelQuality:
     planted: tuple[PlantedNoise, ...] = ()
 
     @property
-    def noticeable(self) -> PlantedNoise | None:
+    def noticeable_noise(self) -> PlantedNoise | None:
         """The smallest share that would have been noticed in nine of ten copies; None if there is none."""
         return next((item for item in self.planted if item.noticed >= _MIN_NOTICED), None)
 

@@ -39,16 +39,16 @@ def test_label_shift_is_found_with_cramers_v() -> None:
     (x, y), (other, labels) = tables(0), tables(1)
     labels[::3] = 0
     comparison = profile_of_tensors((x, y), (other, labels)).drift.comparisons[0]
-    assert [shift.role for shift in comparison.shifted] == ["target"]
-    assert comparison.label_shift is comparison.shifted[0]
-    assert comparison.shifted[0].effect_name == "Cramér's V"
+    assert [shift.role for shift in comparison.shifted_features] == ["target"]
+    assert comparison.label_shift is comparison.shifted_features[0]
+    assert comparison.shifted_features[0].effect_name == "Cramér's V"
 
 
 def test_other_share_of_missing_values_is_found() -> None:
     (x, y), (other, labels) = tables(0), tables(1)
     x[::20, 2], other[::4, 2] = torch.nan, torch.nan
     comparison = profile_of_tensors((x, y), (other, labels)).drift.comparisons[0]
-    assert [(shift.name, shift.missing) for shift in comparison.shifted] == [("column 2", (0.05, 0.25))]
+    assert [(shift.name, shift.missing) for shift in comparison.shifted_features] == [("column 2", (0.05, 0.25))]
 
 
 def test_dependence_without_shift_of_any_column_is_found_by_classifier() -> None:
@@ -56,7 +56,7 @@ def test_dependence_without_shift_of_any_column_is_found_by_classifier() -> None
     x[:, 1] = x[:, 0] + 0.1 * x[:, 1]
     other[:, 1] = -other[:, 0] + 0.1 * other[:, 1]
     comparison = profile_of_tensors((x, y), (other, labels)).drift.comparisons[0]
-    assert comparison.shifted == []
+    assert comparison.shifted_features == []
     assert comparison.classifier is not None
     assert comparison.classifier.auc > 0.9
     assert {name for name, _ in comparison.classifier.features[:2]} == {"column 0", "column 1"}
@@ -104,7 +104,7 @@ def test_reference_is_compared_with_training() -> None:
     reference = DataLoader(TensorDataset(other + 1, labels), 50)
     drift = profile_of(TensorDataset(x, y), reference=reference).drift
     assert [comparison.title for comparison in drift.comparisons] == ["reference to training"]
-    assert len(drift.comparisons[0].shifted) == 5
+    assert len(drift.comparisons[0].shifted_features) == 5
 
 
 def test_power_of_small_splits_is_stated() -> None:

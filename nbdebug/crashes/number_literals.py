@@ -14,7 +14,7 @@ from nbdebug.source.search import assignment_targets, call_name, enclosing_scope
 _MAX_STEPS = 6
 
 
-def find_constant(crash: Crash, file: str, node: ast.expr) -> tuple[str, ast.Constant] | None:
+def find_number_literal(crash: Crash, file: str, node: ast.expr) -> tuple[str, ast.Constant] | None:
     """Return the only number that an expression stands for, with its file; None if there is none, or several."""
     places = [(file, node)]
     for _ in range(_MAX_STEPS):
@@ -33,18 +33,18 @@ def _origins(crash: Crash, file: str, node: ast.expr) -> Iterator[tuple[str, ast
         line = last_assignment(SourceLine(file, node.lineno), node.id)
         scope = enclosing_scope(SourceLine(file, node.lineno))
         if line is not None:
-            yield from _values(line, node.id)
+            yield from _assigned_expressions(line, node.id)
         elif isinstance(scope, ast.FunctionDef) and node.id in [a.arg for a in _parameters(scope)]:
-            yield from _arguments(crash, file, scope, node.id)
+            yield from _passed_expressions(crash, file, scope, node.id)
         else:
             tree = syntax_tree(file)
             for statement in tree.body if tree is not None else ():
-                yield from _values(SourceLine(file, statement.lineno), node.id)
+                yield from _assigned_expressions(SourceLine(file, statement.lineno), node.id)
     elif isinstance(node, ast.Attribute):
-        yield from _fields(crash, node.attr)
+        yield from _field_expressions(crash, node.attr)
 
 
-def _values(line: SourceLine, name: str) -> Iterator[tuple[str, ast.expr]]:
+def _assigned_expressions(line: SourceLine, name: str) -> Iterator[tuple[str, ast.expr]]:
     tree = syntax_tree(line.file)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.lineno == line.number and node.value is not None:
@@ -58,30 +58,30 @@ def _parameters(scope: ast.FunctionDef) -> list[ast.arg]:
     return [*scope.args.args, *scope.args.kwonlyargs]
 
 
-def _arguments(crash: Crash, file: str, scope: ast.FunctionDef, name: str) -> Iterator[tuple[str, ast.expr]]:
+def _passed_expressions(crash: Crash, file: str, scope: ast.FunctionDef, name: str) -> Iterator[tuple[str, ast.expr]]:
     """Yield what the calls of a function, or of the class that it constructs, pass for a parameter, or its default."""
     tree = syntax_tree(file) or ast.Module([], [])
     owners = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and scope in node.body]
-    called = owners[0] if owners and scope.name == "__init__" else scope.name
+    callee = owners[0] if owners and scope.name == "__init__" else scope.name
     names = [argument.arg for argument in scope.args.args][1 if owners else 0 :]
-    passed = []
+    arguments: list[tuple[str, ast.expr]] = []
     for path in sorted(crash_files(crash)):
         for call in ast.walk(syntax_tree(path) or ast.Module([], [])):
-            if isinstance(call, ast.Call) and call_name(call) == called:
+            if isinstance(call, ast.Call) and call_name(call) == callee:
                 named = [keyword.value for keyword in call.keywords if keyword.arg == name]
                 position = names.index(name) if name in names else len(call.args)
-                passed += [(path, value) for value in [*named, *call.args[position : position + 1]]]
+                arguments += [(path, value) for value in [*named, *call.args[position : position + 1]]]
     defaults = dict(zip([a.arg for a in scope.args.args][::-1], scope.args.defaults[::-1], strict=False))
-    yield from passed or ([(file, defaults[name])] if name in defaults else [])
+    yield from arguments or ([(file, defaults[name])] if name in defaults else [])
 
 
-def _fields(crash: Crash, name: str) -> Iterator[tuple[str, ast.expr]]:
+def _field_expressions(crash: Crash, name: str) -> Iterator[tuple[str, ast.expr]]:
     """Yield what constructors pass for a field, else its default, else what ``self`` gets for it."""
-    passed, defaults, assigned = [], [], []
+    arguments, defaults, assignments = [], [], []
     for file in sorted(crash_files(crash)):
         for node in ast.walk(syntax_tree(file) or ast.Module([], [])):
             if isinstance(node, ast.Call) and call_name(node)[:1].isupper():
-                passed += [(file, keyword.value) for keyword in node.keywords if keyword.arg == name]
+                arguments += [(file, keyword.value) for keyword in node.keywords if keyword.arg == name]
             elif isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name and node.value is not None:
                 defaults.append((file, node.value))
             elif isinstance(node, ast.Assign):
@@ -89,5 +89,5 @@ def _fields(crash: Crash, name: str) -> Iterator[tuple[str, ast.expr]]:
                 values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
                 names = [getattr(target, "attr", None) for target in targets]
                 if name in names and len(values) == len(targets):
-                    assigned.append((file, values[names.index(name)]))
-    yield from assigned or passed or defaults
+                    assignments.append((file, values[names.index(name)]))
+    yield from assignments or arguments or defaults
