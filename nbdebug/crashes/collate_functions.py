@@ -52,8 +52,8 @@ def has_none(sample: Any) -> bool:
 def _part(values: list[Any], text: str) -> str:
     shapes = [_shape(value) for value in values]
     if all(shape is None for shape in shapes):
-        is_number = all(isinstance(value, (int, float, str, dict, tuple, Tensor)) for value in values)
-        return (_STACKED if is_number else _LISTED).format(part=text)
+        is_stackable = all(isinstance(value, (int, float, str, dict, tuple, Tensor)) for value in values)
+        return (_STACKED if is_stackable else _LISTED).format(part=text)
     sizes = [shape for shape in shapes if shape is not None]
     if len({*sizes}) == 1 and len(sizes) == len(values) and not isinstance(values[0], list):
         return _STACKED.format(part=text)

@@ -12,7 +12,7 @@ from nbdebug.crashes.creations import crash_files
 from nbdebug.crashes.edits import insert_after_statement
 from nbdebug.finding import Edit
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, covers_line, enclosing_scope, syntax_tree
+from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, syntax_tree
 
 
 def unfreeze(crash: Crash) -> tuple[SourceLine | None, tuple[Edit, ...]]:
@@ -25,9 +25,11 @@ def unfreeze(crash: Crash) -> tuple[SourceLine | None, tuple[Edit, ...]]:
             if isinstance(node, ast.stmt) and _is_freezing(node):
                 line = SourceLine(file, node.lineno)
                 name = _part_to_train(crash, line)
-                last = _outer_loop(line, node)
                 if name is None:
                     return line, ()
+                scope = enclosing_scope(line)
+                loops = enclosing_loops(scope, node.lineno) if scope else []  # over the parameters
+                last = loops[0] if loops else node
                 return line, (insert_after_statement(file, last, f"{name}.requires_grad_(True)"),)
     return None, ()
 
@@ -40,13 +42,6 @@ def _is_freezing(node: ast.stmt) -> bool:
     if not isinstance(call, ast.Call) or call_name(call) not in ("requires_grad_", "setattr"):
         return False
     return any(isinstance(part, ast.Constant) and part.value is False for part in ast.walk(call))
-
-
-def _outer_loop(line: SourceLine, node: ast.stmt) -> ast.stmt:
-    """Return the loop over parameters around a statement, or the statement itself."""
-    scope = enclosing_scope(line)
-    loops = [n for n in (ast.walk(scope) if scope else ()) if isinstance(n, ast.For) and covers_line(n, node.lineno)]
-    return max(loops, key=lambda loop: loop.lineno) if loops else node
 
 
 def _part_to_train(crash: Crash, line: SourceLine) -> str | None:

@@ -20,9 +20,9 @@ from nbdebug.crashes.edits import append_argument, node_text, replace_around, re
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.finding import Edit
-from nbdebug.source.assignments import find_function
+from nbdebug.source.assignments import find_function, own_statements
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_scope, read_names
+from nbdebug.source.search import SourceScope, assigned_names, call_name, covers_line, enclosing_scope, read_names
 
 _REASONS = {
     "detach": "detach() removes the graph",
@@ -68,11 +68,11 @@ class GraphCut:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an expression is evaluated: a frame, or a function that has returned, with its arguments."""
+    """The place at which an expression is evaluated: a frame, or a function that has returned, with its arguments."""
 
     file: str
     number: int
-    scope: ast.AST | None
+    scope: SourceScope | None
     frame: CrashFrame | None
     arguments: Mapping[str, tuple[_Place, ast.expr]] = field(default_factory=dict)
     owner: Any = None
@@ -259,7 +259,7 @@ def _no_grad_cut(place: _Place, expression: ast.expr) -> GraphCut:
 def _assigned_values(place: _Place, node: ast.Name) -> list[tuple[ast.expr, int]]:
     """Return the expressions that assign a variable before a line, in a loop also those after it, with their lines."""
     values: list[tuple[ast.expr, int]] = []
-    for statement in _own_statements(place.scope):
+    for statement in own_statements(place.scope) if place.scope is not None else ():
         targets = getattr(statement, "targets", [getattr(statement, "target", None)])
         value = getattr(statement, "iter", getattr(statement, "value", None))
         if isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For)) and isinstance(value, ast.expr):
@@ -281,15 +281,6 @@ def _appended_value(statement: ast.stmt, name: str) -> ast.expr | None:
 
 def _is_name(node: ast.AST) -> bool:
     return isinstance(node, ast.Name)
-
-
-def _own_statements(scope: ast.AST | None) -> Iterator[ast.stmt]:
-    for node in ast.iter_child_nodes(scope) if scope is not None else ():
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
-        if isinstance(node, ast.stmt):
-            yield node
-        yield from _own_statements(node)
 
 
 def _no_grad_context(place: _Place, number: int) -> ast.expr | None:
@@ -322,7 +313,8 @@ def _find_called_function(place: _Place, call: ast.Call, enters_modules: bool) -
     names = names[1:] if owner is not None and names[:1] == ["self"] else names
     arguments = {name: (place, argument) for name, argument in zip(names, call.args, strict=False)}
     arguments |= {str(keyword.arg): (place, keyword.value) for keyword in call.keywords}
-    values = [s.value for s in _own_statements(node) if isinstance(s, ast.Return) and s.value is not None]
+    statements = sorted(own_statements(node), key=lambda statement: statement.lineno)
+    values = [s.value for s in statements if isinstance(s, ast.Return) and s.value is not None]
     return _Place(code.co_filename, node.lineno, node, place.frame, arguments, owner), values
 
 

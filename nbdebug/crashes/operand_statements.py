@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.frames import CrashFrame
-from nbdebug.source.assignments import find_function
+from nbdebug.source.assignments import find_function, own_statements
 from nbdebug.source.location import is_user_code
-from nbdebug.source.search import assigned_names, enclosing_scope, read_names
+from nbdebug.source.search import SourceScope, assigned_names, enclosing_scope, read_names
 
 _MAX_STATEMENTS = 24
 _COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
@@ -38,9 +38,8 @@ def _statements_of_frame(frame: CrashFrame) -> Iterator[ast.stmt]:
         return
     yield statement
     names = read_names(statement)
-    earlier = [node for node in _simple_statements(scope) if node.lineno < statement.lineno]
-    for node in sorted(earlier, key=lambda node: -node.lineno):
-        if assigned_names(node) & names:
+    for node in _simple_statements(scope):
+        if node.lineno < statement.lineno and assigned_names(node) & names:
             names |= read_names(node)
             yield node
 
@@ -54,15 +53,10 @@ def _statements_of_methods(crash: Crash) -> Iterator[tuple[str, ast.stmt]]:
             code = inspect.unwrap(method).__code__
             function = find_function(code) if is_user_code(code.co_filename) else None
             if isinstance(function, ast.FunctionDef):
-                simple = sorted(_simple_statements(function), key=lambda node: -node.lineno)
-                yield from ((code.co_filename, node) for node in simple)
+                yield from ((code.co_filename, node) for node in _simple_statements(function))
 
 
-def _simple_statements(scope: ast.AST) -> Iterator[ast.stmt]:
-    """Yield the statements of a function or a file that contain no others, without those of functions in it."""
-    for node in ast.iter_child_nodes(scope):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
-        if isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND):
-            yield node
-        yield from _simple_statements(node)
+def _simple_statements(scope: SourceScope) -> list[ast.stmt]:
+    """Return the statements of a function or a file that contain no others, the last first."""
+    simple = [node for node in own_statements(scope) if not isinstance(node, _COMPOUND)]
+    return sorted(simple, key=lambda node: -node.lineno)

@@ -15,7 +15,7 @@ from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.loss_graphs import walk_graph
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import assignment_targets, covers_line, enclosing_scope, find_assignments
+from nbdebug.source.search import assignment_targets, covers_line, enclosing_scope, find_assignments, innermost_loop
 
 _MAX_DEPTH = 3
 
@@ -47,9 +47,7 @@ class SharedTensor:
     def loop_around(self) -> ast.For | ast.While | None:
         """The innermost loop around the running line."""
         scope = enclosing_scope(self.frame.line)
-        loops = [n for n in ast.walk(scope) if isinstance(n, (ast.For, ast.While))] if scope is not None else []
-        around = [loop for loop in loops if covers_line(loop, self.frame.number)]
-        return max(around, key=lambda loop: loop.lineno, default=None)
+        return innermost_loop(scope, self.frame.number) if scope is not None else None
 
     @property
     def is_passed_to_loop(self) -> bool:

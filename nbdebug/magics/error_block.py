@@ -17,7 +17,7 @@ _LINE_STYLE = "padding-left: 9ch; text-indent: -9ch; overflow-wrap: anywhere"  #
 
 
 class _BlockState:
-    """Whether the block is shown, and what the last cell that failed has left, in this process.
+    """State of the block in this process: the switch, and the report of the last cell that failed.
 
     ``report`` is kept since variables change later, and since a handler of exceptions may keep no exception; it refers
     to no object of the user. ``error_id`` is the id of its exception, and ``shown_id`` that of the last exception that

@@ -15,7 +15,7 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import covers_line, enclosing_scope, search_files
+from nbdebug.source.search import enclosing_scope, innermost_loop, search_files
 
 _MAX_DEPTH = 2  # self.optimizer
 
@@ -38,13 +38,12 @@ def insert_before_loop(setup: Setup, line: SourceLine | None, code: str) -> tupl
     if line is None or scope is None:
         return ()
     own_code, statement = _with_names_at(setup, line, code), covering_statement(line)
-    loops = [node for node in ast.walk(scope) if isinstance(node, (ast.For, ast.While))]
-    loops = [node for node in loops if covers_line(node, line.number)]
+    loop = innermost_loop(scope, line.number)
     comprehensions = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
     if statement is not None and any(isinstance(node, comprehensions) for node in ast.walk(statement)):
         place = statement.lineno
-    elif loops:
-        place = max(loop.lineno for loop in loops)
+    elif loop is not None:
+        place = loop.lineno
     else:
         return ()
     return (insert_before(line.file, place, own_code),) if own_code else ()

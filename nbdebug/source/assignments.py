@@ -56,7 +56,7 @@ def last_assignment(line: SourceLine, name: str, *, changes: bool = True) -> Sou
 def next_assignment(line: SourceLine, names: Container[str]) -> SourceLine | None:
     """Return the first assignment of some variables or attributes after a line, in the same function, file or cell."""
     scope = enclosing_scope(line)
-    statements = sorted(_own_statements(scope) if scope else (), key=lambda statement: statement.lineno)
+    statements = sorted(own_statements(scope) if scope else (), key=lambda statement: statement.lineno)
     return next(
         (
             SourceLine(line.file, statement.lineno, line.function)
@@ -75,7 +75,7 @@ def _last_assigning_statement(
     scope = enclosing_scope(line)
     statements = [
         statement
-        for statement in (_own_statements(scope) if scope else ())
+        for statement in (own_statements(scope) if scope else ())
         if statement.lineno < line.number and name in _assigned_names(statement)
     ]
     creating = [statement for statement in statements if changes or not _reads(statement, name)]
@@ -85,11 +85,11 @@ def _last_assigning_statement(
 
 def _may_be_skipped(scope: SourceScope, statement: ast.stmt, number: int) -> bool:
     """Check whether a choice around a statement does not also contain a line."""
-    choices = [node for node in _own_statements(scope) if isinstance(node, (ast.If, ast.Try, ast.Match))]
+    choices = [node for node in own_statements(scope) if isinstance(node, (ast.If, ast.Try, ast.Match))]
     return any(covers_line(choice, statement.lineno) and not covers_line(choice, number) for choice in choices)
 
 
-def _own_statements(scope: SourceScope) -> Iterator[ast.stmt]:
+def own_statements(scope: SourceScope) -> Iterator[ast.stmt]:
     """Yield the statements of a function, or of a file or cell, without those of functions in it."""
     pending: list[ast.AST] = [*scope.body]
     while pending:
@@ -157,7 +157,7 @@ def returned_value(function: FunctionNode) -> ast.expr | None:
 
 
 def _function_statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
-    return [*_own_statements(function)]
+    return [*own_statements(function)]
 
 
 def part_line(file: str, value: ast.expr, position: int | None, keys: Container[str] = ()) -> SourceLine:
@@ -241,8 +241,8 @@ def _certain_assignment(line: SourceLine, name: str) -> ast.stmt | None:
     tree, scope = syntax_tree(line.file), enclosing_scope(line)
     if tree is None or scope is None or scope is tree or any(node.arg == name for node in _parameters(scope)):
         return None
-    is_local = any(name in _assigned_names(statement) for statement in _own_statements(scope))
-    statements = [] if is_local else [node for node in _own_statements(tree) if name in _assigned_names(node)]
+    is_local = any(name in _assigned_names(statement) for statement in own_statements(scope))
+    statements = [] if is_local else [node for node in own_statements(tree) if name in _assigned_names(node)]
     return statements[0] if len(statements) == 1 else None
 
 

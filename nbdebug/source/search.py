@@ -357,6 +357,12 @@ def enclosing_loops(scope: SourceScope, number: int) -> list[ast.For]:
     return sorted(loops, key=lambda node: node.lineno, reverse=True)
 
 
+def innermost_loop(scope: SourceScope, number: int) -> ast.For | ast.While | None:
+    """Return the innermost loop of either kind around a line; None outside of loops."""
+    loops = [node for node in ast.walk(scope) if isinstance(node, (ast.For, ast.While)) and covers_line(node, number)]
+    return max(loops, key=lambda loop: loop.lineno, default=None)
+
+
 def may_be_skipped(scope: SourceScope, node: ast.AST, name: str, executed_line: int) -> bool:
     """Check whether an expression is in one branch of a choice whose other branch uses the same value.
 

@@ -1,4 +1,4 @@
-"""How far two samples of numbers or categories are apart: effect sizes, and the p-values of their tests."""
+"""Distances of two samples of numbers or categories: effect sizes, and the p-values of their tests."""
 
 from __future__ import annotations
 

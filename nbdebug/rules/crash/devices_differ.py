@@ -56,7 +56,7 @@ def devices_differ(crash: Crash) -> CrashCause | None:
     devices = Counter(value.device for _, value in operands)
     if len(devices) < 2:
         return None
-    votes = _votes(crash)
+    votes = _weigh_devices(crash)
     main = max(devices, key=lambda device: (votes[device], device.type != "cpu", devices[device]))
     name, stray = next((n, v) for n, v in operands if v.device != main)
     others = ", ".join(f"{n} on {v.device}" for n, v in operands if v.device == main)
@@ -72,8 +72,8 @@ def devices_differ(crash: Crash) -> CrashCause | None:
     return CrashCause(message, cause, "" if edits else fix, edits, module=path)
 
 
-def _votes(crash: Crash) -> Counter[torch.device]:
-    """Return how much speaks for each device.
+def _weigh_devices(crash: Crash) -> Counter[torch.device]:
+    """Return the weight of each device, by the tensors and parameters on it.
 
     A model that was moved to an accelerator counts more than the tensors of the frames, and these more than a model on
     the CPU, where every model is made.
@@ -90,21 +90,21 @@ def _votes(crash: Crash) -> Counter[torch.device]:
 def _operands(crash: Crash) -> list[tuple[str, Tensor]]:
     # What had to be computed is on the meta device, wherever the operands are.
     stored = [(n, v) for n, v in crash.tensors if isinstance(n, (ast.Name, ast.Attribute))]
-    found: list[tuple[str, Tensor]] = [(crash.text(n), v) for n, v in stored]
-    found += [(crash.text(n), torch.empty(0)) for n in _creations(crash)]
+    operands: list[tuple[str, Tensor]] = [(crash.text(n), v) for n, v in stored]
+    operands += [(crash.text(n), torch.empty(0)) for n in _creations(crash)]
     containers = [(n, v) for n, v in crash.operands if isinstance(v, (list, tuple, dict))]
-    found += [(crash.text(n), part) for n, value in containers for part in tree_tensors(value)]
+    operands += [(crash.text(n), part) for n, value in containers for part in tree_tensors(value)]
     layer = crash.layer
     if isinstance(layer, nn.Module):
-        found += [("the input", v) for v in tree_tensors(crash.layer_input)]
+        operands += [("the input", v) for v in tree_tensors(crash.layer_input)]
         path = crash.path(layer)
-        found += [(f"{path}.{n}" if path else n, v) for n, v in layer.named_parameters()]
+        operands += [(f"{path}.{n}" if path else n, v) for n, v in layer.named_parameters()]
     for name in ("input", "target", "weight"):
         value = crash.local(name)
         if isinstance(value, Tensor):
-            found.append((name, value))
+            operands.append((name, value))
     unique: dict[int, tuple[str, Tensor]] = {}
-    for name, value in found:
+    for name, value in operands:
         unique.setdefault(id(value), (name, value))
     return list(unique.values())
 

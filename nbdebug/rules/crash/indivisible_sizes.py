@@ -79,15 +79,15 @@ def _edit(crash: Crash, node: ast.expr, old: int, new: int) -> Edit:
 
 def bad() -> Setup:
     """A normalization of six channels in four groups."""
-    return _stepping(4)
+    return _setup_with_groups(4)
 
 
 def good() -> Setup:
     """A normalization of six channels in three groups."""
-    return _stepping(3)
+    return _setup_with_groups(3)
 
 
-def _stepping(groups: int) -> Setup:
+def _setup_with_groups(groups: int) -> Setup:
     x, y = points()
     setup = minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
 

@@ -1,4 +1,4 @@
-"""How two outputs of a preprocessing step differ, recognized by the shape of the difference."""
+"""The difference of two outputs of a preprocessing step, recognized by its shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each check would have shown, or that a question is not decidable and what would decide it."""
+"""The checks of the data: the verdict of each, and its power, or what would decide an open question."""
 
 from __future__ import annotations
 

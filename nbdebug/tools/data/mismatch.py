@@ -109,9 +109,7 @@ def _describe_relations(known: Sequence[tuple[tuple[_Floats, _Floats], _AffineRe
     if is_uniform and (name := _find_normalization(factor, float(np.median(offsets)))):
         return name
     for side, other, text in ((1, 0, "standardized, and those of {first} are not"), (0, 1, "not standardized")):
-        means, stds = moments[:, side].T
-        is_standard = (np.abs(means) < _NORMALIZED_MEAN) & (stds > _NORMALIZED_STD[0]) & (stds < _NORMALIZED_STD[1])
-        if is_standard.mean() >= _MIN_SHARE and not _is_standard(moments[:, other]):
+        if _is_standard(moments[:, side]) and not _is_standard(moments[:, other]):
             return f"the values of {{second}} are {text}: another mean and standard deviation for each feature"
     mean, std = -float(np.median(offsets / factors)), 1 / factor
     return (
@@ -122,10 +120,8 @@ def _describe_relations(known: Sequence[tuple[tuple[_Floats, _Floats], _AffineRe
 
 def _is_standard(moments: _Floats) -> bool:
     means, stds = moments.T
-    return bool(
-        ((np.abs(means) < _NORMALIZED_MEAN) & (stds > _NORMALIZED_STD[0]) & (stds < _NORMALIZED_STD[1])).mean()
-        >= _MIN_SHARE
-    )
+    is_standard = (np.abs(means) < _NORMALIZED_MEAN) & (stds > _NORMALIZED_STD[0]) & (stds < _NORMALIZED_STD[1])
+    return bool(is_standard.mean() >= _MIN_SHARE)
 
 
 def _describe_factor(factor: float) -> str:

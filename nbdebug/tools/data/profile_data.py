@@ -21,7 +21,7 @@ _REASONS = (*DEFAULT_REASONS, "near", "suspects")
 
 @dataclass(frozen=True, eq=False)
 class ProfileData:
-    """What enters the model, from a seeded sample of each split.
+    """The data that enter the model, described by a seeded sample of each split.
 
     ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model, and ``drift``
     compares the splits. ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``galleries``

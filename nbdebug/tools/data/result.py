@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DataProfile(ProfileData, Result):
-    """What enters the model, from a seeded sample of each split; see ``ProfileData`` for the fields."""
+    """Result of ``data()``: the data that enter the model; see ``ProfileData`` for the fields."""
 
     @property
     def headline(self) -> str:

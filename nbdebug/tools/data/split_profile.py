@@ -52,7 +52,7 @@ class SplitProfile:
 
     @property
     def extent(self) -> str:
-        """How many samples were read, and which, as text."""
+        """The number of samples that were read, and their choice, as text."""
         if self.is_complete:
             return f"all {self.read:,} samples"
         total = f" of {self.size:,}" if self.size is not None else ""

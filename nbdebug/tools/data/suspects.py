@@ -38,7 +38,7 @@ class _SuspectLabel:
 
 @dataclass(frozen=True)
 class PlantedNoise:
-    """What would have been seen of a ``share`` of labels that were replaced at random by another class, in a copy.
+    """A trial in which a ``share`` of the labels of a copy is replaced at random by another class.
 
     ``noticed`` of ``repetitions`` copies would have been reported; ``listed`` is the mean share of the planted labels
     that are contradicted.
@@ -52,7 +52,7 @@ class PlantedNoise:
 
 @dataclass(frozen=True)
 class _LabelRelation:
-    """How well the targets of a split can be predicted from the inputs, and how well after shuffling them.
+    """Score of predictions of the targets of a split from the inputs, and the score after shuffling the targets.
 
     ``sigmas`` is the distance in standard deviations of the shuffled scores.
     """
@@ -117,7 +117,7 @@ class LabelReview:
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong with the labels, in words."""
+        """The faults of the labels in words."""
         texts = [
             f"{len(split.suspects):,} of {split.rows:,} {SPLIT_NAMES[split.split]} labels look wrong"
             for split in self.splits
