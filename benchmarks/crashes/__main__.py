@@ -32,9 +32,9 @@ from benchmarks.crashes.case import Crash, Half
 from benchmarks.crashes.check import FEWEST_BACKWARD_PASSES, SECONDS_PER_PROGRAM, run
 from benchmarks.crashes.corpus import load
 from benchmarks.crashes.healthy import HEALTHY
-from nbdebug.crashes.edits import apply_edits
 from nbdebug.finding import Edit, Finding
 from nbdebug.rule_engine.crash_rules import explain_crash
+from nbdebug.source.edits import apply_edits
 
 
 @dataclass

@@ -16,7 +16,7 @@ _BEGIN = "%reset -f\n%load_ext nbdebug\nimport nbdebug"
 _DESCRIBE = """
 def _describe_faults(findings):
     import json, linecache
-    from nbdebug.crashes.edits import apply_edits
+    from nbdebug.source.edits import apply_edits
     from nbdebug.finding import is_code
     from nbdebug.source.location import get_cell_number
     faults = []

@@ -12,10 +12,10 @@ from torch.nn.modules.conv import _ConvNd
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import find_layer_creation, set_argument
-from nbdebug.crashes.edits import insert_after, node_text, replace_node, wrap_node
 from nbdebug.crashes.inputs import Change
 from nbdebug.crashes.meta import copy_model
 from nbdebug.crashes.model_copies import find_model_call
+from nbdebug.source.edits import insert_after, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import enclosing_scope, read_names
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from nbdebug.crashes.crash import Crash, describe_tensor
-from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.inputs import outermost_place
@@ -22,6 +21,7 @@ from nbdebug.crashes.model_copies import find_model_call
 from nbdebug.crashes.operand_statements import producing_statements
 from nbdebug.crashes.repairs import apply_template, wrap_operand
 from nbdebug.crashes.rewrites import rewrites
+from nbdebug.source.edits import wrap_node
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_OPERANDS = 4

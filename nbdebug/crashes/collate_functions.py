@@ -11,8 +11,8 @@ from torch import Tensor
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import append_argument
 from nbdebug.finding import Edit
+from nbdebug.source.edits import append_argument
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, syntax_tree
 

@@ -14,11 +14,11 @@ from typing import Any
 from torch import nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import OPERATOR_SIGNS, apply_edits
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
 from nbdebug.crashes.frames import CrashFrame, span_of
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import OPERATOR_SIGNS, apply_edits
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import assigned_names, call_name, enclosing_scope, read_names
 

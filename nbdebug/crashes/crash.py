@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.utils.data import DataLoader
 
-from nbdebug.crashes.edits import node_text
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator, without_moves
 from nbdebug.crashes.frames import CrashFrame, crash_frames
 from nbdebug.setup import Batch, Setup
+from nbdebug.source.edits import node_text
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name
 from nbdebug.tensors.pytree import tree_tensors

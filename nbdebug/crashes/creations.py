@@ -8,10 +8,10 @@ from typing import Any
 from torch import nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import append_argument, replace_node
 from nbdebug.finding import Edit
 from nbdebug.setup.module_lines import creation_line
 from nbdebug.source.creation import Creation, consistent_creations
+from nbdebug.source.edits import append_argument, replace_node
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 

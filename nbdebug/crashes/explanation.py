@@ -9,10 +9,10 @@ from typing import Any
 from torch import nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import describe_edits, line_changes
 from nbdebug.exceptions import first_line
 from nbdebug.finding import Edit, Finding
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import describe_edits, line_changes
 from nbdebug.source.location import SourceLine, get_location
 
 # Of findings on an operation that got an argument of the model as it is: a loop may call the model differently.

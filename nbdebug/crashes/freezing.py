@@ -9,8 +9,8 @@ from torch import nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import insert_after_statement
 from nbdebug.finding import Edit
+from nbdebug.source.edits import insert_after_statement
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, syntax_tree
 

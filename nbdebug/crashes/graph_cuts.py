@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import append_argument, node_text, replace_around, replace_node
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import find_function, own_statements
+from nbdebug.source.edits import append_argument, node_text, replace_around, replace_node
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.search import SourceScope, assigned_names, call_name, covers_line, enclosing_scope, read_names
 

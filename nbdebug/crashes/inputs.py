@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import find_layer_creation
-from nbdebug.crashes.edits import insert_before, node_text, replace_node, wrap_node
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.model_copies import find_model_call
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import last_assignment, returned_by_function
+from nbdebug.source.edits import insert_before, node_text, replace_node, wrap_node
 from nbdebug.source.search import assigned_names, call_name, enclosing_loops, enclosing_scope, syntax_tree
 
 _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "arange", "randint", "zeros", "ones", "full", "rand", "stack"} | {

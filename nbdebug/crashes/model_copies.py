@@ -12,10 +12,10 @@ from typing import Any
 from torch import nn
 
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import apply_edits
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.meta import run_quietly
 from nbdebug.finding import Edit
+from nbdebug.source.edits import apply_edits
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import OPERATOR_SIGNS, replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN, run_on_meta
 from nbdebug.crashes.meta import as_meta
 from nbdebug.finding import Edit
+from nbdebug.source.edits import OPERATOR_SIGNS, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import assignment_targets, find_assignments, syntax_tree
 

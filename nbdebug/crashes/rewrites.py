@@ -8,8 +8,8 @@ import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from nbdebug.crashes.edits import node_text, replace_node
 from nbdebug.finding import Edit
+from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.search import call_name
 
 _AXIS_METHODS = {"sum", "mean", "max", "min", "softmax", "log_softmax", "cat", "concat", "stack", "squeeze", "amax"} | {

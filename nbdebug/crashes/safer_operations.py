@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nbdebug.crashes.edits import node_text, replace_node
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, call_subject
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import OPERATOR_SIGNS, insert_before, node_text, replace_node, wrap_node
 from nbdebug.finding import Edit
+from nbdebug.source.edits import OPERATOR_SIGNS, insert_before, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import assignment_targets, call_name, read_names, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors

@@ -12,12 +12,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.crashes.continuation import continues
 from nbdebug.crashes.crash import Crash
-from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.evaluation import Evaluator
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.inputs import count_reads
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement, find_function, last_assignment
+from nbdebug.source.edits import replace_node, wrap_node
 from nbdebug.source.location import is_user_code
 from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope, syntax_tree
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from torch.utils.data import TensorDataset
 
-from nbdebug.crashes.edits import insert_before
 from nbdebug.finding import Edit
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_text import free_names
@@ -18,6 +17,7 @@ from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
+from nbdebug.source.edits import insert_before
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, search_files, syntax_tree
 

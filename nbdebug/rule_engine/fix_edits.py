@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from nbdebug.crashes.edits import append_argument, insert_after, node_text, replace_node
 from nbdebug.finding import Edit, Finding, is_code
 from nbdebug.rule_engine.data_edits import find_data_edits
 from nbdebug.rule_engine.layer_edits import remove_layer
@@ -19,6 +18,7 @@ from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import Creation, find_creation
+from nbdebug.source.edits import append_argument, insert_after, node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 

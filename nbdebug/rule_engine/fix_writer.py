@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from nbdebug.crashes.edits import line_changes
 from nbdebug.finding import Edit, Finding, is_code
 from nbdebug.measurements import Measurements
 from nbdebug.rule_engine.fix_edits import find_edits
@@ -14,6 +13,7 @@ from nbdebug.rule_engine.fix_trials import QUIET, FixTrial, try_fix
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects
 from nbdebug.setup.fix_text import is_part_of_fix, names_place, write_as_sentence
+from nbdebug.source.edits import line_changes
 
 _LEAST_SECONDS, _SHARE_OF_CHECKUP = 1.0, 0.2  # that trials may take together
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
 from nbdebug.finding import Edit
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.edits import append_argument, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, search_files, syntax_tree
 

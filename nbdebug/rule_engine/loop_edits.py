@@ -6,7 +6,6 @@ import ast
 import re
 from collections import Counter
 
-from nbdebug.crashes.edits import insert_after, insert_before
 from nbdebug.finding import Edit
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import object_path, setup_objects
@@ -14,6 +13,7 @@ from nbdebug.setup.fix_text import free_names
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
+from nbdebug.source.edits import insert_after, insert_before
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import enclosing_scope, innermost_loop, search_files
 

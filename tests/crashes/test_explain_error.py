@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import nbdebug
-from nbdebug.crashes.edits import apply_edits
+from nbdebug.source.edits import apply_edits
 from tests.crashes.programs import raise_from
 
 CLASS = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import nbdebug
-from nbdebug.crashes.edits import apply_edits
+from nbdebug.source.edits import apply_edits
 from tests.crashes.programs import raise_from
 
 STEP = "opt.zero_grad()\n    loss.backward()\n    opt.step()\n"

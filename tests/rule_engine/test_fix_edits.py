@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from nbdebug.crashes.edits import apply_edits
 from nbdebug.finding import Finding
 from nbdebug.rule_engine import fix_writer
 from nbdebug.rule_engine.fix_trials import QUIET
+from nbdebug.source.edits import apply_edits
 
 HEAD = """
 import torch

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.branches import find_layer_change, find_projection
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import Change
 from nbdebug.crashes.repairs import apply_template, first_running_change, resize_parameter, wrap_operand
@@ -20,6 +19,7 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import replace_node
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(torch, name)

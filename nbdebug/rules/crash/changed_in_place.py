@@ -8,7 +8,6 @@ import re
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.edits import insert_after_statement, node_text, replace_node
 from nbdebug.crashes.evaluation import Evaluator
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.loss_graphs import changed_nodes, consumers
@@ -19,6 +18,7 @@ from nbdebug.rules.crash.backward_of_many_values import loss_tensor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import insert_after_statement, node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_scope
 

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import find_layer_creation, set_argument
-from nbdebug.crashes.edits import append_argument, replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import outermost_place, wrap_at_source
@@ -17,6 +16,7 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import append_argument, replace_node, wrap_node
 
 
 @crash_rule("X1012")

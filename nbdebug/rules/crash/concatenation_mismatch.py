@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.branches import find_layer_change
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import Change
 from nbdebug.crashes.repairs import runs
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import replace_node, wrap_node
 
 _FUNCTIONS = {"cat": torch.cat, "concat": torch.cat, "concatenate": torch.cat, "stack": torch.stack}
 

@@ -13,13 +13,13 @@ from torch.nn.modules.conv import _ConvNd
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation, set_layer_argument
-from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import Change, assigned_value_in, change_input, outermost_place
 from nbdebug.finding import format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import wrap_node
 
 
 @crash_rule("X1003")

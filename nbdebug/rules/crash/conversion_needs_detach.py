@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import wrap_node
 
 
 @crash_rule("X1023")

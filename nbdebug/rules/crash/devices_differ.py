@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation, set_argument
-from nbdebug.crashes.edits import append_argument, node_text, replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.inputs import assigned_value_in, outermost_place
@@ -20,6 +19,7 @@ from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import append_argument, node_text, replace_node, wrap_node
 from nbdebug.source.search import call_name, find_assignments, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors
 

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import crash_files, find_layer_creation
-from nbdebug.crashes.edits import node_text, replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import find_function
+from nbdebug.source.edits import node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import syntax_tree
 

@@ -8,14 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.edits import (
-    append_argument,
-    insert_after_statement,
-    insert_before,
-    node_text,
-    replace_node,
-    wrap_node,
-)
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.shared_graphs import SharedTensor, find_shared_tensors, leaves, optimized_parameters
 from nbdebug.crashes.statements import find_carried_state
@@ -25,6 +17,14 @@ from nbdebug.rules.crash.backward_of_many_values import loss_node, loss_tensor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import find_function
+from nbdebug.source.edits import (
+    append_argument,
+    insert_after_statement,
+    insert_before,
+    node_text,
+    replace_node,
+    wrap_node,
+)
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import assignment_targets, call_name, enclosing_scope, read_names
 

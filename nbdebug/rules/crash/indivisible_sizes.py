@@ -7,13 +7,13 @@ import ast
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.number_literals import find_number_literal
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import replace_node
 
 # Options of the layers of torch: the first must be a multiple of the second.
 _MULTIPLES = (("num_channels", "num_groups"), ("in_channels", "groups"), ("out_channels", "groups"))

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import insert_before
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
@@ -18,6 +17,7 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import insert_before
 from nbdebug.source.search import call_name, syntax_tree
 
 _CREATING = {"randn", "rand", "zeros", "ones", "normal"}

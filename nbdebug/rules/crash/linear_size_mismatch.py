@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation, set_layer_argument
-from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import batch_size, change_input, find_reshape, reshaped_owner
 from nbdebug.finding import format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import replace_node
 
 
 @crash_rule("X1001")

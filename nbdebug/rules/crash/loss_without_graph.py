@@ -11,7 +11,6 @@ from nbdebug.crashes import Crash
 from nbdebug.crashes.continuation import continues
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.freezing import unfreeze
 from nbdebug.crashes.graph_cuts import GraphCut, find_graph_cuts, is_grad_mode_left_off
@@ -20,6 +19,7 @@ from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.crash.backward_of_many_values import loss_node, loss_tensor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, syntax_tree
 

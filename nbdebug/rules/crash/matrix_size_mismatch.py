@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.repairs import (
     apply_template,
@@ -24,6 +23,7 @@ from nbdebug.crashes.repairs import (
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import replace_node
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matmul": torch.matmul,

@@ -11,7 +11,6 @@ from nbdebug.crashes import Crash
 from nbdebug.crashes.candidate_changes import changed_inputs
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation, set_layer_argument
-from nbdebug.crashes.edits import node_text, replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import Change, change_input
 from nbdebug.crashes.layer_sizes import change_layer
@@ -19,6 +18,7 @@ from nbdebug.finding import format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import node_text, replace_node
 
 
 @crash_rule("X1007")

@@ -13,12 +13,12 @@ from torch.utils.data import DataLoader, Dataset
 from nbdebug.crashes import Crash
 from nbdebug.crashes.collate_functions import collate_function, has_none, use_collate_function
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.edits import replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine
 
 

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import crash_files, find_layer_creation
-from nbdebug.crashes.edits import append_argument, insert_before, replace_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import append_argument, insert_before, replace_node
 from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, read_names, syntax_tree
 
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import crash_files, set_layer_argument
-from nbdebug.crashes.edits import node_text, replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import outermost_place, wrap_at_source
 from nbdebug.crashes.operand_statements import producing_statements
@@ -18,6 +17,7 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import node_text, replace_node, wrap_node
 from nbdebug.source.search import assigned_names, call_name, enclosing_loops, enclosing_scope, syntax_tree
 
 _CLASS_LOSSES = ("cross_entropy", "nll_loss")

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation
-from nbdebug.crashes.edits import insert_before, node_text, replace_node, wrap_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import outermost_place
@@ -21,6 +20,7 @@ from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.source.creation import Creation
+from nbdebug.source.edits import insert_before, node_text, replace_node, wrap_node
 from nbdebug.source.search import syntax_tree
 from nbdebug.tensors.pytree import tree_leaves, tree_tensors
 

@@ -10,12 +10,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
-from nbdebug.crashes.edits import insert_after, replace_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import insert_after, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import function_node, walk
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
-from nbdebug.crashes.edits import wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.freezing import unfreeze
 from nbdebug.finding import Edit
@@ -17,6 +16,7 @@ from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import find_assignments
 

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import replace_node, wrap_node
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import find_function, returned_value
+from nbdebug.source.edits import replace_node, wrap_node
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.search import call_name, syntax_tree
 
@@ -107,7 +107,7 @@ def _shortest_length(crash: Crash, length: int) -> tuple[Edit, ...]:
 
 
 def _left(file: str, node: ast.BinOp) -> str:
-    from nbdebug.crashes.edits import node_text
+    from nbdebug.source.edits import node_text
 
     return node_text(file, node.left)
 

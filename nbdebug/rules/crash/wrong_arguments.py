@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import crash_files
-from nbdebug.crashes.edits import append_argument, node_text, replace_node
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import append_argument, node_text, replace_node
 from nbdebug.source.search import enclosing_scope, read_names, syntax_tree
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from torch import nn
 
 from nbdebug.autograd.call_recorders import Broadcast
-from nbdebug.crashes.edits import wrap_node
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor.conclusions import LOSS_OPERANDS_MISMATCH
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import get_location
 
 _TORCH_LOSSES = ("_loss", "kl_div")

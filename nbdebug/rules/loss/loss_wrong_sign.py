@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
-from nbdebug.crashes.edits import node_text, replace_node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
@@ -27,6 +26,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from nbdebug.crashes.edits import wrap_node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
@@ -21,6 +20,7 @@ from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, syntax_tree
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from nbdebug.crashes.edits import wrap_node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
@@ -14,6 +13,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name
 
