@@ -39,7 +39,7 @@ class _DataLine:
 def find_data_edits(setup: Setup, statements: Sequence[ast.stmt]) -> tuple[Edit, ...]:
     """Return the insertion of the code of a fix that changes ``x`` or ``y``, with the user's names, for both splits.
 
-    The code goes before the first line that makes a ``TensorDataset``. Return () if the user's source does not tell the
+    The code goes before the first line that makes a ``TensorDataset``. Return () if the user's source does not show the
     names.
     """
     reads = free_names(ast.Module(list(statements), []))
@@ -66,15 +66,15 @@ def _data_line(setup: Setup, loader: Any) -> _DataLine | None:
         return None
     argument, file = creation.call.args[0], creation.file
     if isinstance(argument, ast.Name):
-        made = [
+        assignments = [
             (path, node.value)
             for path in files
             for node in ast.walk(syntax_tree(path) or ast.Module([], []))
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == argument.id
         ]
-        if len(made) != 1:
+        if len(assignments) != 1:
             return None
-        file, argument = made[0]
+        file, argument = assignments[0]
     if call_name(argument) != TensorDataset.__name__ or not isinstance(argument, ast.Call) or len(argument.args) != 2:
         return None
     inputs, targets = map(_data_expression, argument.args)

@@ -90,9 +90,9 @@ def _creation(crash: Crash, scheduler: Any, name: str) -> CrashCause | None:
     count = len(given.param_groups)
     lambda_node = crash.argument_node("lr_lambda", 1)
     if lambda_node is not None and isinstance(lambdas, (list, tuple)) and len(lambdas) != count:
-        message = f"{name} takes one function for each of the {count} groups of the optimizer; it gets {len(lambdas)}."
+        message = f"{name} takes one function per parameter group: {count} for this optimizer; it gets {len(lambdas)}."
         edit = replace_node(file, lambda_node, f"[{crash.text(lambda_node)}[0]] * {count}")
-        return CrashCause(message, "The optimizer has another number of groups.", edits=(edit,))
+        return CrashCause(message, "The list must have one entry for each parameter group.", edits=(edit,))
     if crash.local("cycle_momentum") is True and not {"momentum", "betas"} & given.defaults.keys():
         message = f"{name} changes the momentum, too, and {type(given).__name__} has none."
         edits = (append_argument(file, call, "cycle_momentum=False"),)

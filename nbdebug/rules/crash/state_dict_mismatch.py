@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.finding import Edit
+from nbdebug.formatting import join_names
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -57,7 +58,7 @@ def state_dict_mismatch(crash: Crash) -> CrashCause | None:
         edits = (wrap_node(crash.own.file, node, f'{{}}["{inner[0]}"]'),) if node is not None else ()
         return CrashCause(text, "It is a whole checkpoint: model, optimizer and epoch.", edits=edits)
     if part := _part(model, given):
-        message = f"The checkpoint has {len(given)} entries, and they are those of the part {part} of the model."
+        message = f"The {len(given)} entries of the checkpoint are those of {part}, a part of the model."
         owner = crash.call.func.value if crash.call is not None and isinstance(crash.call.func, ast.Attribute) else None
         name = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in part.split("."))
         edits = (wrap_node(crash.own.file, owner, f"{{}}{name}"),) if owner is not None else ()
@@ -71,7 +72,7 @@ def state_dict_mismatch(crash: Crash) -> CrashCause | None:
         shapes = "; ".join(
             f"{k}: {[*given[k].shape]} in the checkpoint, {[*own[k].shape]} in the model" for k in sizes[:3]
         )
-        cause = f"{len(sizes)} parameters have other sizes: the model was created with other arguments."
+        cause = f"The sizes of {join_names(sizes, 3)} differ: the model was created with other arguments."
         cause += " Leave these out, or create the model with the sizes of the checkpoint."
         return CrashCause(f"{shapes}.", cause, edits=_fitting_part(crash, node))
     message = f"Missing in the checkpoint: {', '.join(missing[:4]) or 'nothing'}; unknown to the model: "
