@@ -32,6 +32,14 @@ SLOW_FILES = (
 )
 
 
+@pytest.fixture(autouse=True)
+def without_anomaly_mode() -> Iterator[None]:
+    """Turn off the anomaly mode that a test program has turned on for the whole process."""
+    yield
+    if torch.is_anomaly_enabled():
+        torch.autograd.set_detect_anomaly(False)
+
+
 def pytest_configure() -> None:
     torch.set_num_threads(1)
     set_seeds()  # an unseeded process gets an extra note from the rule "unseeded"

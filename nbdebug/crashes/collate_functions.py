@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import crash_files
@@ -77,13 +78,33 @@ def _shape(value: Any) -> tuple[int, ...] | None:
     return (len(value),) if is_list else None
 
 
+def _reads_another_class(crash: Crash, loader: ast.Call) -> bool:
+    """Return whether the dataset of a loader is of another class than the one whose samples could not be collated."""
+    fetcher = next((f.variables.get("self") for f in crash.frames if f.is_in("utils/data/_utils/fetch")), None)
+    dataset = getattr(fetcher, "dataset", None)
+    argument = next((k.value for k in loader.keywords if k.arg == "dataset"), loader.args[0] if loader.args else None)
+    if dataset is None or argument is None:
+        return False
+    if isinstance(argument, ast.Call):
+        name = call_name(argument)
+        return name[:1].isupper() and name != type(dataset).__name__
+    values = (
+        (frame.variables.get(argument.id) for frame in crash.user_frames()) if isinstance(argument, ast.Name) else ()
+    )
+    known = [value for value in values if isinstance(value, Dataset)]
+    return bool(known) and all(type(value) is not type(dataset) for value in known)
+
+
 def use_collate_function(crash: Crash, source: str) -> tuple[SourceLine | None, tuple[Edit, ...]]:
-    """Return the line of the first loader without a collate function, and the edits that give one to all such."""
+    """Return the line of the first loader without a collate function, and the edits that give one to all such.
+
+    Loaders of datasets that are known to be of another class than the one that was read are left as they are.
+    """
     loaders = [
         (file, node)
         for file in sorted(crash_files(crash))
         for node in ast.walk(syntax_tree(file) or ast.Module([], []))
-        if isinstance(node, ast.Call) and call_name(node) == "DataLoader"
+        if isinstance(node, ast.Call) and call_name(node) == "DataLoader" and not _reads_another_class(crash, node)
     ]
     own = [(file, call) for file, call in loaders if not any(k.arg == "collate_fn" for k in call.keywords)]
     tree = syntax_tree(own[0][0]) if own else None

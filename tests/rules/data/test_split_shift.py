@@ -201,7 +201,7 @@ SCALED_COLUMNS = X * torch.tensor([1.0, 3.0, 0.5, 2.0]) + torch.tensor([0.0, 4.0
 def test_split_shift_names_order_of_columns(order: list[int]) -> None:
     setup = two_split_setup((SCALED_COLUMNS[:300], Y[:300]), (SCALED_COLUMNS[300:][:, order], Y[300:]))
     (finding,) = rule_findings(setup, "D109")
-    restored = [order[i] for i in eval(finding.fix.partition(", ")[2].partition("]   #")[0])]
+    restored = [order[i] for i in eval(finding.fix.partition("[:, ")[2].partition("]]")[0] + "]")]
     assert "another order" in finding.message
     assert restored == [0, 1, 2, 3]
 
