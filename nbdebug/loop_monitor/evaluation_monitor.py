@@ -44,8 +44,6 @@ class TrainingEvaluations:
 class _EvaluatedBatches:
     """Counts the batches of each loader, and the evaluations of training batches."""
 
-    wants_output = False
-
     def __init__(self, train_loader: Any) -> None:
         self.train_loader = train_loader
         self.drawn = Counter[str]()
@@ -61,9 +59,6 @@ class _EvaluatedBatches:
         if split == "train" and steps and not is_training and not torch.is_grad_enabled():
             self.passes_by_step[steps] += 1
             self.line = self.line or _choice_line(self.train_loader, sys._getframe(1))
-
-    def on_forward_end(self, output: Any) -> None:
-        """Do nothing."""
 
     def summary(self) -> TrainingEvaluations:
         """Return the evaluations of training batches, if the loop uses no other batches."""
@@ -95,12 +90,12 @@ class EvaluationMonitor:
         self.batch_averages = BatchAverageMonitor(setup.loss_fn)
         self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
         self.batches = _EvaluatedBatches(setup.train_loader)
-        self.all = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions, self.batches
+        self.of_outputs = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions
 
     @property
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
-        return any(monitor.wants_output for monitor in self.all)
+        return any(monitor.wants_output for monitor in self.of_outputs)
 
     def hooks(self, wrap_callback: _CallbackWrapper) -> list[AbstractContextManager[None]]:
         """Return hooks for comparisons and exports of tensors; ``wrap_callback`` wraps each callback."""

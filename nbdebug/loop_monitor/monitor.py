@@ -197,7 +197,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.mode_monitor.repeated_passes.on_batch)
         self.attempt(self.batch_use_counter.on_batch, split, self.steps)
         self.attempt(self.step_groups.on_batch, split, event[0])
-        for monitor in (self.batch_alignment, *self.evaluation.all):
+        for monitor in (self.batch_alignment, self.evaluation.batches, *self.evaluation.of_outputs):
             self.attempt(monitor.on_batch, split, event[1])
         if split == "train":
             self.record_line("batch")
@@ -234,7 +234,7 @@ class LoopMonitor(OptimizerTracking):
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
-        for monitor in (self.mode_monitor, *self.evaluation.all):
+        for monitor in (self.mode_monitor, *self.evaluation.of_outputs):
             self.attempt(monitor.on_forward_end, output)
         self.attempt(self.batch_alignment.on_forward_end, output)
         if self.plan.is_inspecting:
