@@ -1,0 +1,79 @@
+"""Tests of losses that take the output alone or the whole batch, and of weights in a column of the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from nbdebug.debugger import Debugger
+from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_faults
+
+X, _ = points()
+READINGS = X.sum(1)
+WEIGHTS = torch.rand(64, generator=torch.Generator().manual_seed(0)) + 0.1
+
+
+class Readings(Dataset[Any]):
+    def __len__(self) -> int:
+        return len(X)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {"x": X[index], "reading": READINGS[index], "weight": WEIGHTS[index, None]}
+
+
+class ReadingModel(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.body(x).squeeze(1)
+        return output
+
+
+def spread_loss(output: Tensor) -> Tensor:
+    return (output.mean(0) - 1).square().mean()
+
+
+def batch_loss(output: Tensor, batch: dict[str, Tensor]) -> Tensor:
+    return ((output - batch["reading"]).square() * batch["weight"].squeeze(1)).mean()
+
+
+def broadcast_batch_loss(output: Tensor, batch: dict[str, Tensor]) -> Tensor:
+    return ((output - batch["reading"]).square() * batch["weight"]).mean()
+
+
+def test_checkup_of_loss_of_the_output_alone_reports_no_crash() -> None:
+    setup = minimal_setup(network(2), X, READINGS, spread_loss)
+    report = Debugger.of(setup).checkup()
+    assert not [finding.code for finding in report if finding.code.startswith("X")]
+    assert not report.pass_error
+
+
+@pytest.mark.parametrize(("loss_fn", "codes"), [(batch_loss, []), (broadcast_batch_loss, ["L205"])])
+def test_checkup_of_loss_of_the_whole_batch_calls_it_so(loss_fn: Any, codes: list[str]) -> None:
+    setup = Setup(ReadingModel(), DataLoader(Readings(), 16), loss_fn=loss_fn)
+    report = Debugger.of(setup).checkup(select=["L205", "X"])
+    assert [finding.code for finding in report if finding.severity != "note"] == codes
+
+
+def column_loss(output: Tensor, target: Tensor) -> Tensor:
+    reading, weight = target.split(1, dim=1)
+    return ((output - reading.squeeze(1)).square() * weight.squeeze(1)).mean()
+
+
+def broadcast_column_loss(output: Tensor, target: Tensor) -> Tensor:
+    reading, weight = target.split(1, dim=1)
+    return ((output - reading.squeeze(1)).square() * weight).mean()
+
+
+@pytest.mark.parametrize(("loss_fn", "count"), [(column_loss, 0), (broadcast_column_loss, 1)])
+def test_broadcast_loss_of_weights_in_a_column_is_reported(loss_fn: Any, count: int) -> None:
+    targets = torch.stack([READINGS, WEIGHTS], 1)
+    assert len(rule_faults(minimal_setup(ReadingModel(), X, targets, loss_fn), "L205")) == count
