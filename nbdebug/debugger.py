@@ -18,7 +18,8 @@ from nbdebug.result import Result
 from nbdebug.rule_engine import checkup as checkups
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import NotebookNames
-from nbdebug.tool_methods import ToolMethods, without_self
+from nbdebug.tool_methods import ToolMethods
+from nbdebug.tool_methods.tool_runner import without_self
 from nbdebug.views.live import print_in_script
 from nbdebug.watching.watch import Watch
 

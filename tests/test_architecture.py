@@ -37,6 +37,7 @@ SMALL_BY_NATURE = {
     "nbdebug.sample_display.arrays": "one question that every renderer asks first",
     "nbdebug.setup.class_names": "one value",
     "nbdebug.source.notebook_cells": "one question about the cells of a notebook",
+    "nbdebug.tool_methods.tool_runner": "the base class of the groups of tool methods",
     "nbdebug.tensors.histogram_bins": "one set of bins, for records and sampling",
     "nbdebug.tensors.memory": "one question about tensors, for rules, hooks and attribution",
     "nbdebug.tools.errors.panels.fairness": "one panel",

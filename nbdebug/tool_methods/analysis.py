@@ -1,0 +1,169 @@
+"""Tools that inspect data and predictions, as methods of a Debugger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from nbdebug.options import check_option_names
+from nbdebug.tool_methods.tool_runner import ToolRunner, without_self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nbdebug.inference.outputs import Target
+    from nbdebug.options import Decode, Method, Metric, Package, Space
+    from nbdebug.tools.data import DataProfile
+    from nbdebug.tools.errors import Errors
+    from nbdebug.tools.explain import Explanation
+    from nbdebug.tools.importance import Importance
+
+
+class AnalysisMethods(ToolRunner):
+    """Each tool that inspects data and predictions, run on the setup."""
+
+    @check_option_names()
+    def data(
+        self, *, samples: int | None = 2000, seconds: float = 20.0, seed: int = 0, reference: Any = None
+    ) -> DataProfile:
+        """Profile what enters the model: structure, statistics, drift, duplicates and suspect labels of both splits.
+
+        The order of the loaders is untouched. Raises SetupError for a loader that is empty or cannot be read.
+
+        Args:
+            samples: Number of samples of each split, drawn at random if they can be read by index; None for all.
+            seconds: Time limit of reading, in seconds; with ``samples=None``, only for loaders of unknown length.
+            seed: Seed of the draw.
+            reference: A loader of other data, with which the training split is compared too.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.data import data
+
+        return self._keep("data", data(self._use_setup(), **options), judge=False)
+
+    @check_option_names()
+    def errors(
+        self,
+        loader: Any = None,
+        *,
+        index: Any = None,
+        metadata: Any = None,
+        properties: bool = True,
+        embed: str | nn.Module | None = None,
+        render: Callable[[Any], Any] | None = None,
+        decode: Decode = None,
+        tags: str | Path | None = None,
+    ) -> Errors:
+        """Browse the errors of the model on a loader, and the samples behind each number.
+
+        Raises SetupError for a setup that cannot be run.
+
+        Args:
+            loader: "val", "train" or a loader; by default the validation loader, if there is one.
+            index: Dataset indices of the samples, for a loader that does not provide them.
+            metadata: A DataFrame or a mapping of columns, with one row per sample of the dataset.
+            properties: Measure brightness, length and similar properties of the inputs.
+            embed: A layer, or its path, whose output is kept as an embedding.
+            render: ``render(sample)``, which displays a sample.
+            decode: A function or a sequence that turns token ids into text.
+            tags: Path of a CSV file that stores tags and notes.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.errors import errors
+
+        return self._keep("errors", errors(self._use_setup(), **options))
+
+    @check_option_names()
+    def explain(
+        self,
+        sample: Any,
+        method: Method = "auto",
+        target: Target = "predicted",
+        *,
+        background: Any = "data",
+        loader: Any = None,
+        space: Space = "logits",
+        score: Callable[[Any], Any] | None = None,
+        decode: Any = None,
+        completeness: float | None = None,
+        error: float | None = None,
+        standard_error: float | None = None,
+        nodes: int | None = None,
+        most: int | None = None,
+        layer: str | nn.Module | None = None,
+        size: int | None = None,
+        stride: int | None = None,
+        samples: int | None = None,
+        passes: int | None = None,
+        permutations: int | None = None,
+        evaluations: int | None = None,
+        package: Package | None = None,
+    ) -> Explanation:
+        """Explain a prediction: the contribution of each input value, with its error and a reliability check.
+
+        An option of one method is refused by others; None is its default. Raises SetupError for unusable samples.
+
+        Args:
+            sample: Index of a sample in the dataset of ``loader``, several indices, or a sample itself.
+            method: Attribution method; "auto" chooses one for the model.
+            target: "predicted", "true", or the index or name of a class.
+            background: Samples to compare with, or "data" (training samples), "mean", "zeros" or "shuffled".
+            loader: "val", "train" or a loader; by default the validation loader, if there is one.
+            space: Explain "logits" or the "probability".
+            score: ``score(output)``, which returns samples × classes of an output of another form.
+            decode: A function, a tokenizer, a list or a dictionary that turns token ids into text.
+            completeness: Largest relative error of the sum, 0.01 by default (expected_gradients, integrated_gradients).
+            error: Largest relative error, 0.03 (expected_gradients, integrated_gradients) or 0.05 (shapley) by default.
+            standard_error: Largest relative standard error of a sampled background, 0.05 by default
+                (expected_gradients, integrated_gradients).
+            nodes: Initial quadrature nodes per line, 6 by default (expected_gradients, integrated_gradients).
+            most: Largest number of nodes per line, 128 or more by default (expected_gradients, integrated_gradients).
+            layer: The layer or its path, by default the last suitable one (gradcam).
+            size: Side of a patch in pixels or steps, by default 1/8 of the longest side (occlusion, lime).
+            stride: Distance of patches in pixels or steps, by default half of ``size`` (occlusion).
+            samples: Number of perturbations, 1000 by default for lime (lime, kernel).
+            passes: Initial passes over the background, 2 by default (shapley).
+            permutations: Number of feature permutations, 10 by default (permutation).
+            evaluations: Number of model evaluations, 500 by default (partition).
+            package: "captum" or "shap"; by default the first that is installed (deepshap).
+        """
+        options = without_self(locals())
+        from nbdebug.tools.explain import explain
+
+        return self._keep("explain", explain(self._use_setup(), **options), judge=False)
+
+    @check_option_names()
+    def importance(
+        self,
+        loader: Any = None,
+        *,
+        samples: int | None = None,
+        background: Any = None,
+        target: Target = "predicted",
+        method: Method = "auto",
+        metric: Metric = "auto",
+        repeats: int = 5,
+        decode: Any = None,
+        score: Callable[[Any], Any] | None = None,
+    ) -> Importance:
+        """Measure feature importance: mean attributions and permutation importance, with 95 % intervals.
+
+        ``compare(before)`` of the result shows what has changed. Raises SetupError for options that cannot be used.
+
+        Args:
+            loader: "val", "train" or a loader; by default the validation loader, if there is one.
+            samples: Number of samples, by default 500, or fewer of large ones.
+            background: Samples to compare with; by default 100 training samples.
+            target: "predicted", "true" or a class.
+            method: Attribution method; "auto" chooses one for the model.
+            metric: "accuracy", "R²" or "loss" (negated); "auto" chooses one by the task.
+            repeats: Number of permutations of each feature; 0 for none.
+            decode: A function, a tokenizer, a list or a dictionary that turns token ids into text.
+            score: ``score(output)``, which returns samples × classes of an output of another form.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.importance import importance
+
+        return self._keep("importance", importance(self._use_setup(), **options))

@@ -1,0 +1,43 @@
+"""Base class of the tool methods: it runs a tool on the setup and stores its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from nbdebug.report import ReportLog
+from nbdebug.result import Result
+from nbdebug.rule_engine import checkup as checkups
+from nbdebug.setup import Setup
+from nbdebug.setup.notebook_names import NotebookNames
+from nbdebug.watching.watch import Watch
+
+_AnyResult = TypeVar("_AnyResult", bound=Result)
+
+
+class ToolRunner:
+    """The setup and the results of its tools."""
+
+    setup: Setup
+    reports: ReportLog
+    results: dict[str, Result]
+    watched: Watch | None
+    log: list[str]
+    notebook_names: NotebookNames
+
+    def _use_setup(self) -> Setup:
+        """Return the setup for a tool, after saying so if its names in the notebook hold other objects now."""
+        if (notice := self.notebook_names.notice(self)) is not None:
+            print(notice)
+        return self.setup
+
+    def _keep(self, name: str, result: _AnyResult, *, judge: bool = True) -> _AnyResult:
+        self.results[name] = result
+        if judge:
+            self.reports[name] = checkups.judge_result(self.setup, **{name: result})
+        return result
+
+
+def without_self(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a method without its object."""
+    return {name: value for name, value in arguments.items() if name != "self"}
