@@ -11,14 +11,16 @@ from nbdebug.rule_engine import checkup as checkups
 from nbdebug.tool_methods.training import TrainingMethods
 
 if TYPE_CHECKING:
-    from nbdebug.triage import Pattern, Triage
+    from nbdebug.triage import SymptomPattern, Triage
 
 
 class DiagnosisMethods(TrainingMethods):
     """Tools that run other tools of the setup, or collect their results."""
 
     @check_option_names()
-    def triage(self, symptom: Any = None, *, patterns: Sequence[Pattern] = (), treatments: bool = False) -> Triage:
+    def triage(
+        self, symptom: Any = None, *, patterns: Sequence[SymptomPattern] = (), treatments: bool = False
+    ) -> Triage:
         """Find the cause of a symptom: run the checks that tell its causes apart, cheapest first.
 
         Results that exist are read first, such as those of a checkup or of a watched loop. Raises SetupError for a

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
+from nbdebug.measurements.registry import TOO_SLOW_FOR_QUICK
 from nbdebug.report import Report, merge_reports
 from nbdebug.rule_engine import rule_registry
 from nbdebug.triage.pattern import Cause
 from nbdebug.triage.result import CauseState, Triage
-from nbdebug.triage.stages import Stage, StageRecord, expand_codes, reads_run, stage_of, test_of_stage
+from nbdebug.triage.stages import Stage, StageRecord, expand_codes, has_slow_parts, reads_run, stage_of, test_of_stage
 from nbdebug.triage.symptom import Symptom
 
 # Findings that describe what a run or a model does, and not why; the signs of the symptom count as such, too.
-_DESCRIPTIONS = frozenset(("T601", "T603", "T605", "T606", "T607", "T608", "T610", "T614", "E703", "E704", "E709"))
+_OUTCOMES = ("T601", "T602", "T603", "T604", "T605", "T606", "T607", "T608", "T610", "T614")
+_DESCRIPTIONS = frozenset((*_OUTCOMES, "E702", "E703", "E704", "E706", "E709"))
 
 
 @dataclass
@@ -67,20 +69,29 @@ class Investigation:
     def _run_stages(self, codes: Sequence[str], *, wide: bool = False) -> None:
         """Run the stages that can check some of the codes, until one establishes a cause."""
         for stage in self.stages:
-            asked = [code for code in codes if code not in self.checked and stage_of(code) == stage.name]
+            known = self.checked | {
+                code for record in self.records if stage.name in record.name for code in record.asked
+            }
+            asked = [code for code in codes if code not in known and self._fits(code, stage)]
             if self._is_established() or not asked or (wide and stage.name in ("overfit", "treatments")):
                 continue
             start, skipped = time.perf_counter(), ""
             try:
                 report = stage.run(asked)
-                self.reports.append(report)
+                self.reports.append(_without_half_checked(report) if stage.name == "quick" else report)
                 self.stopped = self.stopped or report.stopped
             except SetupError as error:
                 skipped = str(error)
             seconds = time.perf_counter() - start
-            self.records.append(StageRecord("wide" if wide else stage.name, tuple(asked), seconds, skipped))
+            name = f"other {stage.name}" if wide else stage.name
+            self.records.append(StageRecord(name, tuple(asked), seconds, skipped))
             if self.stopped:
                 return
+
+    def _fits(self, code: str, stage: Stage) -> bool:
+        """Return whether a stage is the cheapest one for a rule, or completes what the quick stage has begun."""
+        own = stage_of(code)
+        return own == stage.name or (own == "quick" and stage.name == "standard" and has_slow_parts(code))
 
     def _result(self) -> Triage:
         faults, causes = self.faults, self.symptom.causes
@@ -120,8 +131,11 @@ class Investigation:
         return CauseState(cause.name, cause.prior, "open", codes=tuple(unchecked), test=test, why=why)
 
     def _is_decided(self, code: str) -> bool:
-        """Return whether a rule was checked with all that it can read: many see more in a watched run."""
-        return code in self.checked and (self.has_run or not reads_run(code))
+        """Return whether a rule was checked with all that it can read, or does not apply to this setup."""
+        if code in self.checked:
+            return self.has_run or not reads_run(code)
+        reason = self._reason([code])
+        return bool(reason) and reason != TOO_SLOW_FOR_QUICK and not reason.startswith("needs ")
 
     def _reason(self, codes: Sequence[str]) -> str:
         """Return why the first of some rules was not checked."""
@@ -135,6 +149,13 @@ class Investigation:
             if state.test:
                 weights[state.test] = weights.get(state.test, 0.0) + state.prior
         return max(weights, key=lambda test: weights[test]) if weights else ""
+
+
+def _without_half_checked(report: Report) -> Report:
+    """Return a report that counts a rule without a finding as checked only if it could read all that it reads."""
+    codes = {finding.code for finding in report}
+    complete = frozenset(code for code in report.checked_rules if code in codes or not has_slow_parts(code))
+    return replace(report, checked_rules=complete)
 
 
 def _rule_title(fault: Finding) -> str:

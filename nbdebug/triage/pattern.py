@@ -34,7 +34,7 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Pattern:
+class SymptomPattern:
     """One symptom and its causes.
 
     Attributes:
@@ -52,7 +52,7 @@ class Pattern:
     signs: tuple[str, ...] = ()
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Pattern:
+    def from_dict(cls, data: Mapping[str, Any]) -> SymptomPattern:
         """Return a pattern of plain data, as its file contains it; raise SetupError for other keys."""
         try:
             causes = tuple(Cause(**{**cause, "codes": tuple(cause.get("codes", ()))}) for cause in data["causes"])
@@ -62,7 +62,7 @@ class Pattern:
             raise SetupError(f"{message} Compare it with one of nbdebug.triage.load_patterns().") from None
 
     @classmethod
-    def read(cls, path: str | Path) -> Pattern:
+    def read(cls, path: str | Path) -> SymptomPattern:
         """Return the pattern in a JSON file; raise SetupError if it is none."""
         try:
             return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
@@ -71,14 +71,14 @@ class Pattern:
 
 
 @cache
-def load_patterns() -> tuple[Pattern, ...]:
+def load_patterns() -> tuple[SymptomPattern, ...]:
     """Return the patterns of nbdebug, in the order of their names."""
-    return tuple(Pattern.read(path) for path in sorted(_FOLDER.glob("*.json")))
+    return tuple(SymptomPattern.read(path) for path in sorted(_FOLDER.glob("*.json")))
 
 
-def check_patterns(patterns: Sequence[Pattern]) -> tuple[Pattern, ...]:
+def check_patterns(patterns: Sequence[SymptomPattern]) -> tuple[SymptomPattern, ...]:
     """Return patterns as a tuple; raise SetupError for anything that is none."""
     for item in patterns:
-        if not isinstance(item, Pattern):
-            raise argument_error("patterns", item, "a list of nbdebug.triage.Pattern", "Pass one or more")
+        if not isinstance(item, SymptomPattern):
+            raise argument_error("patterns", item, "a list of nbdebug.triage.SymptomPattern", "Pass one or more")
     return tuple(patterns)

@@ -16,7 +16,8 @@ STAGE_TEXTS = {
     "standard": "rules that need several passes or the data",
     "overfit": "training on a tiny batch",
     "treatments": "training copies with one change each",
-    "wide": "all other rules",
+    "other quick": "all other rules of one pass",
+    "other standard": "all other rules of several passes or the data",
     "watch": "your own loop inside `with dbg.watch():`",
     "errors": "the predictions on the validation samples",
 }
@@ -63,12 +64,17 @@ def stage_of(code: str) -> str:
             return name
     if needs & _OF_RUN or (reads_run(code) and code[0] in "TP"):
         return "watch"
-    return "standard" if any(is_slow(name) for name in rule.needs) else "quick"
+    return "standard" if any(map(is_slow, needs)) else "quick"
+
+
+def has_slow_parts(code: str) -> bool:
+    """Return whether a quick checkup leaves out what a rule could also read."""
+    return any(map(is_slow, rule_registry.load_rules()[code].needs))
 
 
 def reads_run(code: str) -> bool:
-    """Return whether a rule reads the record or the events of a watched run, if there is one."""
-    return bool(_OF_RUN & set(rule_registry.load_rules()[code].needs))
+    """Return whether a watched run shows a rule more faults; those on data, loss and model only gain certainty."""
+    return bool(_OF_RUN & set(rule_registry.load_rules()[code].needs)) and code[0] not in "DLM"
 
 
 def test_of_stage(name: str) -> str:

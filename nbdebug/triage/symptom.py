@@ -10,7 +10,7 @@ from typing import Any
 
 from nbdebug.exceptions import SetupError
 from nbdebug.history import Diagnosis, diagnose
-from nbdebug.triage.pattern import Cause, Pattern
+from nbdebug.triage.pattern import Cause, SymptomPattern
 
 _MAX_PATTERNS = 3
 
@@ -20,7 +20,7 @@ class Symptom:
     """A symptom: the description that was given, and the patterns that it fits, best first; empty if none fits."""
 
     description: str
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[SymptomPattern, ...] = ()
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -37,7 +37,7 @@ class Symptom:
         return frozenset(code for pattern in self.patterns for code in pattern.signs)
 
 
-def recognize_symptom(symptom: Any, patterns: Sequence[Pattern], run_codes: Collection[str] = ()) -> Symptom:
+def recognize_symptom(symptom: Any, patterns: Sequence[SymptomPattern], run_codes: Collection[str] = ()) -> Symptom:
     """Return the symptom of a name, a text, a history or a diagnosis; of None, that of the watched run.
 
     ``run_codes`` are the codes of the findings about the watched run. Raises SetupError for a text of one word that
@@ -52,13 +52,14 @@ def recognize_symptom(symptom: Any, patterns: Sequence[Pattern], run_codes: Coll
     return _from_codes(f"curves: {result.verdict}", codes, patterns)
 
 
-def _from_text(text: str, patterns: Sequence[Pattern]) -> Symptom:
+def _from_text(text: str, patterns: Sequence[SymptomPattern]) -> Symptom:
     """Return the patterns whose name is the text, else those with the most words in it."""
     by_name = {pattern.name: pattern for pattern in patterns}
     if (pattern := by_name.get(text.strip().lower().replace(" ", "-"))) is not None:
         return Symptom(pattern.symptom, (pattern,))
-    scores = {pattern.name: _count_words(pattern, text) for pattern in patterns}
-    ranked = sorted((pattern for pattern in patterns if scores[pattern.name]), key=lambda p: -scores[p.name])
+    scores = {pattern.name: _match_words(pattern, text) for pattern in patterns}
+    fitting = (pattern for pattern in patterns if scores[pattern.name] > (0, 0))
+    ranked = sorted(fitting, key=lambda pattern: scores[pattern.name], reverse=True)
     if not ranked and len(text.split()) < 2:
         matches = get_close_matches(text, by_name, n=1)
         advice = f"Did you mean {matches[0]!r}?" if matches else "Or describe it in a sentence."
@@ -66,11 +67,13 @@ def _from_text(text: str, patterns: Sequence[Pattern]) -> Symptom:
     return Symptom(text, tuple(ranked[:_MAX_PATTERNS]))
 
 
-def _count_words(pattern: Pattern, text: str) -> int:
-    return sum(1 for word in pattern.words if re.search(word, text, re.I))
+def _match_words(pattern: SymptomPattern, text: str) -> tuple[int, int]:
+    """Return how many words of a pattern a text contains, and the length of what they match in it."""
+    matches = [match for word in pattern.words if (match := re.search(word, text, re.I))]
+    return len(matches), sum(match.end() - match.start() for match in matches)
 
 
-def _from_codes(description: str, codes: Iterable[str], patterns: Sequence[Pattern]) -> Symptom:
+def _from_codes(description: str, codes: Iterable[str], patterns: Sequence[SymptomPattern]) -> Symptom:
     """Return the patterns that the codes are signs of, in the order of the codes."""
     fitting = {pattern.name: pattern for code in codes for pattern in patterns if code in pattern.signs}
     return Symptom(description, tuple(fitting.values())[:_MAX_PATTERNS])
