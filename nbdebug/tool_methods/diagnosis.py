@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.options import check_option_names
@@ -11,6 +11,8 @@ from nbdebug.rule_engine import checkup as checkups
 from nbdebug.tool_methods.training import TrainingMethods
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nbdebug.triage import SymptomPattern, Triage
 
 
@@ -54,6 +56,26 @@ class DiagnosisMethods(TrainingMethods):
         result = Investigation(recognized, stages, list(self.reports.values()), has_run).run()
         return self._keep("triage", result, judge=False)
 
+    @check_option_names()
+    def report(self, path: str | Path = "report.html", *, samples: bool = False) -> Path:
+        """Write a report of all findings and results to a file, and return its path.
+
+        The file is self-contained and readable without scripts. Raises SetupError for an unknown suffix or a file that
+        cannot be written.
+
+        Args:
+            path: The file: ``.html``, ``.md`` or ``.ipynb``.
+            samples: Include texts and pictures that quote samples of the data, which may be private.
+        """
+        from nbdebug.run_report import Subject, collect_sections, write_report
+
+        results = dict(self.results)
+        if self.watched is not None and self.watched.result is not None:
+            results["watch"] = self.watched.result
+        subject = Subject(self.setup, self.findings, results)
+        title = f"Training report: {type(self.setup.eager_model).__name__}"
+        return write_report(path, collect_sections(subject, samples=samples), title)
+
     def _check(self, codes: Sequence[str], budget: Any) -> Report:
         """Run a checkup of some rules, and add its report to those of earlier ones."""
         reports: list[Report] = []
@@ -62,7 +84,7 @@ class DiagnosisMethods(TrainingMethods):
         self.reports[name] = merge_reports([self.reports[name], report]) if name in self.reports else report
         return report
 
-    def _judged(self, name: str, tool: Any) -> Report:
+    def _judged(self, name: str, tool: Callable[[], Any]) -> Report:
         """Run a tool, and return the report on its result."""
         tool()
         return self.reports[name]
