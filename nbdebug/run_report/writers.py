@@ -40,9 +40,10 @@ main{max-width:900px;margin:0 auto;padding:24px 16px 64px}
 h1{font-size:26px;margin:0 0 8px}h2{font-size:20px;margin:36px 0 10px;padding-top:14px;border-top:1px solid var(--line)}
 h3{font-size:15px;margin:22px 0 4px}p{margin:6px 0}
 nav ul{display:flex;flex-wrap:wrap;gap:4px 16px;padding:0;margin:0;list-style:none}a{color:var(--note)}
-pre{background:var(--code);padding:10px 12px;border-radius:6px;overflow-x:auto;font-size:13px;line-height:1.45}
+pre{background:var(--code);padding:10px 12px;border-radius:6px;white-space:pre-wrap;font-size:13px;line-height:1.45}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:14px;margin:8px 0;width:100%}
 th,td{text-align:left;vertical-align:top;padding:5px 12px 5px 0;border-bottom:1px solid var(--line)}
+th,td{overflow-wrap:break-word}
 th{color:var(--soft);font-weight:600}img{max-width:100%;height:auto;border-radius:6px;background:#fff;margin:6px 0}
 .tone{border-left:4px solid;padding-left:10px;font-weight:600}.error{border-color:var(--error)}
 .warning{border-color:var(--warning)}.note{border-color:var(--note)}.good{border-color:var(--good)}

@@ -100,6 +100,20 @@ def test_text_of_findings_is_escaped(tmp_path: Path) -> None:
         assert "<script>" not in text.replace("\\\\<", "").replace("\\<", "")
 
 
+def test_folders_of_the_machine_are_left_out(tmp_path: Path) -> None:
+    setup = healthy_classifier()
+    debugger = Debugger.of(setup)
+    debugger.checkup("quick")
+    with debugger.watch():
+        for x, y in [*setup.train_loader] * 3:
+            setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
+            setup.optimizers[0].step()
+    text = debugger.report(tmp_path / "report.md").read_text(encoding="utf-8").replace("\\", "")
+    assert "O505" in text
+    assert f"{Path(__file__).name}, line" in text
+    assert str(Path(__file__).parent) not in text
+
+
 def test_refusals(debugger: Debugger, tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"path is 'report\.pdf'; expected a name that ends in \.html, \.md, \.ipynb"):
         debugger.report("report.pdf")
