@@ -143,6 +143,7 @@ class Debugger(ToolMethods):
         """
         keep = partial(self.reports.__setitem__, "checkup")
         report = checkups.checkup(self._use_setup(), keep, budget=budget, select=select, ignore=ignore, options=options)
+        self._note("checkup", report)
         print_in_script(report.headline)
         return report
 
@@ -185,6 +186,7 @@ class Debugger(ToolMethods):
         """
         options = without_self(locals())
         self.watched = Watch(self._use_setup(), self.reports, notice=self.notebook_names.notice(self), **options)
+        self.watched.on_result = partial(self._note, "watch")
         return self.watched
 
     @property

@@ -5,13 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import torch
 
-import nbdebug
 from nbdebug.finding import Finding, Location
 from nbdebug.formatting import format_value
 from nbdebug.history.curves import Curves, Series
@@ -136,7 +136,7 @@ def _environment(setup: Setup) -> Table:
     device = next((str(parameter.device) for parameter in setup.model.parameters()), "none")
     optimizers = ", ".join(type(optimizer).__name__ for optimizer in setup.optimizers) or "none"
     rows = [
-        ("nbdebug", nbdebug.__version__),
+        ("nbdebug", _own_version()),
         ("torch", torch.__version__),
         ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.machine()}"),
@@ -145,6 +145,13 @@ def _environment(setup: Setup) -> Table:
         ("loss", _name(setup.loss_fn)),
     ]
     return Table(("part", "value"), tuple(rows))
+
+
+def _own_version() -> str:
+    try:
+        return version("nbdebug-torch")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _name(value: Any) -> str:

@@ -72,7 +72,8 @@ class DiagnosisMethods(TrainingMethods):
         results = dict(self.results)
         if self.watched is not None and self.watched.result is not None:
             results["watch"] = self.watched.result
-        subject = Subject(self.setup, self.findings, results)
+        journal = self.journal.to_text() if self.journal.entries else ""
+        subject = Subject(self.setup, self.findings, results, journal)
         title = f"Training report: {type(self.setup.eager_model).__name__}"
         return write_report(path, collect_sections(subject, samples=samples), title)
 
