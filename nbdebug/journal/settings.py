@@ -34,7 +34,13 @@ def describe_settings(setup: Setup) -> dict[str, str]:
 
 
 def _loss_text(loss: object) -> str:
-    return repr(loss) if isinstance(loss, nn.Module) else getattr(loss, "__name__", type(loss).__name__)
+    """Return a loss with its options; its repr leaves out most of them."""
+    if not isinstance(loss, nn.Module):
+        return getattr(loss, "__name__", type(loss).__name__)
+    plain = {name: value for name, value in vars(loss).items() if isinstance(value, (bool, int, float, str))}
+    options = [f"{name}={value}" for name, value in plain.items() if name != "training" and not name.startswith("_")]
+    tensors = [f"{name} of sum {float(value.sum()):.4g}" for name, value in loss.named_buffers()]
+    return f"{type(loss).__name__}({', '.join([*options, *tensors])})"
 
 
 def _structure_text(model: nn.Module) -> str:

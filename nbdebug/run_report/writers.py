@@ -69,7 +69,7 @@ def write_report(path: str | Path, sections: Sequence[Section], title: str) -> P
     return target
 
 
-def html_page(sections: Sequence[Section], title: str) -> str:
+def _html_page(sections: Sequence[Section], title: str) -> str:
     """Return a page without scripts: its style follows the reader's light or dark theme."""
     numbered = list(enumerate(sections))
     contents = "".join(f'<li><a href="#s{i}">{escape(_capitalize(section.title))}</a></li>' for i, section in numbered)
@@ -94,7 +94,7 @@ def _html(block: Block) -> str:
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\n'
 
 
-def markdown_text(sections: Sequence[Section], title: str) -> str:
+def _markdown_text(sections: Sequence[Section], title: str) -> str:
     """Return Markdown; the pictures are part of it."""
     parts = [f"# {_plain(title)}"]
     for section in sections:
@@ -124,7 +124,7 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>#])", r"\\\1", " ".join(text.split()))
 
 
-def notebook_json(sections: Sequence[Section], title: str) -> str:
+def _notebook_json(sections: Sequence[Section], title: str) -> str:
     """Return a notebook with a Markdown cell for each section; pictures are attachments of their cell."""
     cells = [_cell("title", f"# {_plain(title)}", {})]
     for number, section in enumerate(sections):
@@ -150,7 +150,7 @@ def _capitalize(title: str) -> str:
 
 
 _WRITERS: dict[str, Callable[[Sequence[Section], str], str]] = {
-    ".html": html_page,
-    ".md": markdown_text,
-    ".ipynb": notebook_json,
+    ".html": _html_page,
+    ".md": _markdown_text,
+    ".ipynb": _notebook_json,
 }

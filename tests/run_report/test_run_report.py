@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from nbdebug.cli import main
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
+from nbdebug.result import Result
 from nbdebug.rules.examples import healthy_classifier, mlp, train
 from nbdebug.run_report.ml_test_score import QUESTIONS, answer_questions
 from nbdebug.run_report.recommendations import recommend
@@ -162,3 +164,22 @@ def test_recommendations_put_causes_and_errors_first() -> None:
     assert [item.action for item in advice] == ["lr = 1", "lower it"]
     assert advice[0].cost == "some lines of code"
     assert advice[1].cost == "a decision about data or model"
+
+
+@dataclass(frozen=True)
+class Trial(Result):
+    """A result of an experiment, as a tool that compares before and after returns it."""
+
+    helps: bool
+    code: str = "optimizer.param_groups[0]['lr'] = 0.01"
+    headline: str = "the accuracy rises by 0.2"
+
+    def to_text(self) -> str:
+        return self.headline
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_experiments_with_a_measured_gain_come_first(helps: bool) -> None:
+    fault = Finding("c", code="O501", name="lr-too-high", severity="error", fix="lr = 1")
+    advice = recommend([fault], {"try_fix": Trial(helps)})
+    assert [item.gain for item in advice] == ["measured", "expected: large"][not helps :]
