@@ -13,6 +13,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
+from nbdebug.loop_monitor.mistaken_metrics import MistakeKind, MistakenNumber
 from nbdebug.loop_monitor.modes import ShapeMismatch
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.wrong_decisions import DecisionKind, WrongDecision
@@ -30,6 +31,19 @@ class _DecisionText:
     fix: str
 
 
+_MISTAKES: dict[MistakeKind, tuple[str, str, str]] = {
+    "exchanged": (
+        "with predictions and targets exchanged",
+        "The metric is not symmetric: the first argument of the function is taken for the other one.",
+        "metric(targets, predictions)   # the order of scikit-learn; see the documentation of the function",
+    ),
+    "decisions": (
+        "of the predicted classes instead of the scores",
+        "A curve over thresholds needs scores. Predicted classes have only one threshold, so the area is the balanced "
+        "accuracy.",
+        "roc_auc_score(targets, scores)   # logits or probabilities, not classes",
+    ),
+}
 _LARGEST = "the class with the largest score"
 _PREDICTED = "predicted = output.argmax(dim=1)"
 _WRONG_DECISIONS: dict[DecisionKind, _DecisionText] = {
@@ -89,6 +103,9 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     Predictions of a training batch are reported if, in three or more comparisons and in all of the same line, one side
     is a tensor of the validation batch and the other side the classes of the last output in training, which are not
     those of an output for this batch.
+    A number of the loop is reported if, after at least two evaluations, it equals R² with predictions and targets
+    exchanged; or if it is called a precision or recall and equals that of exchanged arguments, or an area under the
+    curve and equals that of predicted classes.
 
     ## How to fix
     Apply the fix suggested for the line.
@@ -114,6 +131,7 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     for item in loop.stale_predictions:
         if (item.line.file, item.line.number) not in reported:
             yield _stale_finding(item)
+    yield from map(_mistaken_finding, loop.mistaken_numbers)
     shape = loop.forward_passes.shape
     if loop.shape_mismatch is not None and shape is not None and len(shape) == 2 and shape[1] == 1:
         yield _broadcast_finding(loop.shape_mismatch)
@@ -181,6 +199,21 @@ def _stale_finding(stale: StalePredictions) -> Finding:
         fix="predicted = model(x).argmax(1)   # of the batch that y belongs to",
         evidence={"comparisons": stale.comparisons},
         explains=("E706", "E702", "E709", "T614", "E707", "E703"),
+    )
+
+
+def _mistaken_finding(number: MistakenNumber) -> Finding:
+    """Report a number that is a metric of exchanged arguments, or of decisions in place of scores."""
+    mistake = number.metric
+    problem, cause, fix = _MISTAKES[mistake.kind]
+    return Finding(
+        message=f"{number.name} is {mistake.value:.4g}, the {mistake.metric} {problem}; the {mistake.metric} on these "
+        f"{number.rows:,} rows is {mistake.correct:.4g}.",
+        where=number.line.where(),
+        cause=cause,
+        fix=fix,
+        evidence={"metric": mistake.metric, "value": mistake.value, "correct": mistake.correct, "rows": number.rows},
+        explains=("E707",),
     )
 
 
