@@ -124,7 +124,7 @@ def _carried_state_finding(setup: Setup, state: CarriedState) -> Finding:
         f"outputs: the difference is {state.relative_difference:.2g} of the largest output. {name} changes with each "
         "call and affects the next one.",
         where=lines[-1].where(state.path or None) if lines else Location(module=state.path or None),
-        cause=f"{name} carries state from one batch to the next, which contains other samples.",
+        cause=f"The attribute {name} keeps values from one batch for the next one, which contains other samples.",
         fix=f"# reset self.{state.attribute} at the start of forward, or keep it in a local variable",
         evidence={"attribute": name, "spread": state.relative_difference, "shuffled": is_shuffled},
         explains=("R902", "T606", "T607", "T608", "E703", "E709"),
