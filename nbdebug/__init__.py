@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbdebug.functional import overfit as overfit
     from nbdebug.functional import treatments as treatments
     from nbdebug.functional import watch as watch
+    from nbdebug.history import diagnose as diagnose
     from nbdebug.preserve import restore as restore
     from nbdebug.records import load as load
     from nbdebug.report import Report as Report
@@ -40,6 +41,7 @@ PUBLIC_MODULES = {
     "compare_optimizers": "functional",
     "compare_pipelines": "tools.data",
     "data": "functional",
+    "diagnose": "history",
     "drift": "tools.importance",
     "errors": "functional",
     "explain": "functional",
@@ -56,8 +58,9 @@ PUBLIC_MODULES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "compare_pipelines", "data", "drift", "errors"),
-    *("explain", "explain_error", "importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
+    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "compare_pipelines", "data", "diagnose"),
+    *("drift", "errors", "explain", "explain_error", "importance", "load", "lr_range", "overfit", "restore"),
+    *("treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")

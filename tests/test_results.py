@@ -50,8 +50,10 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "pipelines": lambda debugger: nbdebug.compare_pipelines(torch.abs, torch.neg, [torch.ones(2)]),
     "data drift": lambda debugger: debugger.data(samples=40).drift,
     "crash": lambda debugger: crash_of(debugger),
+    "diagnose": lambda _: nbdebug.diagnose({"loss": [1.0, 0.5, float("nan")], "val_loss": [1.0, 0.7, 0.8]}),
     "replay": lambda debugger: replay_of(debugger),
     "data": lambda debugger: debugger.data(samples=20),
+    "triage": lambda debugger: debugger.triage("nan"),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
 }
 SCRIPT = """

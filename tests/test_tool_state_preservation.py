@@ -24,6 +24,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
+    "triage": lambda debugger: debugger.triage("overfits"),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 TOOLS_WITHOUT_PASSES = {"data"}  # these never call the model

@@ -7,7 +7,15 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from nbdebug.magics.arguments import TOPICS, find_debugger, parse_line, spelling_hint, split_words, usage_error
+from nbdebug.magics.arguments import (
+    TOPICS,
+    find_debugger,
+    parse_line,
+    spelling_hint,
+    split_words,
+    usage_error,
+    user_debuggers,
+)
 from nbdebug.magics.cell_magic import watch
 from nbdebug.magics.error_block import SWITCHES, switch_errors, why
 from nbdebug.rule_engine import rule_registry
@@ -118,6 +126,19 @@ def treatments(line: str) -> Any:
     return debugger.treatments(**options)
 
 
+def triage(line: str) -> Any:
+    """Find the cause of a symptom, by the checks that tell its causes apart, cheapest first.
+
+    %triage [dbg] [symptom]
+
+    dbg      a nbdebug.Debugger; may be omitted if there is only one
+    symptom  a name such as loss-flat, or a description in words; by default that of the watched run
+    """
+    words = split_words(line)
+    names = words[:1] if words and words[0] in user_debuggers() else []
+    return find_debugger("triage", *names).triage(" ".join(words[len(names) :]) or None)
+
+
 def errors(line: str) -> Any:
     """Browse the errors of the model, and the samples behind each number.
 
@@ -220,6 +241,7 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "batch_size": batch_size,
     "data": data,
     "treatments": treatments,
+    "triage": triage,
     "errors": errors,
     "explain": explain,
     "importance": importance,

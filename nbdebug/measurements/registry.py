@@ -70,7 +70,11 @@ def is_slow(name: str) -> bool:
 
 @cache
 def _get_dependencies(name: str) -> tuple[str, ...]:
-    """Return the measurements that a measurement depends on; empty for external values."""
+    """Return the measurements that a measurement depends on; empty for external values.
+
+    All are registered first, since the answer is cached.
+    """
+    measurement_descriptions()
     return tuple(inspect.signature(_MEASUREMENTS[name]).parameters) if name in _MEASUREMENTS else ()
 
 

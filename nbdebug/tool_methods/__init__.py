@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nbdebug.tool_methods.analysis import AnalysisMethods
-from nbdebug.tool_methods.training import TrainingMethods
+from nbdebug.tool_methods.diagnosis import DiagnosisMethods
 
 
-class ToolMethods(TrainingMethods, AnalysisMethods):
+class ToolMethods(DiagnosisMethods, AnalysisMethods):
     """Each tool, run on the setup; its result is stored, and the rules judge it."""
