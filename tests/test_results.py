@@ -53,6 +53,7 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "replay": lambda debugger: replay_of(debugger),
     "data": lambda debugger: debugger.data(samples=20),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
+    "profile": lambda debugger: debugger.profile(steps=4),
 }
 SCRIPT = """
 import torch
