@@ -29,5 +29,4 @@ class PerformanceMethods(ToolRunner):
         """
         from nbdebug.tools.profile import profile
 
-        options = {"steps": steps, "try_changes": try_changes}
-        return self._keep("profile", profile(self._use_setup(), train, **options))
+        return self._keep("profile", profile(self._use_setup(), train, steps=steps, try_changes=try_changes))

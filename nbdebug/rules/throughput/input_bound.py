@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.finding import Finding
@@ -31,8 +31,9 @@ def input_bound(profile: Profile, *, least: float = 1.25) -> Iterator[Finding]:
     loader could gain.
 
     ## How it is measured
-    ``profile()`` times the wait for each batch of the loop. Without that wait the throughput would be at least ``least``
-    = 1.25 times as high. If the loader reads its dataset by index, the same steps run with 2, 4 and 8 workers.
+    ``profile()`` times the wait for each batch of the loop. Without that wait the throughput would be at least
+    ``least`` = 1.25 times as high. If the loader reads its dataset by index, the same steps run with 2, 4 and 8
+    workers.
 
     ## How to fix
     Read in worker processes, ``DataLoader(..., num_workers=4, persistent_workers=True)``, or make the line faster that
@@ -79,8 +80,6 @@ class _Samples(Dataset[tuple[Tensor, Tensor]]):
 
 def _setup(seconds: float) -> Setup:
     """A classifier on batches of 128 whose step takes much longer than collating them."""
-    from torch import nn
-
     setup = training_setup(mlp(8, 768, 768, 2), rings(), rings(64, seed=1), nn.CrossEntropyLoss(), lr=1e-3)
     setup.train_loader = DataLoader(_Samples(seconds), batch_size=128, shuffle=True)
     return setup

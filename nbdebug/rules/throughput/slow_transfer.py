@@ -50,9 +50,9 @@ def slow_transfer(
         raise NotChecked(f"the model is on {setup.model_device.type}, to which nothing is copied")
     if profile.share("transfer") < least or profile.pinned_share >= pinned:
         return
-    seconds = profile.phases["transfer"]
+    seconds, copied = profile.phases["transfer"], profile.transferred_bytes / 2**20
     yield Finding(
-        message=f"Each step copies {profile.transferred_bytes / 2**20:.1f} MiB to the device in {1e3 * seconds:.2f} ms, "
+        message=f"Each step copies {copied:.1f} MiB to the device in {1e3 * seconds:.2f} ms, "
         f"{profile.share('transfer'):.0%} of its time; {profile.pinned_share:.0%} of the bytes are pinned.",
         where=get_location(line.line if (line := profile.slowest_line("transfer")) else None),
         cause="A copy from memory that is not pinned is staged first, and the host waits for it.",

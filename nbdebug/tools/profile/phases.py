@@ -59,7 +59,7 @@ class LoopTimer:
         self.ended_steps, self.is_over = 0, False
         self.started = time.perf_counter()
         self.transferred_bytes, self.pinned_bytes, self.loader_starts = 0, 0, 0
-        self.has_forward_passes = False
+        self.has_forward_passes = self.used_anomaly_mode = False
         self._open_phases = ["python"]
         self._marks: list[tuple[Any, str, SourceLine | None]] = []  # an end, with the phase and line to charge
         self._loop_line: SourceLine | None = None
@@ -122,7 +122,7 @@ class LoopTimer:
             hooks.enter_context(observe_data_waits(self._begin_data, lambda _: self.leave()))
             hooks.enter_context(observe_loader_starts(self._begin_loader, lambda _: self.leave()))
             hooks.enter_context(observe_forward_passes(model, self._begin_forward, lambda _: self.leave()))
-            hooks.enter_context(observe_backward_passes(lambda _: self.enter("backward"), lambda _: self.leave()))
+            hooks.enter_context(observe_backward_passes(self._begin_backward, lambda _: self.leave()))
             hooks.enter_context(observe_all_steps(self._begin_optimizer, self._end_optimizer))
             if isinstance(loss, nn.Module):
                 hooks.enter_context(
@@ -185,6 +185,10 @@ class LoopTimer:
     def _begin_forward(self, *_: Any) -> None:
         self.has_forward_passes = True
         self.enter(self._kind("forward"))
+
+    def _begin_backward(self, _: Any) -> None:
+        self.used_anomaly_mode |= torch.is_anomaly_enabled()
+        self.enter("backward")
 
     def _begin_optimizer(self, optimizer: Any, *_: Any) -> None:
         if self._counted_optimizer is None:

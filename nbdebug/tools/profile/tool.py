@@ -92,6 +92,7 @@ class Profiler:
         standard = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
         batches = run_standard_loop(self.setup, standard)
         loop = self._time_user_loop() if self.train is not None else standard
+        torch.autograd.set_detect_anomaly(loop.used_anomaly_mode)  # as the loop does, in what follows
         result = self._describe_loop(standard, loop, batches)
         result = replace(result, lines=self._measure_lines(result, loop.step_codes))
         for measure in (self._try_steps, self._sweep_loader, self._measure_model):
@@ -170,7 +171,7 @@ class Profiler:
             candidates += changes.necessary()
             if result.share("optimizer") >= _MIN_OPTIMIZER_SHARE:
                 candidates += changes.fused_optimizer()
-        trials = measure_candidates(candidates, self.step.device, _TRIAL_SECONDS)
+        trials = measure_candidates(candidates, self.step.device, self.steps, _TRIAL_SECONDS)
         present = trials[0].seconds
         loader = Trial("loader", "yours", result.data_seconds + present, size, is_present=True)
         cached_trial = replace(trials[0], gain=loader.seconds / present, is_present=False)
@@ -184,7 +185,7 @@ class Profiler:
         if obstacle := sweep_obstacle(self.setup):
             self.notes.append(f"Numbers of workers were not tried: {obstacle}.")
             return result
-        return replace(result, trials=(*result.trials, *sweep_workers(self.setup, self.step)))
+        return replace(result, trials=(*result.trials, *sweep_workers(self.setup, self.step, self.steps)))
 
     def _measure_model(self, result: Profile, batches: list[Batch]) -> Profile:
         """Measure modules, ceilings, memory and latency."""
@@ -193,7 +194,7 @@ class Profiler:
             result,
             modules=modules,
             roofline=measure_roofline(self.step.device, next(self.setup.eager_model.parameters()).dtype),
-            latencies=measure_latencies(self.setup, result.batch_size),
+            latencies=measure_latencies(self.setup, result.batch_size, self.steps),
             peak_bytes=self.step.peak_memory(batches[-1]),
             resident_bytes=total_bytes(self.step.resident_tensors),
         )
@@ -215,7 +216,7 @@ class Profiler:
             except Exception as error:
                 self.notes.append(f"A change could not be tried: {type(error).__name__}: {error}".partition("\n")[0])
                 continue
-            trials += measure_candidates([present, candidate], self.step.device, _TRIAL_SECONDS)[1:]
+            trials += measure_candidates([present, candidate], self.step.device, self.steps, _TRIAL_SECONDS)[1:]
         return replace(result, trials=tuple(trials))
 
     def _diagnose(self, result: Profile, batches: list[Batch], loop: LoopTimer) -> tuple[Advice, ...]:

@@ -23,7 +23,7 @@ from nbdebug.tools.profile.operations import synchronize
 from nbdebug.tools.profile.result import Trial
 
 _ROUNDS = 4
-_MIN_BLOCK_STEPS, _MAX_BLOCK_STEPS, _BLOCK_SECONDS = 3, 40, 0.06
+_MIN_BLOCK_STEPS, _SECONDS_PER_STEP = 3, 0.002  # of a block, and for each step that it may have
 _FACTORS, _MAX_BATCH_SIZE = (2, 4, 8, 16, 32), 512
 _MEMORY_SHARE = 0.5  # of the available memory, for larger batches
 
@@ -42,10 +42,13 @@ class Candidate:
     difference: float | None = None
 
 
-def measure_candidates(candidates: Sequence[Candidate], device: torch.device, seconds: float) -> list[Trial]:
+def measure_candidates(
+    candidates: Sequence[Candidate], device: torch.device, steps: int, seconds: float
+) -> list[Trial]:
     """Return the time of each candidate, and its gain over the first one, as the median over interleaved rounds.
 
-    A candidate that raises is returned with the reason. After ``seconds``, no further round starts.
+    Each round runs at most ``steps`` steps of a candidate. One that raises is returned with the reason. After
+    ``seconds``, no further round starts.
     """
     blocks: dict[int, list[float]] = {i: [] for i in range(len(candidates))}
     failures: dict[int, str] = {}
@@ -58,7 +61,7 @@ def measure_candidates(candidates: Sequence[Candidate], device: torch.device, se
                 continue
             try:
                 with candidate.context():
-                    blocks[i].append(_block_seconds(candidate.step, device))
+                    blocks[i].append(_block_seconds(candidate.step, device, steps))
             except Exception as error:
                 if i == 0:
                     raise
@@ -76,11 +79,11 @@ def _trial(candidates: Sequence[Candidate], blocks: dict[int, list[float]], i: i
     return replace(trial, seconds=median(blocks[i]), gain=median(ratios), low=min(ratios), is_present=own.is_present)
 
 
-def _block_seconds(step: Callable[[], object], device: torch.device) -> float:
+def _block_seconds(step: Callable[[], object], device: torch.device, steps: int) -> float:
     """Return the median time of some steps after one that warms up."""
     step()
     seconds: list[float] = []
-    while len(seconds) < _MIN_BLOCK_STEPS or (len(seconds) < _MAX_BLOCK_STEPS and sum(seconds) < _BLOCK_SECONDS):
+    while len(seconds) < _MIN_BLOCK_STEPS or (len(seconds) < steps and sum(seconds) < steps * _SECONDS_PER_STEP):
         synchronize(device)
         started = host_seconds()
         step()

@@ -22,8 +22,7 @@ _COUNTS = (2, 4, 8)
 _WORTH_CONTINUING = 1.2  # gain over the last count
 _PREFETCH = 2
 _TIMEOUT_SECONDS = 30
-_MIN_STEPS, _SECONDS = 6, 1.2
-_MAX_STEPS = 200
+_MIN_STEPS, _SECONDS_PER_STEP = 6, 0.04
 
 
 class _EndlessBatchSampler:
@@ -46,28 +45,28 @@ def sweep_obstacle(setup: Setup) -> str:
     return "" if loader.batch_sampler is not None else "the loader has no batches of indices"
 
 
-def sweep_workers(setup: Setup, step: TrainingStep) -> list[Trial]:
+def sweep_workers(setup: Setup, step: TrainingStep, steps: int) -> list[Trial]:
     """Return the mean time of a step with each number of workers, the present one first.
 
-    Workers are started and warmed up before the measurement. A count whose workers fail, or cannot receive the dataset,
-    is returned with the reason.
+    Up to four times ``steps`` steps run with each. Workers are started and warmed up before. A count whose workers
+    fail, or cannot receive the dataset, is returned with the reason.
     """
     present = setup.train_loader.num_workers
-    base, failure = _try_workers(setup, step, present)
+    base, failure = _try_workers(setup, step, present, steps)
     if failure:
         return [Trial("workers", str(present), failure=failure, is_present=True)]
     trials: list[Trial] = []
     for count in _COUNTS:
         if count <= present:
             continue
-        seconds, failure = _try_workers(setup, step, count)
+        seconds, failure = _try_workers(setup, step, count, steps)
         gain = base / seconds if seconds else 1.0
         previous = trials[-1].gain if trials else 1.0
         code = _loader_code(setup.train_loader, count)
         trials.append(Trial("workers", str(count), seconds, gain=gain, code=code, failure=failure))
         if failure or gain < _WORTH_CONTINUING * previous:
             break
-    again, failure = _try_workers(setup, step, present)
+    again, failure = _try_workers(setup, step, present, steps)
     base = base if failure else (base + again) / 2
     present_trial = Trial("workers", str(present), base, is_present=True)
     measured = [trial if trial.failure else _with_gain(trial, base) for trial in trials]
@@ -79,12 +78,12 @@ def _with_gain(trial: Trial, base: float) -> Trial:
     return replace(trial, gain=gain, low=gain)
 
 
-def _try_workers(setup: Setup, step: TrainingStep, count: int) -> tuple[float, str]:
+def _try_workers(setup: Setup, step: TrainingStep, count: int, steps: int) -> tuple[float, str]:
     """Return the mean seconds of a step, or 0 and the reason why there are none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about more workers than cores, which is what is measured
-            return _mean_seconds(setup, step, _loader_with_workers(setup.train_loader, count), count), ""
+            return _mean_seconds(setup, step, _loader_with_workers(setup.train_loader, count), steps), ""
     except Exception as error:
         cause = error.__cause__ or error
         return 0.0, f"{type(cause).__name__}: {cause}".partition("\n")[0]
@@ -111,15 +110,16 @@ def _loader_with_workers(loader: DataLoader[Any], count: int) -> DataLoader[Any]
     )
 
 
-def _mean_seconds(setup: Setup, step: TrainingStep, loader: DataLoader[Any], workers: int) -> float:
+def _mean_seconds(setup: Setup, step: TrainingStep, loader: DataLoader[Any], steps: int) -> float:
     """Return the mean time of a step; batches of workers arrive in bursts, which a median would hide."""
-    splitter = BatchStream(setup, 0)
+    splitter, workers = BatchStream(setup, 0), loader.num_workers
     iterator = iter(loader)
     try:
         for _ in range(workers * _PREFETCH + 2):
             step.step(splitter.to_batch(next(iterator)))
         seconds: list[float] = []
-        while len(seconds) < max(_MIN_STEPS, 3 * workers) or (len(seconds) < _MAX_STEPS and sum(seconds) < _SECONDS):
+        least, seconds_limit = max(_MIN_STEPS, 3 * workers), steps * _SECONDS_PER_STEP
+        while len(seconds) < least or (len(seconds) < 4 * steps and sum(seconds) < seconds_limit):
             started = host_seconds()
             step.step(splitter.to_batch(next(iterator)))
             synchronize(step.device)
