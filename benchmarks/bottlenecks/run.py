@@ -16,21 +16,30 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from statistics import median
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from benchmarks.bottlenecks.programs import Case, Change, Program, endless, update
-from nbdebug.debugger import Debugger
 from nbdebug.tools.profile import Profile
 from nbdebug.tools.profile.clocks import host_seconds
 
 THREADS = 1  # except where a program sets another number
-WARMUP, STEPS, ROUNDS = 4, 24, 5
-MIN_SECONDS = 0.3
+WARMUP, STEPS, ROUNDS = 3, 30, 3
 TOLERANCE = 0.1
+# A user creates the debugger in the file of the program.
+DEBUGGER = """
+
+from nbdebug.debugger import Debugger
+
+def debug(p):
+    return Debugger(p.model, p.train_loader, p.val_loader, loss_fn=p.loss_fn, optimizer=p.optimizer)
+"""
 NAMES = ("tuning", "fresh")
 
 
@@ -77,7 +86,8 @@ def main(half: str, names: list[str]) -> None:
 def run_case(case: Case) -> Outcome:
     """Profile a case, and apply the advice."""
     started = time.perf_counter()
-    result, codes = profiled(build(case, Change()))
+    case = isolate(case)
+    result, codes = profiled(case, build(case, Change()))
     first = result.advice[0] if result.advice else None
     text = f"{first.kind}: {first.headline}" if first else "balanced"
     outcome = Outcome(case.name, True, text, overhead=result.overhead)
@@ -103,15 +113,23 @@ def build(case: Case, change: Change) -> Program:
     return case.build(change)
 
 
-def profiled(program: Program) -> tuple[Profile, list[str]]:
+def isolate(case: Case) -> Case:
+    """Return a case in a file of its own, as a user's program is."""
+    module = inspect.getmodule(case.build)
+    header = inspect.getsource(module).partition("CASES: list")[0]
+    source = f"{header}\n{inspect.getsource(case.build).partition(chr(10))[2]}{DEBUGGER}"
+    path = Path(mkdtemp()) / f"{case.name}.py"
+    path.write_text(source)
+    spec = spec_from_file_location(case.name, path)
+    program = module_from_spec(spec)
+    sys.modules[case.name] = program
+    spec.loader.exec_module(program)
+    return Case(getattr(program, case.name), case.kinds)
+
+
+def profiled(case: Case, program: Program) -> tuple[Profile, list[str]]:
     """Return the profile of a program, and the codes of the findings on it."""
-    debugger = Debugger(
-        program.model,
-        program.train_loader,
-        program.val_loader,
-        loss_fn=program.loss_fn,
-        optimizer=program.optimizer,
-    )
+    debugger = sys.modules[case.name].debug(program)
     result = debugger.profile(program.train)
     return result, [finding.code for finding in debugger.findings]
 
@@ -147,9 +165,9 @@ def brought_gain(case: Case, change: Change) -> float:
 def seconds_per_sample(program: Program) -> float:
     """Return the mean time of a step after the warm-up, divided by the samples of a batch."""
     loop = program.train or (lambda: plain_loop(program))
-    stamps = run_steps(loop)
-    size = program.train_loader.batch_size or 1
-    return (stamps[-1] - stamps[WARMUP]) / (len(stamps) - 1 - WARMUP) / size
+    warmup = WARMUP + 3 * program.train_loader.num_workers  # until prefetched batches are used up
+    stamps = run_steps(loop, warmup)
+    return (stamps[-1] - stamps[warmup]) / STEPS / (program.train_loader.batch_size or 1)
 
 
 def plain_loop(program: Program) -> None:
@@ -158,13 +176,13 @@ def plain_loop(program: Program) -> None:
         update(program, x, y)
 
 
-def run_steps(loop: Callable[[], Any]) -> list[float]:
-    """Run a loop for some steps, and return the time at the end of each."""
+def run_steps(loop: Callable[[], Any], warmup: int) -> list[float]:
+    """Run a loop for some steps after the warm-up, and return the time at the end of each."""
     stamps: list[float] = []
 
     def end_step(*_: Any) -> None:
         stamps.append(host_seconds())
-        if len(stamps) > WARMUP + STEPS and stamps[-1] - stamps[WARMUP] > MIN_SECONDS:
+        if len(stamps) > warmup + STEPS:
             raise StepLimit
 
     handle = register_optimizer_step_post_hook(end_step)

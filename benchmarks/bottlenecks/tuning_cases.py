@@ -69,16 +69,16 @@ def slow_collate(change: Change) -> Program:
 @plant(CASES, "batch size")
 def tiny_batches(change: Change) -> Program:
     data = TensorDataset(*samples())
-    loader = DataLoader(data, batch_size=change.batch_size or 2, shuffle=True)  # here
-    return Program(mlp(), loader)
+    train_loader = DataLoader(data, batch_size=change.batch_size or 2, shuffle=True)  # here
+    return Program(mlp(), train_loader)
 
 
 @plant(CASES, "batch size")
 def single_images(change: Change) -> Program:
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, CLASSES))
     data = TensorDataset(torch.randn(2048, 1, 8, 8), torch.randint(0, CLASSES, (2048,)))
-    loader = DataLoader(data, batch_size=change.batch_size or 1, shuffle=True)  # here
-    return Program(model, loader)
+    train_loader = DataLoader(data, batch_size=change.batch_size or 1, shuffle=True)  # here
+    return Program(model, train_loader)
 
 
 @plant(CASES, "loss")
@@ -120,7 +120,7 @@ def recurrence_in_python(change: Change) -> Program:
     class Smoothing(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.head = nn.Linear(100, CLASSES)
+            self.head = nn.Linear(600, CLASSES)
 
         def forward(self, x: Tensor) -> Tensor:
             if change.fixed:
@@ -131,7 +131,7 @@ def recurrence_in_python(change: Change) -> Program:
                 states.append(state)  # here
             return self.head(torch.stack(states, 1))
 
-    return Program(Smoothing(), cached(256, 4096, 100))
+    return Program(Smoothing(), cached(128, 4096, 600))
 
 
 @plant(CASES, "module")

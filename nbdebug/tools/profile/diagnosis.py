@@ -18,12 +18,14 @@ from nbdebug.tools.profile.result import MIN_GAIN, Advice, AdviceKind, LineTime,
 
 MIN_BATCH_GAIN = 2.0  # a larger batch also changes the training, so it must gain more
 MIN_THREAD_GAIN = 1.5  # while there are no more threads than cores: other programs may use these
+_BATCH_DISCOUNT = MIN_BATCH_GAIN / MIN_GAIN
 _NEAR_BEST = 0.85  # of the throughput of the best batch size
 _MIN_CALLS = 48  # operations per step, from which a Python loop is worth vectorizing
 _VECTORIZED_COST = 3.0  # times its roofline, for forward and backward pass
 _MIN_GROWTH = 1.8
 _RARER, _RARER_EVALUATION = 100, 10  # times
 _MAX_SAVED_SHARE = 0.99
+_MIN_CPU_SHARE = 0.5  # of the wait for data, from which a faster line is better than workers
 _MIN_LOW_GAIN = 1.1  # in every round of a trial
 
 
@@ -45,10 +47,10 @@ class Diagnosis:
         self.files = search_files(user_written_objects(facts.setup))
 
     def advice(self) -> tuple[Advice, ...]:
-        """Return the advice with the largest gain first."""
+        """Return the advice with the largest gain first; a larger batch, which changes the training, counts less."""
         items = [*self._data(), *self._transfer(), *self._batch_size(), *self._trials(), *self._loss()]
         items += [*self._forward(), *self._evaluation(), *self._loop_lines()]
-        return tuple(sorted(items, key=lambda item: -item.gain))
+        return tuple(sorted(items, key=lambda item: -item.gain / (_BATCH_DISCOUNT if item.kind == "batch size" else 1)))
 
     def _gain(self, saved: float) -> float:
         """Return the gain of a step that takes this much less time."""
@@ -75,10 +77,14 @@ class Diagnosis:
             yield Advice("data", ceiling, headline, cause, code, line)
             return
         workers = self._workers()
-        if workers is not None and (gain := self._gain(wait * self._removed_wait(workers))) >= MIN_GAIN:
+        gain = self._gain(wait * self._removed_wait(workers)) if workers is not None else 1.0
+        computes = self.profile.reading_cpu_share > _MIN_CPU_SHARE and not self.profile.workers
+        if workers is not None and gain >= (_NEAR_BEST * ceiling if computes and slowest else MIN_GAIN):
             text = f"{workers.name} workers were measured to gain {gain:.2f}×. {cause}"
             yield Advice("data", gain, headline, text, workers.code, line)
             return
+        if workers is not None and gain >= MIN_GAIN:
+            cause = f"{cause} {workers.name} workers were measured to gain {gain:.2f}×: {workers.code}"
         spot = f"line {slowest.line.number}" if slowest else "the dataset"
         code = f"# cache the result of {spot}, vectorize it, or do it once before training"
         yield Advice("data", ceiling, headline, cause, code, line)
@@ -126,17 +132,13 @@ class Diagnosis:
         yield Advice("batch size", gains[trial], headline, cause, trial.code, line)
 
     def _batch_gain(self, trial: Trial) -> float:
-        """Return the gain in samples per second; waiting for data grows with the batch, the rest is measured."""
+        """Return the gain in samples per second; the wait for data is measured for its size, or grows with it."""
         factor = trial.size / max(self.profile.batch_size, 1)
         phases = self.profile.phases
         rest = phases["evaluation"] + phases["python"] if self.profile.is_user_loop else 0.0
-        computing = self._computing_seconds * trial.seconds / self.profile.replay_seconds
-        return factor * self.step_seconds / (computing + factor * phases["data"] + rest)
-
-    @property
-    def _computing_seconds(self) -> float:
-        """The seconds of a step that the trials repeat."""
-        return sum(self.profile.phases[phase] for phase in ("forward", "loss", "backward", "optimizer"))
+        computing = self.profile.computing_seconds * trial.seconds / self.profile.replay_seconds
+        data = factor * phases["data"] if trial.data_seconds is None else trial.data_seconds
+        return factor * self.step_seconds / (computing + data + rest)
 
     def _trials(self) -> Iterator[Advice]:
         """Advise on threads, precision, settings and optimizers by their trials."""
@@ -144,7 +146,7 @@ class Diagnosis:
             best = self.profile.best(group)
             if best is None:
                 continue
-            gain = self._gain(self._computing_seconds * (1 - 1 / best.gain))
+            gain = self._gain(self.profile.computing_seconds * (1 - 1 / best.gain))
             is_surplus = (
                 self.profile.threads > self.profile.cores and int(best.name) < self.profile.threads
                 if group == "threads"
@@ -184,7 +186,7 @@ class Diagnosis:
         )
         if free is None or not is_looped:
             return
-        saved = self._computing_seconds * (1 - 1 / max(free.gain, 1.0))
+        saved = self.profile.computing_seconds * (1 - 1 / max(free.gain, 1.0))
         if (gain := self._gain(saved)) < MIN_GAIN:
             return
         headline = f"The loss makes {self.facts.counter.loss_calls} operations in each step."
@@ -207,7 +209,10 @@ class Diagnosis:
             if calls < _MIN_CALLS:
                 continue
             forward = sum(item.seconds for item in items)
-            backward = self.profile.phases["backward"] * calls / max(total_calls, 1)
+            others = self.profile.computing_seconds - sum(
+                self.profile.phases[p] for p in ("forward", "loss", "optimizer")
+            )
+            backward = others * calls / max(total_calls, 1)
             roofline = self.profile.roofline
             least = _VECTORIZED_COST * roofline.seconds(flops, moved) if roofline else 0.0
             if (gain := self._gain(forward + backward - least)) < MIN_GAIN:

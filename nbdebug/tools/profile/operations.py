@@ -37,7 +37,7 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.flops: dict[str, int] = defaultdict(int)
         self.moved_bytes: dict[str, int] = defaultdict(int)
         self.calls: dict[str, int] = defaultdict(int)
-        self.line_costs: dict[SourceLine, list[int]] = defaultdict(lambda: [0, 0, 0])  # flops, bytes, calls
+        self.line_costs: dict[SourceLine, list[int]] = defaultdict(lambda: [0, 0, 0])  # flops, bytes of others, calls
         self.total = [0, 0, 0]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -64,7 +64,8 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.calls[name] += 1
         if (line := _user_line()) is not None:
             costs = self.line_costs[line]
-            for i, amount in enumerate((flops, moved, 1)):
+            # A product on whole tensors reads the weights once, not for each of its parts.
+            for i, amount in enumerate((flops, 0 if flops else moved, 1)):
                 costs[i] += amount
 
 

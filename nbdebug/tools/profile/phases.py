@@ -58,12 +58,14 @@ class LoopTimer:
         self.clock = device_clock(self.device)
         self.ended_steps, self.is_over = 0, False
         self.started = time.perf_counter()
+        self.reading_seconds, self.reading_cpu_seconds = 0.0, 0.0  # of data, on this thread
         self.transferred_bytes, self.pinned_bytes, self.loader_starts = 0, 0, 0
         self.has_forward_passes = self.used_anomaly_mode = False
         self._open_phases = ["python"]
         self._marks: list[tuple[Any, str, SourceLine | None]] = []  # an end, with the phase and line to charge
         self._loop_line: SourceLine | None = None
         self._counted_optimizer: Any = None
+        self._reading_started = (0.0, 0.0)
         self.step_codes: tuple[CodeType, ...] = ()  # of the user's functions that are open while the optimizer steps
 
     @property
@@ -119,7 +121,7 @@ class LoopTimer:
         """Hook the loop that runs within the block; the end of the loop leaves the block quietly."""
         model, loss = self.setup.model, self.setup.loss_fn
         with suppress(LoopEnd), ExitStack() as hooks:
-            hooks.enter_context(observe_data_waits(self._begin_data, lambda _: self.leave()))
+            hooks.enter_context(observe_data_waits(self._begin_data, self._end_data))
             hooks.enter_context(observe_loader_starts(self._begin_loader, lambda _: self.leave()))
             hooks.enter_context(observe_forward_passes(model, self._begin_forward, lambda _: self.leave()))
             hooks.enter_context(observe_backward_passes(self._begin_backward, lambda _: self.leave()))
@@ -176,6 +178,14 @@ class LoopTimer:
         is_evaluation = is_iterator_of(iterator, self.setup.val_loader)
         is_training = is_iterator_of(iterator, self.setup.train_loader)
         self.enter("evaluation" if is_evaluation and not is_training else "data")
+
+        self._reading_started = host_seconds(), time.thread_time()
+
+    def _end_data(self, _: Any) -> None:
+        self.leave()
+        started, cpu_started = self._reading_started
+        self.reading_seconds += host_seconds() - started
+        self.reading_cpu_seconds += time.thread_time() - cpu_started
 
     def _begin_loader(self, loader: Any) -> None:
         is_evaluation = loader is self.setup.val_loader and loader is not self.setup.train_loader

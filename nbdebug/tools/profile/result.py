@@ -86,7 +86,8 @@ class Trial:
 
     ``gain`` is the median over the rounds, ``low`` the smallest.
     ``difference`` is the largest difference of the output divided by its largest value; None if it is unchanged by
-    construction. ``failure`` is the reason why it could not run; ``is_present`` marks the present setting.
+    construction. ``data_seconds`` is the time to read a batch of this size in one process; None if it was not
+    measured. ``failure`` is the reason why it could not run; ``is_present`` marks the present setting.
     """
 
     group: str
@@ -97,6 +98,7 @@ class Trial:
     low: float = 1.0
     code: str = ""
     difference: float | None = None
+    data_seconds: float | None = None
     failure: str = ""
     is_present: bool = False
 
@@ -148,7 +150,8 @@ class Profile(Result):
     ``steps`` are those of the user's loop if ``is_user_loop``, otherwise those of a standard loop over the setup.
     ``advice`` is sorted, the largest gain first, and empty if no change gains MIN_GAIN. ``data_seconds`` is the wait
     for data in a step of the standard loop, ``replay_seconds`` is the time of that step with cached batches.
-    ``overhead`` is the share of the step time that the hooks add.
+    ``reading_cpu_share`` is the share of that wait in which this process computes. ``overhead`` is the share of the
+    step time that the hooks add.
     """
 
     headline: str
@@ -166,6 +169,7 @@ class Profile(Result):
     cores: int = 1
     workers: int = 0
     data_seconds: float = 0.0
+    reading_cpu_share: float = 0.0
     standard_seconds: float = 0.0
     replay_seconds: float = 0.0
     device_busy: float | None = None
@@ -207,6 +211,12 @@ class Profile(Result):
     def loader_gain(self) -> float:
         """The gain of a perfect loader: cached batches, replayed."""
         return self.standard_seconds / self.replay_seconds if self.replay_seconds else 1.0
+
+    @property
+    def computing_seconds(self) -> float:
+        """The seconds of a step that the trials repeat: without data, evaluation and other lines of the user's loop."""
+        names = ("forward", "loss", "backward", "optimizer", *(() if self.is_user_loop else ("python",)))
+        return sum(self.phases[phase] for phase in names)
 
     def share(self, phase: str) -> float:
         """Return the share of a phase in the step time."""

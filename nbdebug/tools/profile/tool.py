@@ -130,6 +130,7 @@ class Profiler:
             cores=available_cores(),
             workers=getattr(self.setup.train_loader, "num_workers", 0),
             data_seconds=typical_seconds(standard_steps, "data"),
+            reading_cpu_share=loop.reading_cpu_seconds / max(loop.reading_seconds, 1e-9),
             standard_seconds=typical_seconds(standard_steps),
             transferred_bytes=loop.transferred_bytes // count,
             pinned_share=loop.pinned_bytes / loop.transferred_bytes if loop.transferred_bytes else 1.0,
@@ -162,7 +163,7 @@ class Profiler:
         """Try what needs no copy, and what a slow optimizer or double precision ask for."""
         size, cached = result.batch_size, cycle(batches)
         candidates = [present_candidate(self.step, cached, size)]
-        candidates += batch_size_candidates(self.setup, self.step, size)
+        candidates += batch_size_candidates(self.setup, self.step, size, result.data_seconds)
         candidates += thread_candidates(self.step, cached, size, result.cores)
         candidates += setting_candidates(self.step, cached, size)
         if self.setup.step_fn is None and not any(map(needs_closure, self.setup.optimizers)):

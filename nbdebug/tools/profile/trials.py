@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from nbdebug.inference.chunking import is_out_of_memory
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.loaders import is_map_style
 from nbdebug.tools.batch_size.memory import available_bytes, peak_bytes, release_memory
 from nbdebug.tools.batch_size.search import BatchBuilder, TrainingStep
 from nbdebug.tools.profile.clocks import host_seconds
@@ -25,6 +27,7 @@ from nbdebug.tools.profile.result import Trial
 _ROUNDS = 4
 _MIN_BLOCK_STEPS, _SECONDS_PER_STEP = 3, 0.002  # of a block, and for each step that it may have
 _FACTORS, _MAX_BATCH_SIZE = (2, 4, 8, 16, 32), 512
+_MAX_READING_SECONDS, _READ_BATCHES = 0.3, 4
 _MEMORY_SHARE = 0.5  # of the available memory, for larger batches
 
 
@@ -40,6 +43,7 @@ class Candidate:
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
     is_present: bool = False
     difference: float | None = None
+    data_seconds: float | None = None
 
 
 def measure_candidates(
@@ -73,6 +77,7 @@ def _trial(candidates: Sequence[Candidate], blocks: dict[int, list[float]], i: i
     """Return the trial of one candidate."""
     own, first = candidates[i], candidates[0]
     trial = Trial(own.group, own.name, size=own.size, code=own.code, difference=own.difference, failure=failure)
+    trial = replace(trial, data_seconds=own.data_seconds)
     if failure:
         return trial
     ratios = [base / first.size * own.size / block for base, block in zip(blocks[0], blocks[i], strict=False)]
@@ -174,8 +179,11 @@ def _without_determinism() -> Iterator[None]:
         torch.use_deterministic_algorithms(True, warn_only=warns_only)
 
 
-def batch_size_candidates(setup: Setup, step: TrainingStep, size: int) -> list[Candidate]:
-    """Return steps on larger batches, as far as the samples and the memory suffice."""
+def batch_size_candidates(setup: Setup, step: TrainingStep, size: int, data_seconds: float) -> list[Candidate]:
+    """Return steps on larger batches, as far as the samples and the memory suffice.
+
+    ``data_seconds`` is the present wait for a batch.
+    """
     builder = BatchBuilder(setup)
     candidates: list[Candidate] = []
     if not size:
@@ -196,5 +204,26 @@ def batch_size_candidates(setup: Setup, step: TrainingStep, size: int) -> list[C
             release_memory(step.device)
             break
         code = f"train_loader = DataLoader(dataset, batch_size={new_size}, shuffle=True)"
-        candidates.append(Candidate("batch size", str(new_size), new_size, partial(step.step, batch), code))
+        candidate = Candidate("batch size", str(new_size), new_size, partial(step.step, batch), code)
+        candidate.data_seconds = _reading_seconds(setup.train_loader, new_size, factor * data_seconds)
+        candidates.append(candidate)
     return candidates
+
+
+def _reading_seconds(loader: Any, size: int, expected: float) -> float | None:
+    """Return the time to read a batch of another size in this process; None if it takes long, or workers read.
+
+    It is less than in proportion to the size, since part of the time is spent once per batch.
+    """
+    if expected > _MAX_READING_SECONDS or not is_map_style(loader) or loader.num_workers:
+        return None
+    sampler = loader.sampler if loader.batch_sampler is not None else None
+    other = DataLoader(loader.dataset, size, sampler=sampler, collate_fn=loader.collate_fn)
+    iterator = iter(other)
+    seconds = []
+    for _ in range(_READ_BATCHES):
+        started = host_seconds()
+        if next(iterator, None) is None:
+            break
+        seconds.append(host_seconds() - started)
+    return median(seconds) if seconds else None
