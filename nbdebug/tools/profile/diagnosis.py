@@ -22,6 +22,7 @@ _BATCH_DISCOUNT = MIN_BATCH_GAIN / MIN_GAIN
 _NEAR_BEST = 0.85  # of the throughput of the best batch size
 _MIN_CALLS = 48  # operations per step, from which a Python loop is worth vectorizing
 _VECTORIZED_COST = 3.0  # times its roofline, for forward and backward pass
+_SLOW = 5.0  # times the least seconds, from which a line is worth vectorizing
 _MIN_GROWTH = 1.8
 _RARER, _RARER_EVALUATION = 100, 10  # times
 _MAX_SAVED_SHARE = 0.99
@@ -200,28 +201,36 @@ class Diagnosis:
         """Advise to vectorize a Python loop in the model that makes many small operations."""
         by_function: dict[tuple[str, str], list[LineTime]] = {}
         for item in self.profile.lines:
-            if item.phase == "forward" and not item.is_loop_line and is_in_loop(item.line):
+            if item.phase == "forward" and not item.is_loop_line:
                 by_function.setdefault((item.line.file, item.line.function), []).append(item)
         total_calls = sum(costs[2] for costs in self.facts.counter.line_costs.values())
-        for items in by_function.values():
-            costs = [self.facts.counter.line_costs.get(SourceLine(*_key(item)), [0, 0, 0]) for item in items]
-            flops, moved, calls = (sum(cost[i] for cost in costs) for i in range(3))
+        phases = self.profile.phases
+        others = self.profile.computing_seconds - phases["forward"] - phases["loss"] - phases["optimizer"]
+        for lines in by_function.values():
+            slow = [item for item in lines if item.seconds > _SLOW * self._least_seconds(item)]
+            calls = sum(self._costs(item)[2] for item in slow if is_in_loop(item.line))
             if calls < _MIN_CALLS:
                 continue
-            forward = sum(item.seconds for item in items)
-            others = self.profile.computing_seconds - sum(
-                self.profile.phases[p] for p in ("forward", "loss", "optimizer")
-            )
-            backward = others * calls / max(total_calls, 1)
-            roofline = self.profile.roofline
-            least = _VECTORIZED_COST * roofline.seconds(flops, moved) if roofline else 0.0
-            if (gain := self._gain(forward + backward - least)) < MIN_GAIN:
+            seconds = sum(item.seconds for item in slow) + others * calls / max(total_calls, 1)
+            least = sum(map(self._least_seconds, slow))
+            if (gain := self._gain(seconds - least)) < MIN_GAIN:
                 continue
-            slowest = max(items, key=lambda item: item.seconds)
+            slowest = max((item for item in slow if is_in_loop(item.line)), key=lambda item: item.seconds)
             headline = f"A Python loop in {slowest.line.function}() makes {calls} operations in each step."
-            cause = f"Its operations take {milliseconds(forward + backward)}, on whole tensors {milliseconds(least)}."
+            cause = f"Its operations take {milliseconds(seconds)}, on whole tensors about {milliseconds(least)}."
             code = "# replace the Python loop by operations on whole tensors"
             yield Advice("module", gain, headline, cause, code, slowest.line)
+
+    def _costs(self, item: LineTime) -> list[int]:
+        """Return operations, bytes and calls of a line in a forward pass."""
+        line = SourceLine(item.line.file, item.line.number, item.line.function)
+        return self.facts.counter.line_costs.get(line, [0, 0, 0])
+
+    def _least_seconds(self, item: LineTime) -> float:
+        """Return the seconds that the operations of a line need on whole tensors, with their backward pass."""
+        flops, moved, _ = self._costs(item)
+        roofline = self.profile.roofline
+        return _VECTORIZED_COST * roofline.seconds(flops, moved) if roofline else 0.0
 
     def _evaluation(self) -> Iterator[Advice]:
         """Advise to evaluate more rarely."""
@@ -261,7 +270,3 @@ def _line_advice(item: LineTime, gain: float, share: float) -> Advice:
     if called_names(item.line) & {"item", "tolist", "print"}:
         cause = f"It reads values from tensors or prints them. Doing so every {_RARER} steps gains {gain:.2f}×."
     return Advice("line", gain, headline, cause, code, item.line)
-
-
-def _key(item: LineTime) -> tuple[str, int, str]:
-    return item.line.file, item.line.number, item.line.function

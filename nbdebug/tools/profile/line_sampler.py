@@ -21,13 +21,15 @@ _SWITCH_SECONDS = 0.0001  # Python lets a waiting thread run after this time; 5 
 class LineSampler(threading.Thread):
     """Samples the innermost user line of another thread; each sample weighs the seconds since the one before.
 
-    ``seconds`` maps phase and line to seconds; lines of the functions ``step_codes`` are left out.
+    ``seconds`` maps phase and line to seconds; lines of the functions ``step_codes`` are left out. ``totals`` are the
+    seconds of all samples of a phase.
     """
 
     def __init__(self, timer: LoopTimer, thread_id: int, step_codes: tuple[CodeType, ...]) -> None:
         super().__init__(daemon=True, name="nbdebug-line-sampler")
         self.timer, self.thread_id, self.step_codes = timer, thread_id, step_codes
         self.seconds: dict[tuple[str, SourceLine], float] = defaultdict(float)
+        self.totals: dict[str, float] = defaultdict(float)
         self._stop_requested = threading.Event()
 
     def run(self) -> None:
@@ -36,10 +38,12 @@ class LineSampler(threading.Thread):
         while not self._stop_requested.is_set():
             time.sleep(_INTERVAL_SECONDS)
             now = time.perf_counter()
-            frame = sys._current_frames().get(self.thread_id)
-            innermost = next(user_lines(frame), None)
-            if innermost is not None and innermost[0] not in self.step_codes:
-                self.seconds[self.timer.phase, innermost[1]] += now - previous
+            phase = self.timer.phase
+            innermost = next(user_lines(sys._current_frames().get(self.thread_id)), None)
+            if phase == self.timer.phase:  # otherwise the phase has changed meanwhile
+                self.totals[phase] += now - previous
+                if innermost is not None and innermost[0] not in self.step_codes:
+                    self.seconds[phase, innermost[1]] += now - previous
             previous = now
 
     def stop(self) -> None:
@@ -49,6 +53,7 @@ class LineSampler(threading.Thread):
 
     def forget(self, phase: str) -> None:
         """Drop the samples of a phase."""
+        self.totals.pop(phase, None)
         for key in [key for key in self.seconds if key[0] == phase]:
             del self.seconds[key]
 

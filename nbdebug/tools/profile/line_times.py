@@ -6,14 +6,13 @@ import ast
 import linecache
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from statistics import mean
 from typing import Any
 
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine, get_code
 from nbdebug.source.search import call_name, enclosing_scope, innermost_loop
 from nbdebug.tools.profile.line_sampler import LineSampler
-from nbdebug.tools.profile.phases import LineCharges, StepTime
+from nbdebug.tools.profile.phases import LineCharges
 from nbdebug.tools.profile.result import LineTime
 
 _MIN_SHARE = 0.01  # of the step time, for a line in the table
@@ -23,15 +22,14 @@ _SAVING_CALLS = {"save", "save_checkpoint", "save_model", "save_pretrained", "du
 
 
 def line_times(
-    sampler: LineSampler, charges: list[LineCharges], steps: tuple[StepTime, ...], loss_fn: Any
+    sampler: LineSampler, charges: list[LineCharges], phase_seconds: Mapping[str, float], loss_fn: Any
 ) -> tuple[LineTime, ...]:
     """Return the lines of each phase with their seconds per step, slowest first.
 
     ``charges`` are the times of the lines of the loop in a traced run; with the samples, they only divide the time of
-    each phase in ``steps``, which no trace slows down. Samples outside the hooked phases in the function of the loss
-    count as phase "loss".
+    each phase in a run that no trace slows down, ``phase_seconds``. Samples outside the hooked phases in the function
+    of the loss count as phase "loss".
     """
-    phase_seconds = {phase: mean(step.phases[phase] for step in steps) for phase in steps[0].phases}
     lines = [*_loop_lines(charges, phase_seconds), *_called_lines(sampler, phase_seconds, loss_fn)]
     called = {item.phase for item in lines if not item.is_loop_line}
     lines = [item for item in lines if not item.is_loop_line or item.phase not in called or item.phase == "python"]
@@ -55,13 +53,10 @@ def _loop_lines(charges: list[LineCharges], phase_seconds: Mapping[str, float]) 
 
 def _called_lines(sampler: LineSampler, phase_seconds: Mapping[str, float], loss_fn: Any) -> Iterator[LineTime]:
     """Yield the sampled lines of the functions that the loop calls."""
-    totals: dict[str, float] = defaultdict(float)
-    for (phase, _), seconds in sampler.seconds.items():
-        totals[phase] += seconds
     for (phase, line), seconds in sampler.seconds.items():
         is_loss = phase == "python" and _is_line_of(line, loss_fn)
         if phase in phase_seconds and (phase not in _LOOP_PHASES or is_loss):
-            share = seconds / totals[phase]
+            share = seconds / sampler.totals[phase]
             yield LineTime("loss" if is_loss else phase, line, line.text, phase_seconds[phase] * share)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import mean, median
 from typing import TYPE_CHECKING, Literal
 
 from nbdebug.result import Result
@@ -32,6 +32,7 @@ AdviceKind = Literal[
     "evaluation",
     "growing",
 ]
+_REPEATED_PHASES = ("forward", "loss", "backward", "optimizer")
 MIN_GAIN = 1.2  # of the throughput; below it a change is not worth its trouble, and noise may imitate it
 
 
@@ -183,14 +184,16 @@ class Profile(Result):
 
     @property
     def step_seconds(self) -> float:
-        """The mean time of a step."""
-        return sum(step.seconds for step in self.steps) / max(len(self.steps), 1)
+        """The time of a step, as the sum of its phases."""
+        return sum(self.phases.values())
 
     @property
     def phases(self) -> dict[str, float]:
-        """The mean seconds of each phase in a step."""
-        count = max(len(self.steps), 1)
-        return {phase: sum(step.phases[phase] for step in self.steps) / count for phase in PHASES}
+        """The seconds of each phase in a step: the median of what each step repeats, otherwise the mean."""
+        if not self.steps:
+            return dict.fromkeys(PHASES, 0.0)
+        seconds = {phase: [step.phases[phase] for step in self.steps] for phase in PHASES}
+        return {phase: (median if phase in _REPEATED_PHASES else mean)(seconds[phase]) for phase in PHASES}
 
     @property
     def bottleneck(self) -> str:

@@ -149,7 +149,7 @@ class Profiler:
         if result.workers and result.share("data") >= _MIN_DATA_SHARE:
             sampler.forget("data")
             self._sample_reading(sampler)
-        return line_times(sampler, timer.line_seconds(), result.steps, self.setup.loss_fn)
+        return line_times(sampler, timer.line_seconds(), result.phases, self.setup.loss_fn)
 
     def _sample_reading(self, workers_sampler: LineSampler) -> None:
         """Sample the lines that read batches in this process, in place of those that workers run."""
@@ -158,6 +158,7 @@ class Profiler:
         with sample_lines(timer) as sampler, timer.charge("data"):
             call_loop(lambda: _read_batches(self.setup, self.steps, deadline))
         workers_sampler.seconds.update(sampler.seconds)
+        workers_sampler.totals.update(sampler.totals)
 
     def _try_steps(self, result: Profile, batches: list[Batch]) -> Profile:
         """Try what needs no copy, and what a slow optimizer or double precision ask for."""
