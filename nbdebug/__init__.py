@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nbdebug.functional import importance as importance
     from nbdebug.functional import lr_range as lr_range
     from nbdebug.functional import overfit as overfit
+    from nbdebug.functional import profile as profile
     from nbdebug.functional import treatments as treatments
     from nbdebug.functional import watch as watch
     from nbdebug.history import diagnose as diagnose
@@ -51,6 +52,7 @@ PUBLIC_MODULES = {
     "load_ipython_extension": "magics",
     "lr_range": "functional",
     "overfit": "functional",
+    "profile": "functional",
     "restore": "preserve",
     "treatments": "functional",
     "unload_ipython_extension": "magics",
@@ -59,8 +61,8 @@ PUBLIC_MODULES = {
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
     *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "compare_pipelines", "data", "diagnose"),
-    *("drift", "errors", "explain", "explain_error", "importance", "load", "lr_range", "overfit", "restore"),
-    *("treatments", "watch"),
+    *("drift", "errors", "explain", "explain_error", "importance", "load", "lr_range", "overfit", "profile"),
+    *("restore", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")

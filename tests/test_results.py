@@ -55,6 +55,7 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "data": lambda debugger: debugger.data(samples=20),
     "triage": lambda debugger: debugger.triage("nan"),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
+    "profile": lambda debugger: debugger.profile(steps=4),
 }
 SCRIPT = """
 import torch

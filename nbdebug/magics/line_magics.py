@@ -10,6 +10,7 @@ from typing import Any
 from nbdebug.magics.arguments import (
     TOPICS,
     find_debugger,
+    find_function,
     parse_line,
     spelling_hint,
     split_words,
@@ -82,6 +83,22 @@ def batch_size(line: str) -> Any:
     """
     debugger, options = parse_line("batch_size", line)
     return debugger.batch_size(**options)
+
+
+def profile(line: str) -> Any:
+    """Measure where the time of a training step goes, which line costs most, and what each change would gain.
+
+    %profile [dbg] [--train train] [--steps 30] [--try-changes yes]
+
+    dbg            a nbdebug.Debugger; may be omitted if there is only one
+    --train        name of a function that runs your own loop; by default a standard loop over the setup
+    --steps        number of steps to measure, at least 4
+    --try-changes  yes, which tries bfloat16, channels-last and torch.compile on copies, too
+    """
+    debugger, options = parse_line("profile", line)
+    if "train" in options:
+        options["train"] = find_function("profile", options["train"])
+    return debugger.profile(**options)
 
 
 def compare(line: str) -> Any:
@@ -239,6 +256,7 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "lr_range": lr_range,
     "compare": compare,
     "batch_size": batch_size,
+    "profile": profile,
     "data": data,
     "treatments": treatments,
     "triage": triage,
