@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nbdebug.records import load as load
     from nbdebug.report import Report as Report
     from nbdebug.rule_engine.crash_rules import explain_error as explain_error
+    from nbdebug.seeding import seed as seed
     from nbdebug.tools.data import compare_pipelines as compare_pipelines
     from nbdebug.tools.importance import drift as drift
 
@@ -50,6 +51,7 @@ PUBLIC_MODULES = {
     "lr_range": "functional",
     "overfit": "functional",
     "restore": "preserve",
+    "seed": "seeding",
     "treatments": "functional",
     "unload_ipython_extension": "magics",
     "watch": "functional",
@@ -57,7 +59,18 @@ PUBLIC_MODULES = {
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
     *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "compare_pipelines", "data", "drift", "errors"),
-    *("explain", "explain_error", "importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
+    *(
+        "explain",
+        "explain_error",
+        "importance",
+        "load",
+        "lr_range",
+        "overfit",
+        "restore",
+        "seed",
+        "treatments",
+        "watch",
+    ),
 ]
 try:
     __version__ = version("nbdebug-torch")
