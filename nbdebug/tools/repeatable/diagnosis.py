@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,7 @@ class Diagnoser:
         candidates = self.candidates()
         for candidate in candidates:
             self.on_progress(f"with {candidate.name} held constant")
-            if self.agrees([candidate], horizon, pairs):
+            if self.agrees([candidate], horizon, pairs) and self.is_confirmed(candidate, horizon):
                 return self.verdict("not repeatable", located, [self.cause(candidate, horizon)])
         causes = self.necessary(candidates, horizon, pairs)
         return self.verdict("not repeatable", located, [self.cause(candidate, horizon) for candidate in causes])
@@ -176,6 +177,11 @@ class Diagnoser:
                 return False
         return True
 
+    def is_confirmed(self, source: Source, steps: int) -> bool:
+        """Return whether a source was read at all, and further pairs agree with it constant: one may by chance."""
+        is_read = source.name not in self.environment.logs or self.environment.log(source.name).first is not None
+        return is_read and self.agrees([source], steps, _CONFIRMED_PAIRS)
+
     def fixed(self, sources: Sequence[Source]) -> _Block:
         """Return a block in which some sources are constant."""
         return self.base(*(source.fixed(self.environment) for source in sources if source.fixed is not None))
@@ -196,39 +202,26 @@ class Diagnoser:
         """Return a source as a cause, with the user's line."""
         intervention = f"with {source.name} held constant, {steps} steps of two runs are equal"
         description, cure, line = source.description, source.cure, self.line_of(source)
-        if source.name in ("entropy", "process number", "clock", "workers") and self.is_in_workers(source, steps):
+        if source.name == "workers" or self.environment.log(source.name).is_in_workers:
             description = f"{description}, in the workers of train_loader"
-            cure = "nbdebug.seed(0, loaders=train_loader)   # seeds each worker"
+            cure = "nbdebug.seed(0, loaders=train_loader)   # seeds each worker; remove other seeds of theirs"
             line = line or get_definition_line(self.setup.train_loader.worker_init_fn)
         return Cause(source.name, description, cure, intervention, line)
-
-    def is_in_workers(self, source: Source, steps: int) -> bool:
-        """Return whether a source acts in the workers; then find its line by reading the data in this process."""
-        if not getattr(self.setup.train_loader, "num_workers", 0) or self.environment.log(source.name).first:
-            return False
-        blocks: list[_Block] = [self.environment.no_workers()]
-        if source.fixed is not None and source.name != "workers":
-            blocks.append(source.fixed(self.environment))
-        try:
-            self.runner.run(min(steps, 2), around=self.base(*blocks))
-        except Exception:
-            return True
-        return True
 
     def line_of(self, source: Source) -> SourceLine | None:
         """Return the user's line that reads a source."""
         name = source.name.partition(" ")[2]
         for variable in self.hidden.variables:
             if variable.name == name and source.name.startswith(("variable", "generator")):
-                return self.line_of_variable(variable)
+                return self.line_of_variable(name, variable.user)
         return self.environment.log(source.name).first
 
-    def line_of_variable(self, variable: Variable) -> SourceLine | None:
-        """Return the line that changes a variable."""
-        users = [variable.user, *(f for f in self.hidden.functions if f is not variable.user)]
-        last = variable.name.rpartition(".")[2]
+    def line_of_variable(self, name: str, user: FunctionType | None = None) -> SourceLine | None:
+        """Return the line that changes or reads a variable or an attribute, outside of constructors if possible."""
+        last = name.rpartition(".")[2]
+        users = [user, *(f for f in self.hidden.functions if f is not user)] if user else self.hidden.functions
         users = [f for f in users if last in (*f.__code__.co_names, *f.__code__.co_freevars)]
-        lines = [variable_line(function, variable.name) for function in users]
+        lines = [variable_line(f, last) for f in sorted(users, key=lambda f: f.__name__ == "__init__")]
         return next(filter(None, lines), None)
 
     def vary_surroundings(self, first: Sequence[StepRecord]) -> Diagnosis | None:
@@ -270,7 +263,7 @@ class Diagnoser:
             source = Source(path, "", "", varied=partial(_reseeded, generator))
             if self.is_unseeded(generator) and (difference := self.differs([source], first)) is not None:
                 located = located or difference
-                causes.append(_own_generator_cause(path, generator))
+                causes.append(_own_generator_cause(path, generator, self.line_of_variable(path)))
         return self.verdict("unseeded", located, causes) if causes else None
 
     def seed_cause(self, name: str) -> Cause:
@@ -302,13 +295,14 @@ def _generator_cure(variable: Variable) -> str:
     return f"{variable.name} = np.random.default_rng(0)"
 
 
-def _own_generator_cause(path: str, generator: Any) -> Cause:
+def _own_generator_cause(path: str, generator: Any, line: SourceLine | None) -> Cause:
     intervention = f"with another seed of {path}, a run differs from the first one"
     return Cause(
         f"generator {path}",
         f"the generator {path} ({type(generator).__name__}), which was created without a seed",
         "nbdebug.seed(0, loaders=train_loader)   # or create it with a seed",
         intervention,
+        line,
     )
 
 

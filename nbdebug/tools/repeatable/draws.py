@@ -82,7 +82,7 @@ def variable_line(function: FunctionType, name: str) -> SourceLine | None:
     file, code_name = function.__code__.co_filename, function.__code__.co_name
     uses = [child for child in ast.walk(node) if _refers_to(child, last)]
     changes = [child for child in ast.walk(node) if _changes(child, last)]
-    numbers = sorted(child.lineno for child in changes) or sorted(child.lineno for child in uses)
+    numbers = sorted(getattr(child, "lineno", 0) for child in changes or uses)
     return SourceLine(file, numbers[0], code_name) if numbers else None
 
 

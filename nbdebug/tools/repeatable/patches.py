@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
@@ -11,24 +14,43 @@ from typing import Any
 
 from nbdebug.source.location import SourceLine, get_line_from_frame, is_user_code
 
+_current_process = os.getpid  # the real one, also while it is replaced
 _Namespaces = Iterable[dict[str, Any]]
 
 
 class LineLog:
-    """The user's lines that have called the replaced functions, in order and each once."""
+    """The user's lines that have called the replaced functions, in order and each once.
+
+    Workers of a loader, which are forked, add their lines through a file without a name.
+    """
 
     def __init__(self) -> None:
         self.lines: dict[SourceLine, None] = {}
+        self._process, self._file = _current_process(), tempfile.TemporaryFile()  # noqa: SIM115
 
     def add(self, frame: FrameType | None) -> None:
         """Add the user's line on the stack that ends in ``frame``."""
-        if (line := get_line_from_frame(frame)) is not None:
-            self.lines[line] = None
+        line = get_line_from_frame(frame)
+        if line is None or line in self.lines:
+            return
+        self.lines[line] = None
+        if _current_process() != self._process:
+            os.write(self._file.fileno(), f"{json.dumps([line.file, line.number, line.function])}\n".encode())
+
+    @property
+    def is_in_workers(self) -> bool:
+        """True if only workers have added lines."""
+        return not self.lines and self.first is not None
 
     @property
     def first(self) -> SourceLine | None:
-        """The first line."""
-        return next(iter(self.lines), None)
+        """The first line of this process, else of a worker."""
+        return next(iter([*self.lines, *self._lines_of_workers()]), None)
+
+    def _lines_of_workers(self) -> list[SourceLine]:
+        size = os.fstat(self._file.fileno()).st_size
+        text = os.pread(self._file.fileno(), size, 0).decode()
+        return [SourceLine(*json.loads(entry)) for entry in text.splitlines()]
 
 
 @contextmanager
