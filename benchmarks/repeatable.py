@@ -1,8 +1,9 @@
 """Measure whether dbg.repeatable() names the planted source of 30 programs, and leaves repeatable programs alone.
 
-Run ``python -m benchmarks.repeatable`` for the planted causes, with ``--healthy FOLDER...`` for further folders of
-programs that are repeatable. A program is a file that makes ``dbg``, or a model, loaders, a loss and an optimizer. The
-comments ``# source:`` and ``# line:`` at its head are the truth about a planted one.
+Run ``python -m benchmarks.repeatable`` for the planted causes, with ``--healthy FOLDER...`` for folders of programs
+that are repeatable. A program is a file that makes ``dbg``, or a model, loaders, a loss and an optimizer, or that
+defines ``program(fixed, seed)``, which returns an object with these. The comments ``# source:`` and ``# line:`` at the
+head of a planted program are the truth about it.
 """
 
 from __future__ import annotations
@@ -41,12 +42,19 @@ def load_program(path: Path) -> dict[str, Any]:
 
 
 def debugger_of(path: Path) -> nbdebug.Debugger:
-    """Return the debugger of a program: its own, or one of its objects."""
+    """Return the debugger of a program: its own, or one of its objects, which are made after seeding everything."""
+    sys.path += [str(folder) for folder in path.parents if folder.joinpath("program.py").exists()]
+    if "dbg =" not in path.read_text(encoding="utf-8"):
+        nbdebug.seed(0)
     names = load_program(path)
     if "dbg" in names:
         return names["dbg"]
+    if "program" in names:
+        names = vars(names["program"](fixed=True, seed=0))
     options = {
-        name: names[name] for name in ("loss_fn", "optimizer", "scheduler", "forward", "unpack", "step_fn") if name in names
+        name: names[name]
+        for name in ("loss_fn", "optimizer", "scheduler", "forward", "unpack", "step_fn")
+        if name in names
     }
     debugger = nbdebug.Debugger(names["model"], names["train_loader"], names.get("val_loader"), **options)
     debugger.setup.files.add(str(path))
@@ -101,7 +109,10 @@ def score_planted(paths: list[Path]) -> None:
         is_named = bool(answer["sources"]) and answer["sources"][0].startswith(source)
         is_located = not line or line in answer["line"]
         rows.append((path.stem in TUNED, is_named, is_located))
-        print(f"{'ok  ' if is_named and is_located else 'MISS'} {path.stem}: {json.dumps(answer, ensure_ascii=False)}", flush=True)
+        print(
+            f"{'ok  ' if is_named and is_located else 'MISS'} {path.stem}: {json.dumps(answer, ensure_ascii=False)}",
+            flush=True,
+        )
     for title, tuned in (("tuned", True), ("first run", False)):
         own = [row for row in rows if row[0] is tuned]
         print(f"{title}: {sum(row[1] for row in own)} of {len(own)} sources, {sum(row[2] for row in own)} lines")
@@ -113,7 +124,9 @@ def score_healthy(paths: list[Path]) -> None:
     for path in paths:
         answers.append(answer_on(path))
         is_quiet = answers[-1]["verdict"] == "repeatable"
-        print(f"{'ok  ' if is_quiet else 'ALARM'} {path.stem}: {json.dumps(answers[-1], ensure_ascii=False)}", flush=True)
+        print(
+            f"{'ok  ' if is_quiet else 'ALARM'} {path.stem}: {json.dumps(answers[-1], ensure_ascii=False)}", flush=True
+        )
     print(f"repeatable: {sum(a['verdict'] == 'repeatable' for a in answers)} of {len(answers)}")
 
 
@@ -124,7 +137,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=None, help="names of programs")
     parser.add_argument("--tuned", action="store_true", help="only the planted programs that were tuned on")
     options = parser.parse_args()
-    folders = [FOLDER / "planted"] if options.healthy is None else [Path(f) for f in options.healthy or [FOLDER / "healthy"]]
+    folders = (
+        [FOLDER / "planted"] if options.healthy is None else [Path(f) for f in options.healthy or [FOLDER / "healthy"]]
+    )
     paths = [path for folder in folders for path in sorted(folder.glob("[a-z]*.py"))]
     paths = [p for p in paths if options.only is None or p.stem in options.only]
     paths = [p for p in paths if not options.tuned or p.stem in TUNED]

@@ -21,6 +21,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "data": lambda debugger: debugger.data(samples=24),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
+    "repeatable": lambda debugger: debugger.repeatable(steps=3),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),

@@ -1,4 +1,5 @@
 """Messages of a graph are added into memory that was never set to zero."""
+
 # source: uninitialized memory
 # line: new_empty
 import torch
@@ -34,5 +35,9 @@ class GraphNet(nn.Module):
 
 nodes = torch.randn(40, 5, 3)
 model = GraphNet()
-dbg = nbdebug.Debugger(model, DataLoader(TensorDataset(nodes, (nodes.sum((1, 2)) > 0).long()), batch_size=8),
-                       loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.Adam(model.parameters()))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(TensorDataset(nodes, (nodes.sum((1, 2)) > 0).long()), batch_size=8),
+    loss_fn=nn.CrossEntropyLoss(),
+    optimizer=torch.optim.Adam(model.parameters()),
+)

@@ -1,4 +1,5 @@
 """Label smoothing grows with a counter that belongs to the class."""
+
 # source: variable
 # line: calls += 1
 import torch

@@ -1,4 +1,5 @@
 """Mixup whose coefficient is drawn from a generator that is seeded with the time."""
+
 # source: clock
 # line: time.time_ns()
 import time

@@ -1,4 +1,5 @@
 """A step function anneals the temperature by a counter in its closure."""
+
 # source: variable
 # line: steps_taken += 1
 import torch
@@ -27,5 +28,9 @@ def build_step(net, start=5.0):
 net = nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 3))
 inputs = torch.randn(66, 4)
 labels = torch.randint(0, 3, (66,))
-dbg = nbdebug.Debugger(net, DataLoader(TensorDataset(inputs, labels), batch_size=11), step_fn=build_step(net),
-                       optimizer=torch.optim.SGD(net.parameters(), lr=0.2))
+dbg = nbdebug.Debugger(
+    net,
+    DataLoader(TensorDataset(inputs, labels), batch_size=11),
+    step_fn=build_step(net),
+    optimizer=torch.optim.SGD(net.parameters(), lr=0.2),
+)

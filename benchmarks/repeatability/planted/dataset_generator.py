@@ -1,4 +1,5 @@
 """A dataset adds noise from its own generator, which has no seed."""
+
 # source: generator
 # line: self.generator.normal()
 import numpy as np
@@ -25,5 +26,9 @@ class Noisy(Dataset):
 
 
 model = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
-dbg = nbdebug.Debugger(model, DataLoader(Noisy(), batch_size=16, shuffle=True), loss_fn=nn.MSELoss(),
-                       optimizer=torch.optim.RMSprop(model.parameters()))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(Noisy(), batch_size=16, shuffle=True),
+    loss_fn=nn.MSELoss(),
+    optimizer=torch.optim.RMSprop(model.parameters()),
+)

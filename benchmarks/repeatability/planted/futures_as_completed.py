@@ -1,4 +1,5 @@
 """The losses of parts of a batch are summed in the order in which threads finish."""
+
 # source: Python threads
 # line: pool.submit
 import random

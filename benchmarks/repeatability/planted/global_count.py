@@ -1,4 +1,5 @@
 """The noise of a step is seeded by a count of the module."""
+
 # source: variable
 # line: next(counter)
 import itertools
@@ -29,5 +30,9 @@ class Denoiser(nn.Module):
 
 x = torch.randn(50, 9)
 model = Denoiser()
-dbg = nbdebug.Debugger(model, DataLoader(TensorDataset(x, x), batch_size=10), loss_fn=nn.MSELoss(),
-                       optimizer=torch.optim.Adam(model.parameters(), lr=1e-3))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(TensorDataset(x, x), batch_size=10),
+    loss_fn=nn.MSELoss(),
+    optimizer=torch.optim.Adam(model.parameters(), lr=1e-3),
+)

@@ -1,4 +1,5 @@
 """A batch normalization by hand keeps its running mean in a dictionary of the module."""
+
 # source: variable
 # line: STATISTICS
 import torch

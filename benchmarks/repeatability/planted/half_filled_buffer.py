@@ -1,9 +1,9 @@
 """A padded batch starts as torch.empty, and only the tokens are written."""
+
 # source: uninitialized memory
 # line: torch.empty(
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 import nbdebug
@@ -31,5 +31,9 @@ class Mean(nn.Module):
 
 
 model = Mean()
-dbg = nbdebug.Debugger(model, DataLoader(data, batch_size=8, collate_fn=collate), loss_fn=nn.MSELoss(),
-                       optimizer=torch.optim.SGD(model.parameters(), lr=1e-3))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(data, batch_size=8, collate_fn=collate),
+    loss_fn=nn.MSELoss(),
+    optimizer=torch.optim.SGD(model.parameters(), lr=1e-3),
+)

@@ -1,4 +1,5 @@
 """Words are put into buckets by Python's hash."""
+
 # source: hash order
 # line: hash(word)
 import torch

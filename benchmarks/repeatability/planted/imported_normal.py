@@ -1,4 +1,5 @@
 """Weight noise from numpy.random.normal, imported by name; only torch is seeded."""
+
 # source: numpy.random
 # line: normal(
 import torch
@@ -19,5 +20,9 @@ class NoisyLinear(nn.Linear):
 
 model = nn.Sequential(NoisyLinear(7, 14), nn.ReLU(), NoisyLinear(14, 3))
 x = torch.randn(63, 7)
-dbg = nbdebug.Debugger(model, DataLoader(TensorDataset(x, x[:, :3].argmax(1)), batch_size=9, shuffle=True),
-                       loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.Adam(model.parameters()))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(TensorDataset(x, x[:, :3].argmax(1)), batch_size=9, shuffle=True),
+    loss_fn=nn.CrossEntropyLoss(),
+    optimizer=torch.optim.Adam(model.parameters()),
+)

@@ -1,4 +1,5 @@
 """Terms of a loss are combined in the order of a set of names."""
+
 # source: hash order
 # line: in {"recon", "kl", "sparse"}
 import torch
@@ -34,5 +35,9 @@ def loss_fn(out, target):
 
 x = torch.randn(48, 12)
 model = Autoencoder()
-dbg = nbdebug.Debugger(model, DataLoader(TensorDataset(x, x), batch_size=12), loss_fn=loss_fn,
-                       optimizer=torch.optim.Adam(model.parameters()))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(TensorDataset(x, x), batch_size=12),
+    loss_fn=loss_fn,
+    optimizer=torch.optim.Adam(model.parameters()),
+)

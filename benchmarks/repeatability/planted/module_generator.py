@@ -1,4 +1,5 @@
 """An augmentation draws from a generator of the module, which has no seed."""
+
 # source: generator rng
 # line: rng.
 import numpy as np

@@ -1,4 +1,5 @@
 """Dropout written by hand with NumPy; only torch is seeded."""
+
 # source: numpy.random
 # line: np.random.rand
 import numpy as np

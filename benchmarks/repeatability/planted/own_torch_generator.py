@@ -1,4 +1,5 @@
 """A model adds noise from a torch.Generator that is seeded by the operating system."""
+
 # source: generator
 # line:
 import torch
@@ -27,5 +28,9 @@ class NoisyNet(nn.Module):
 
 x = torch.randn(60, 5)
 model = NoisyNet()
-dbg = nbdebug.Debugger(model, DataLoader(TensorDataset(x, x), batch_size=15), loss_fn=nn.MSELoss(),
-                       optimizer=torch.optim.Adam(model.parameters()))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(TensorDataset(x, x), batch_size=15),
+    loss_fn=nn.MSELoss(),
+    optimizer=torch.optim.Adam(model.parameters()),
+)

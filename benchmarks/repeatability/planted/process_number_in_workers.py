@@ -1,4 +1,5 @@
 """Workers seed NumPy with their process number."""
+
 # source: process number
 # line: os.getpid()
 import os

@@ -1,4 +1,5 @@
 """Images are flipped by Python's random; only torch is seeded."""
+
 # source: random
 # line: random.random()
 import random

@@ -1,4 +1,5 @@
 """A contrastive loss takes its negatives from a list of the module that is never emptied."""
+
 # source: variable
 # line: QUEUE.append
 import torch
@@ -30,5 +31,9 @@ def info_nce(z, _):
 
 x = torch.randn(64, 10)
 encoder = Encoder()
-dbg = nbdebug.Debugger(encoder, DataLoader(TensorDataset(x, torch.zeros(64)), batch_size=16), loss_fn=info_nce,
-                       optimizer=torch.optim.Adam(encoder.parameters(), lr=1e-3))
+dbg = nbdebug.Debugger(
+    encoder,
+    DataLoader(TensorDataset(x, torch.zeros(64)), batch_size=16),
+    loss_fn=info_nce,
+    optimizer=torch.optim.Adam(encoder.parameters(), lr=1e-3),
+)

@@ -1,4 +1,5 @@
 """A dataset calls np.random.seed() so that epochs differ."""
+
 # source: entropy
 # line: np.random.seed()
 import numpy as np

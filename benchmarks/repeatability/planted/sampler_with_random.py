@@ -1,4 +1,5 @@
 """A sampler shuffles with Python's random; torch and NumPy are seeded."""
+
 # source: random
 # line: random.shuffle
 import random

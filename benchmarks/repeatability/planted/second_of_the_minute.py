@@ -1,4 +1,5 @@
 """The weight of a penalty follows the second of the minute."""
+
 # source: clock
 # line: datetime.now()
 from datetime import datetime
@@ -36,5 +37,9 @@ class Criterion(nn.Module):
 net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
 x = torch.randn(72, 8)
 y = x[:, :4].argmax(1)
-dbg = nbdebug.Debugger(net, DataLoader(TensorDataset(x, y), 12, shuffle=True), loss_fn=Criterion(net),
-                       optimizer=torch.optim.Adam(net.parameters(), 1e-2))
+dbg = nbdebug.Debugger(
+    net,
+    DataLoader(TensorDataset(x, y), 12, shuffle=True),
+    loss_fn=Criterion(net),
+    optimizer=torch.optim.Adam(net.parameters(), 1e-2),
+)

@@ -1,4 +1,5 @@
 """Each crop starts at a position that the module secrets chooses."""
+
 # source: entropy
 # line: secrets.
 import random
@@ -40,5 +41,9 @@ class Forecaster(nn.Module):
 
 series = torch.sin(torch.arange(300) / 7.0)
 model = Forecaster()
-dbg = nbdebug.Debugger(model, DataLoader(Crops(series, 12), batch_size=10), loss_fn=nn.MSELoss(),
-                       optimizer=torch.optim.Adam(model.parameters(), lr=0.01))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(Crops(series, 12), batch_size=10),
+    loss_fn=nn.MSELoss(),
+    optimizer=torch.optim.Adam(model.parameters(), lr=0.01),
+)

@@ -1,4 +1,5 @@
 """The columns of a table are concatenated in the order of a set."""
+
 # source: hash order
 # line: for name in numeric
 import torch

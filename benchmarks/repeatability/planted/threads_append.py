@@ -1,4 +1,5 @@
 """Threads append their part of a batch to a list as they finish."""
+
 # source: Python threads
 # line: start()
 import threading
@@ -31,5 +32,9 @@ def collate(samples):
 
 
 model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))
-dbg = nbdebug.Debugger(model, DataLoader(rows, batch_size=6, collate_fn=collate), loss_fn=nn.MSELoss(),
-                       optimizer=torch.optim.Adam(model.parameters()))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(rows, batch_size=6, collate_fn=collate),
+    loss_fn=nn.MSELoss(),
+    optimizer=torch.optim.Adam(model.parameters()),
+)

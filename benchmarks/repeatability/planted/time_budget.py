@@ -1,4 +1,5 @@
 """Hard samples are mined until a few milliseconds have passed."""
+
 # source: clock
 # line: perf_counter()
 from time import perf_counter
@@ -25,5 +26,9 @@ def mined_loss(out, y):
 x = torch.randn(256, 20)
 y = (x[:, :3].sum(1) > 0).float()
 model = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Linear(16, 1))
-dbg = nbdebug.Debugger(model, DataLoader(TensorDataset(x, y), batch_size=64), loss_fn=mined_loss,
-                       optimizer=torch.optim.SGD(model.parameters(), lr=0.05))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(TensorDataset(x, y), batch_size=64),
+    loss_fn=mined_loss,
+    optimizer=torch.optim.SGD(model.parameters(), lr=0.05),
+)

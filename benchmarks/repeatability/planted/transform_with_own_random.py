@@ -1,4 +1,5 @@
 """A transform owns a random.Random() without a seed."""
+
 # source: generator
 # line:
 import random
@@ -39,5 +40,9 @@ class Pictures(Dataset):
 
 
 model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.ReLU(), nn.Linear(10, 2))
-dbg = nbdebug.Debugger(model, DataLoader(Pictures(RandomErase()), batch_size=16, shuffle=True),
-                       loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+dbg = nbdebug.Debugger(
+    model,
+    DataLoader(Pictures(RandomErase()), batch_size=16, shuffle=True),
+    loss_fn=nn.CrossEntropyLoss(),
+    optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+)

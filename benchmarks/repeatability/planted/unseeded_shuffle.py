@@ -1,4 +1,5 @@
 """Nothing is seeded, and the loader shuffles."""
+
 # source: torch
 # line:
 import torch

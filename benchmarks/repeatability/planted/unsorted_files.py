@@ -1,4 +1,5 @@
 """An iterable dataset reads the files of a folder in the order in which the system lists them."""
+
 # source: file order
 # line: os.listdir
 import os

@@ -1,4 +1,5 @@
 """Each worker gives its copy of the dataset a new NumPy generator, so that workers do not repeat each other."""
+
 # source: entropy
 # line: np.random.default_rng()
 import numpy as np

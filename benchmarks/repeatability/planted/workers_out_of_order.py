@@ -1,4 +1,5 @@
 """The loader yields batches as soon as a worker has one."""
+
 # source: batch order of the workers
 # line:
 import time

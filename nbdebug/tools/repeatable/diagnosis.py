@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
@@ -24,7 +24,13 @@ from nbdebug.tools.repeatable.environment import Environment, seed_source
 from nbdebug.tools.repeatable.hidden_state import HiddenState, Variable
 from nbdebug.tools.repeatable.records import Difference, StepRecord
 from nbdebug.tools.repeatable.runner import StepRunner
-from nbdebug.tools.repeatable.seeds import creates_unseeded, is_unseeded, is_unseeded_global, source_files
+from nbdebug.tools.repeatable.seeds import (
+    GLOBAL_GENERATORS,
+    creates_unseeded,
+    is_unseeded,
+    is_unseeded_global,
+    source_files,
+)
 from nbdebug.tools.repeatable.sources import SOURCES, Source
 
 _CONFIRMED_PAIRS = 3  # of a difference that does not show in the first steps, which may agree by chance
@@ -84,7 +90,7 @@ class Diagnoser:
 
     def diagnose(self) -> Diagnosis:
         """Return the diagnosis; everything of the user's is restored."""
-        with self.hidden.restored(self.hidden.variables):
+        with closing(self.environment), self.hidden.restored(self.hidden.variables):
             return self.diagnose_inside()
 
     def diagnose_inside(self) -> Diagnosis:
@@ -268,7 +274,7 @@ class Diagnoser:
 
     def seed_cause(self, name: str) -> Cause:
         """Return an unseeded global generator as a cause, with the line that draws from it."""
-        log = DrawLog()
+        log = DrawLog({source: self.environment.log(source) for source in GLOBAL_GENERATORS})
         self.runner.run(min(self.steps, 2), around=self.base(log.recorded(self.environment.namespaces)))
         description = f"{_TITLES[name]}, which was never seeded"
         intervention = f"with another seed of {_TITLES[name]}, a run differs from the first one"

@@ -41,10 +41,10 @@ _GLOBAL_OWNERS: tuple[tuple[Any, Any, str], ...] = (
 
 
 class DrawLog:
-    """The user's lines that draw from each global generator in the block ``recorded``."""
+    """The user's lines that draw from each global generator in the block ``recorded``; ``logs`` has a log of each."""
 
-    def __init__(self) -> None:
-        self.logs = {"random": LineLog(), "numpy.random": LineLog(), "torch": LineLog()}
+    def __init__(self, logs: dict[str, LineLog]) -> None:
+        self.logs = logs
 
     @contextmanager
     def recorded(self, namespaces: list[dict[str, Any]]) -> Iterator[None]:

@@ -50,7 +50,14 @@ class Environment:
 
     def log(self, source: str) -> LineLog:
         """Return the log of a source."""
-        return self.logs.setdefault(source, LineLog())
+        if source not in self.logs:
+            self.logs[source] = LineLog()
+        return self.logs[source]
+
+    def close(self) -> None:
+        """Close the files of the logs."""
+        for log in self.logs.values():
+            log.close()
 
     def stopped_clock(self) -> _Block:
         """Give the user's code a clock that advances by a millisecond with each call."""

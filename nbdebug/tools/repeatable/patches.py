@@ -34,8 +34,12 @@ class LineLog:
         if line is None or line in self.lines:
             return
         self.lines[line] = None
-        if _current_process() != self._process:
+        if _current_process() != self._process and not self._file.closed:
             os.write(self._file.fileno(), f"{json.dumps([line.file, line.number, line.function])}\n".encode())
+
+    def close(self) -> None:
+        """Close the file; the lines of workers are known no more."""
+        self._file.close()
 
     @property
     def is_in_workers(self) -> bool:
@@ -48,6 +52,8 @@ class LineLog:
         return next(iter([*self.lines, *self._lines_of_workers()]), None)
 
     def _lines_of_workers(self) -> list[SourceLine]:
+        if self._file.closed:
+            return []
         size = os.fstat(self._file.fileno()).st_size
         text = os.pread(self._file.fileno(), size, 0).decode()
         return [SourceLine(*json.loads(entry)) for entry in text.splitlines()]
