@@ -185,8 +185,11 @@ class Diagnoser:
 
     def is_confirmed(self, source: Source, steps: int) -> bool:
         """Return whether a source was read at all, and further pairs agree with it constant: one may by chance."""
-        is_read = source.name not in self.environment.logs or self.environment.log(source.name).first is not None
-        return is_read and self.agrees([source], steps, _CONFIRMED_PAIRS)
+        return self.is_read(source) and self.agrees([source], steps, _CONFIRMED_PAIRS)
+
+    def is_read(self, source: Source) -> bool:
+        """Return whether the user's code has read a source; True for one without a log."""
+        return source.name not in self.environment.logs or self.environment.log(source.name).first is not None
 
     def fixed(self, sources: Sequence[Source]) -> _Block:
         """Return a block in which some sources are constant."""
@@ -238,7 +241,7 @@ class Diagnoser:
             return None
         causes, located = [], None
         for source in sources:
-            if (difference := self.differs([source], first)) is not None:
+            if (difference := self.differs([source], first)) is not None and self.is_read(source):
                 located = located or self.locate(difference, [source]) or difference
                 intervention = f"with {source.name} varied, a run differs from the first one"
                 causes.append(Cause(source.name, source.description, source.cure, intervention, self.line_of(source)))
