@@ -75,7 +75,7 @@ class Seeding(TextRepr):
         return "\n".join(lines)
 
 
-class WorkerSeed:
+class _WorkerSeed:
     """A ``worker_init_fn`` that seeds the generators of the dataset in each worker, then calls the previous one.
 
     A worker receives a copy of the dataset with its generators. Without new seeds, all workers draw the same numbers.
@@ -153,7 +153,7 @@ def _seed_loader(loader: DataLoader[Any], seed: int, name: str, snapshots: list[
     names = [f"generator of {name}", f"workers of {name}"] if loader.num_workers else [f"generator of {name}"]
     loader.generator = torch.Generator().manual_seed(_derived_seed(seed, 0, 0))
     if loader.num_workers:
-        loader.worker_init_fn = WorkerSeed(seed, loader.worker_init_fn)
+        loader.worker_init_fn = _WorkerSeed(seed, loader.worker_init_fn)
     vars(loader)["_iterator"] = None  # persistent workers have generators that were copied before
     sampler = getattr(loader.batch_sampler, "sampler", None) or loader.sampler
     if hasattr(sampler, "generator") and sampler.generator is None:

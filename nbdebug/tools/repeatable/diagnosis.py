@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from nbdebug.preserve import Preserve
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.preserve.traversal import Traversal
 from nbdebug.seeding import seed_generator
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.source.location import SourceLine, get_definition_line
 from nbdebug.tensors.hashing import hash_value
 from nbdebug.tools.repeatable.draws import DrawLog, variable_line
@@ -91,7 +93,15 @@ class Diagnoser:
     def diagnose(self) -> Diagnosis:
         """Return the diagnosis; everything of the user's is restored."""
         with closing(self.environment), self.hidden.restored(self.hidden.variables):
+            self.split_first_batch()
             return self.diagnose_inside()
+
+    def split_first_batch(self) -> None:
+        """Find out how to split a batch, which may run the model, before the first run and not in it."""
+        objects, loaders = self.setup.mutable_objects, (self.setup.train_loader, self.setup.val_loader)
+        moment = "before the repeated runs".format
+        with Preserve(*objects, loaders=loaders), self.hidden.restored(self.hidden.variables), UserCodeErrors(moment):
+            next(self.setup.batches(1))
 
     def diagnose_inside(self) -> Diagnosis:
         """Compare two runs; then, if they are equal, vary what should not matter."""

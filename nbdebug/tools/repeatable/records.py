@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,10 +27,6 @@ class TensorHash:
     def key(self) -> tuple[str, ...]:
         """What must be equal for two hashes to be of the same tensor."""
         return self.phase, self.name, self.operation, self.module
-
-    def describe(self) -> str:
-        """Name the tensor in a sentence."""
-        return self.name
 
 
 StepRecord = tuple[TensorHash, ...]
@@ -64,12 +59,4 @@ def difference_in_step(step: int, first: StepRecord, second: StepRecord) -> Diff
     if len(first) != len(second):
         longer = first if len(first) > len(second) else second
         return Difference(step, longer[min(len(first), len(second))], is_other_call=True)
-    return None
-
-
-def first_difference(first: Sequence[StepRecord], second: Sequence[StepRecord]) -> Difference | None:
-    """Return the first difference between two runs, as far as both go; None if there is none."""
-    for step, (one, other) in enumerate(zip(first, second, strict=False)):
-        if (difference := difference_in_step(step, one, other)) is not None:
-            return difference
     return None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from nbdebug.setup import PeekableLoader, Setup
-from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.repeatable.diagnosis import Diagnoser, Diagnosis
 from nbdebug.tools.repeatable.result import Repeatable
 from nbdebug.validation import check_whole_number
@@ -37,8 +36,6 @@ def repeatable(setup: Setup, *, steps: int = 20) -> Repeatable:
     """
     check_whole_number("steps", steps, 1, _MAX_STEPS)
     started = time.perf_counter()
-    with UserCodeErrors(lambda: "before the repeated runs"):
-        next(setup.batches(1))  # so that how to split a batch is known before the first run
     with show_view(_Progress("Repeatability")) as screen:
 
         def show(text: str) -> None:
