@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbdebug.assertions import assert_healthy as assert_healthy
+    from nbdebug.comparison import compare as compare
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.exceptions import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
@@ -38,6 +39,7 @@ PUBLIC_MODULES = {
     "assert_healthy": "assertions",
     "batch_size": "functional",
     "checkup": "functional",
+    "compare": "comparison",
     "compare_optimizers": "functional",
     "compare_pipelines": "tools.data",
     "data": "functional",
@@ -58,7 +60,17 @@ PUBLIC_MODULES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "compare_pipelines", "data", "drift", "errors"),
+    *(
+        "assert_healthy",
+        "batch_size",
+        "checkup",
+        "compare",
+        "compare_optimizers",
+        "compare_pipelines",
+        "data",
+        "drift",
+        "errors",
+    ),
     *(
         "explain",
         "explain_error",

@@ -1,0 +1,336 @@
+"""Run two computations on the same inputs, and find the first module and operation at which they part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from nbdebug.exceptions import SetupError
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup.user_code import UserCodeErrors
+from nbdebug.tools.agreement.causes import optimizer_causes, setting_causes
+from nbdebug.tools.agreement.matching import Matching, is_equal
+from nbdebug.tools.agreement.recording import Node, Recording
+from nbdebug.tools.agreement.result import Agreement, ModuleRow, Phase, Place
+from nbdebug.tools.agreement.sides import Side, copied, make_side, shared_inputs
+from nbdebug.tools.agreement.tolerance import Deviation, NodeTolerances, RoundingNoise, tolerance, unit_roundoff
+
+_NOISE_RUNS = 3
+_OPAQUE_SHARE = 0.1  # of the operations of the other side; a compiled model shows almost none
+
+
+@dataclass
+class _Round:
+    """The runs of both sides in one mode, and the perturbed runs of the first."""
+
+    mode: str
+    first: Recording
+    second: Recording
+    perturbed: list[Recording]
+    roundoff: float
+
+
+class _Comparison:
+    """Compares two sides, in eval mode and then in train mode."""
+
+    def __init__(self, first: Side, second: Side, inputs: Any) -> None:
+        self.first, self.second, self.inputs = first, second, inputs
+        self.checked: list[str] = []
+        self.rows: tuple[ModuleRow, ...] = ()
+        self.roundoff = 0.0
+
+    def run(self) -> Agreement:
+        """Return the first difference, or that there is none."""
+        for mode in ("eval", "train"):
+            runs = self.runs(mode)
+            self.roundoff = runs.roundoff
+            tolerances = NodeTolerances(runs.first, runs.perturbed, runs.roundoff)
+            matching = Matching(runs.first, runs.second, tolerances)
+            difference = self.compare(runs, matching, tolerances)
+            self.rows = self.rows or _module_rows(runs.first, matching, tolerances)
+            if difference is not None:
+                return replace(difference, rows=_module_rows(runs.first, matching, tolerances), mode=mode)
+        return Agreement(True, f"Both sides agree within rounding: {', '.join(self.checked)}.", rows=self.rows,
+                         roundoff=self.roundoff, checked=tuple(self.checked))  # fmt: skip
+
+    def runs(self, mode: str) -> _Round:
+        """Run both sides, then the first side with rounding noise."""
+        first, second = self.record(self.first, mode, None), self.record(self.second, mode, None)
+        roundoff = unit_roundoff((first, second))
+        noise = [RoundingNoise(roundoff, seed) for seed in range(_NOISE_RUNS)]
+        return _Round(mode, first, second, [self.record(self.first, mode, one) for one in noise], roundoff)
+
+    def record(self, side: Side, mode: str, perturb: Any) -> Recording:
+        """Run one side once from its present state, and restore it."""
+        with Preserve(*side.objects), UserCodeErrors(f"in the {mode} pass of {side.name}".format):
+            for module in side.modules.values():
+                module.train(mode == "train")
+            _disable_dropout(side.modules.values())
+            seed_all(0)
+            computation = side.make(copied(self.inputs, side.device, perturb))
+            with torch.enable_grad():
+                return computation.record(perturb)
+
+    def compare(self, runs: _Round, matching: Matching, tolerances: NodeTolerances) -> Agreement | None:
+        """Return the first difference of a round."""
+        difference = self.compare_outputs(runs, matching, tolerances)
+        if difference is None and runs.mode == "train":
+            difference = self.compare_named(runs, "buffers")
+        self.checked.append(f"forward in {runs.mode} mode")
+        if difference is None and (runs.first.gradients or runs.second.gradients):
+            difference = self.compare_named(runs, "backward", matching, tolerances)
+            self.checked.append(f"backward in {runs.mode} mode")
+        if difference is None and runs.mode == "train" and runs.first.updated and runs.second.updated:
+            difference = self.compare_named(runs, "update")
+            self.checked.append("update")
+        return difference
+
+    def compare_outputs(self, runs: _Round, matching: Matching, tolerances: NodeTolerances) -> Agreement | None:
+        """Compare the outputs one by one; locate the first that differs."""
+        first, second = runs.first.outputs, runs.second.outputs
+        if len(first) != len(second):
+            text = f"{self.first.name} returns {len(first)} tensors and {self.second.name} returns {len(second)}."
+            return Agreement(False, text, "forward", roundoff=runs.roundoff, checked=tuple(self.checked))
+        for number, (one, other) in enumerate(zip(first, second, strict=True)):
+            limit = tolerances.of_value(one)
+            if not is_equal(one.value, other.value, limit):
+                return self.located(runs, matching, one, other, limit, f"output {number}")
+        return None
+
+    def located(
+        self, runs: _Round, matching: Matching, one: Node, other: Node, limit: Deviation, tensor: str
+    ) -> Agreement:
+        """Return the difference of an output with the operation that it comes from."""
+        is_opaque = len(runs.second.nodes) < _OPAQUE_SHARE * len(runs.first.nodes)
+        root = None if is_opaque else matching.first_unmatched(one)
+        notes = (
+            (f"{self.second.name} does not show its operations, so only its output is compared",) if is_opaque else ()
+        )
+        place = _place(root, self.first) if root is not None else Place()
+        counterpart = _counterpart(root, matching, runs.second) if root is not None else None
+        second_place = _place(counterpart, self.second) if counterpart is not None else Place()
+        causes = []
+        if root is not None and (name := matching.unmatched_parameter(root)):
+            causes.append(f"no tensor of {self.second.name} has the values of {name} of {self.first.name}")
+        causes += setting_causes(self.first, self.second, place.module, second_place.module)
+        is_same_shape = one.value.shape == other.value.shape
+        deviation = Deviation.between(one.value, other.value.to(one.value.device)) if is_same_shape else None
+        if deviation is None:
+            causes.append(f"the shapes are {tuple(one.value.shape)} and {tuple(other.value.shape)}")
+        return self.difference("forward", runs, tensor, place, second_place, deviation, limit, causes, notes)
+
+    def compare_named(
+        self, runs: _Round, phase: Phase, matching: Matching | None = None, tolerances: NodeTolerances | None = None
+    ) -> Agreement | None:
+        """Compare the buffers, the gradients or the changes of the parameters, those of the last modules first."""
+        pairs = self.pairs(phase)
+        mine, theirs = _named(runs.first, phase), _named(runs.second, phase)
+        mine, theirs = self.changes(mine, theirs, phase)
+        for name, other in pairs:
+            if name not in mine and other not in theirs:
+                continue
+            if name not in mine or other not in theirs:
+                return self.missing(runs, phase, name, name in mine, matching, tolerances)
+            others = [self.changes(_named(run, phase), {}, phase, run)[0].get(name) for run in runs.perturbed]
+            limit = tolerance(mine[name], others, runs.roundoff)
+            if not is_equal(mine[name], theirs[other], limit):
+                return self.named_difference(
+                    runs, phase, name, other, mine[name], theirs[other], limit, matching, tolerances
+                )
+        return None
+
+    def changes(
+        self, mine: dict[str, Tensor], theirs: dict[str, Tensor], phase: Phase, run: Recording | None = None
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return the changes by the update instead of the new values, so that the weights do not hide them."""
+        if phase != "update":
+            return mine, theirs
+        before = [side.make(copied(self.inputs, side.device, None)).parameters() for side in (self.first, self.second)]
+        return tuple(
+            {name: value.double() - start[name].detach().double() for name, value in values.items()}
+            for values, start in zip((mine, theirs), before, strict=True)
+        )  # type: ignore[return-value]
+
+    def pairs(self, phase: Phase) -> list[tuple[str, str]]:
+        """Return the names of parameters or buffers on both sides that belong together, the last first."""
+        first, second = (_tensors(side, phase) for side in (self.first, self.second))
+        if first.keys() == second.keys():
+            return [(name, name) for name in reversed(first)]
+        rest, pairs = dict(second), []
+        for name, tensor in first.items():
+            fits = [n for n, t in rest.items() if t.shape == tensor.shape or t.T.shape == tensor.shape]
+            equal = [n for n in fits if torch.equal(rest[n].detach().double().cpu(), tensor.detach().double().cpu())]
+            other = name if name in fits else next(iter(equal or fits), None)
+            if other is not None:
+                rest.pop(other)
+                pairs.append((name, other))
+        return pairs[::-1]
+
+    def missing(
+        self, runs: _Round, phase: Phase, name: str, is_in_first: bool, matching: Any, tolerances: Any
+    ) -> Agreement:
+        """Return the difference that only one side has a gradient."""
+        side = self.first if is_in_first else self.second
+        place = self.gradient_place(runs, matching, tolerances) or _parameter_place(name, self.first)
+        causes = [f"only {side.name} has a gradient of {name}"]
+        return self.difference(phase, runs, name, place, place, None, Deviation(), causes)
+
+    def named_difference(
+        self, runs: _Round, phase: Phase, name: str, other: str, mine: Tensor, theirs: Tensor, limit: Deviation,
+        matching: Matching | None, tolerances: NodeTolerances | None,
+    ) -> Agreement:  # fmt: skip
+        """Return the difference of a parameter's gradient or change, or of a buffer."""
+        place = self.gradient_place(runs, matching, tolerances) or _parameter_place(name, self.first)
+        second = _parameter_place(other, self.second)
+        what = {"buffers": name, "backward": f"the gradient of {name}", "update": f"the change of {name}"}[phase]
+        if phase == "update":
+            computations = [side.make(copied(self.inputs, side.device, None)) for side in (self.first, self.second)]
+            causes = optimizer_causes(*computations, name, other)
+        else:
+            causes = setting_causes(self.first, self.second, place.module, second.module)
+        deviation = Deviation.between(mine, theirs.to(mine.device)) if mine.shape == theirs.shape else None
+        return self.difference(phase, runs, what, place, second, deviation, limit, causes)
+
+    def gradient_place(
+        self, runs: _Round, matching: Matching | None, tolerances: NodeTolerances | None
+    ) -> Place | None:
+        """Return the operation whose backward pass differs: its result's gradient agrees, that of its input does not."""
+        if matching is None or tolerances is None:
+            return None
+        consumers: dict[int, list[Node]] = {}
+        for node in runs.first.nodes:
+            for source in node.inputs:
+                consumers.setdefault(id(source), []).append(node)
+        for node in reversed(runs.first.nodes):
+            partner = matching.partner(node)
+            if partner is None or node.value.shape != partner.value.shape:
+                continue
+            if node.gradient is None and partner.gradient is None:
+                continue
+            is_missing = node.gradient is None or partner.gradient is None
+            if is_missing or not is_equal(
+                cast(Tensor, node.gradient), cast(Tensor, partner.gradient), tolerances.of_gradient(node)
+            ):
+                users = [user for user in consumers.get(id(node), []) if user.gradient is not None]
+                return _place(users[0] if users else node, self.first)
+        return None
+
+    def difference(
+        self, phase: Phase, runs: _Round, tensor: str, first: Place, second: Place, deviation: Deviation | None,
+        limit: Deviation, causes: list[str], notes: tuple[str, ...] = (),
+    ) -> Agreement:  # fmt: skip
+        """Return the result for a difference."""
+        size = deviation.typical if deviation is not None else float("nan")
+        name = {"forward": "forward pass", "buffers": "buffers", "backward": "backward pass", "update": "update"}[phase]
+        return Agreement(
+            agrees=False,
+            headline=f"{self.first.name} and {self.second.name} part in the {name} ({runs.mode} mode), first at {first}.",
+            phase=phase,
+            tensor=tensor,
+            first=first,
+            second=second,
+            difference=size,
+            tolerance=limit.typical,
+            causes=tuple(dict.fromkeys(causes)),
+            notes=notes,
+            roundoff=runs.roundoff,
+            checked=(*self.checked, name),
+        )
+
+
+def compare_computations(first: Any, second: Any, inputs: Any = None) -> Agreement:
+    """Compare two models, functions or setups on the same inputs; everything of theirs is restored.
+
+    Raises SetupError without inputs, for sides of other types, and if one of them cannot be run.
+    """
+    sides = make_side(first, "a"), make_side(second, "b")
+    with _unconsumed(first, second):
+        shared = shared_inputs(first, second, inputs)
+        if not any(side.modules for side in sides) and not callable(first):
+            raise SetupError("neither side has a model; expected one. Pass models or functions that call them.")
+        return _Comparison(*sides, shared).run()
+
+
+@contextmanager
+def _unconsumed(*items: Any) -> Iterator[None]:
+    """Restore the loaders of setups after the block."""
+    setups = [getattr(item, "setup", item) for item in items]
+    loaders = [getattr(setup, "train_loader", None) for setup in setups if not isinstance(setup, nn.Module)]
+    with Preserve(loaders=loaders):
+        yield
+
+
+def _disable_dropout(modules: Any) -> None:
+    """Set the rates of all dropout layers to zero; Preserve restores them."""
+    for part in (part for module in modules for part in module.modules()):
+        if isinstance(part, _DropoutNd):
+            part.p = 0.0
+        elif isinstance(part, (nn.RNNBase, nn.MultiheadAttention)):
+            part.dropout = 0.0
+
+
+def _place(node: Node | None, side: Side) -> Place:
+    """Return the place of a node."""
+    if node is None:
+        return Place()
+    return Place(node.operation, node.module, _kind(side, node.module), node.line)
+
+
+def _parameter_place(name: str, side: Side) -> Place:
+    module = name.rpartition(".")[0]
+    return Place("", module, _kind(side, module))
+
+
+def _kind(side: Side, path: str) -> str:
+    for prefix, module in side.modules.items():
+        parts = dict(module.named_modules(prefix=prefix))
+        if path in parts:
+            return type(parts[path]).__name__
+    return ""
+
+
+def _counterpart(root: Node, matching: Matching, second: Recording) -> Node | None:
+    """Return the operation of the other side that reads the partners of a root's inputs, the same one if possible."""
+    partners = {id(p) for source in root.inputs if not source.is_leaf and (p := matching.partner(source)) is not None}
+    readers = [node for node in second.nodes if partners & {id(source) for source in node.inputs}]
+    if not partners:
+        readers = [node for node in second.nodes if all(source.is_leaf for source in node.inputs)]
+    same = [node for node in readers if node.operation == root.operation]
+    return next(iter(same or readers), None)
+
+
+def _named(run: Recording, phase: Phase) -> dict[str, Tensor]:
+    return {"buffers": run.buffers, "backward": run.gradients, "update": run.updated}[phase]
+
+
+def _tensors(side: Side, phase: Phase) -> dict[str, Tensor]:
+    computation_tensors = {}
+    for prefix, module in side.modules.items():
+        named = module.named_buffers() if phase == "buffers" else module.named_parameters()
+        computation_tensors.update({".".join(filter(None, [prefix, name])): tensor for name, tensor in named})
+    return computation_tensors
+
+
+def _module_rows(recording: Recording, matching: Matching, tolerances: NodeTolerances) -> tuple[ModuleRow, ...]:
+    """Return one row for each module that computed something, in the order of execution."""
+    ratios: dict[str, float] = {}
+    counts, matched = Counter[str](), Counter[str]()
+    for node in recording.nodes:
+        counts[node.module] += 1
+        partner = matching.partner(node)
+        ratio = 0.0
+        if partner is not None:
+            matched[node.module] += 1
+            if partner.value.shape == node.value.shape:
+                ratio = Deviation.between(node.value, partner.value.to(node.value.device)).ratio(
+                    tolerances.of_value(node)
+                )
+        ratios[node.module] = max(ratios.get(node.module, 0.0), min(ratio, 1e9))
+    return tuple(ModuleRow(name, counts[name], matched[name], ratios[name]) for name in counts)
