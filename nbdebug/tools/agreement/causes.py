@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -15,7 +15,7 @@ _MAX_CAUSES = 4
 def setting_causes(first: Side, second: Side, path: str, other_path: str) -> list[str]:
     """Return what differs between the two modules at the place: class, settings, mode or type."""
     one, other = _module(first, path), _module(second, other_path)
-    if one is None or other is None or (not path and not other_path):
+    if one is None or other is None or not path or not other_path:
         return []
     if type(one) is not type(other) and not list(one.children()):
         return [f"{path} is a {type(one).__name__}, and {other_path} a {type(other).__name__}"]
@@ -31,7 +31,7 @@ def _module(side: Side, path: str) -> nn.Module | None:
     for prefix, module in side.modules.items():
         parts = dict(module.named_modules(prefix=prefix))
         if path in parts:
-            return parts[path]
+            return cast(nn.Module, parts[path])
     return None
 
 
@@ -47,7 +47,7 @@ def optimizer_causes(first: Computation, second: Computation, name: str, other: 
     if groups[0] is None or groups[1] is None:
         missing = first if groups[0] is None else second
         return [f"no optimizer of {missing.name} holds {name if missing is first else other}"]
-    (kind, settings), (other_kind, other_settings) = groups
+    (kind, settings), (other_kind, other_settings) = groups[0], groups[1]
     texts = [f"the optimizers are {kind} and {other_kind}"] if kind != other_kind else []
     for key, value in settings.items():
         if key in other_settings and other_settings[key] != value:

@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations
 
 from torch import Tensor
 
 from nbdebug.tools.agreement.recording import Node, Recording
-from nbdebug.tools.agreement.tolerance import Deviation, NodeTolerances
+from nbdebug.tools.agreement.tolerance import Deviation
 
 _MAX_PERMUTED_AXES = 4
 
 
 class Matching:
-    """The node of the other run that has the value of each node of one run, within its tolerance."""
+    """The node of the other run that has the value of each node of one run, within its tolerance.
 
-    def __init__(self, first: Recording, second: Recording, tolerances: NodeTolerances) -> None:
-        self.first, self.second, self._tolerances = first, second, tolerances
+    ``tolerance_of`` returns that of a node and a candidate; by default that of the node.
+    """
+
+    def __init__(self, first: Recording, second: Recording, tolerance_of: Callable[[Node, Node], Deviation]) -> None:
+        self.first, self.second, self._tolerance_of = first, second, tolerance_of
         self._by_size: dict[int, list[Node]] = {}
         for node in [*second.nodes, *_leaves(second)]:
             self._by_size.setdefault(node.value.numel(), []).append(node)
         self._partners: dict[int, Node | None] = {}
         self._used: set[int] = set()
+        for node in first.nodes:  # in order, so that equal tensors are matched in the order of execution
+            self.partner(node)
 
     def partner(self, node: Node) -> Node | None:
         """Return the node of the other run with the same value, one that no other node has taken if possible."""
         if id(node) not in self._partners:
-            limit = self._tolerances.of_value(node)
             candidates = self._by_size.get(node.value.numel(), [])
-            equal = [other for other in candidates if is_equal(node.value, other.value, limit)]
-            fresh = [other for other in equal if id(other) not in self._used]
-            partner = next(iter(fresh or equal), None)
+            equal = [
+                other for other in candidates if is_equal(node.value, other.value, self._tolerance_of(node, other))
+            ]
+            partner = max(equal, key=lambda other: self._likeness(node, other), default=None)
             self._partners[id(node)] = partner
             if partner is not None:
                 self._used.add(id(partner))
         return self._partners[id(node)]
+
+    def _likeness(self, node: Node, other: Node) -> tuple[bool, bool, bool]:
+        """Return how well a node of equal value fits: not taken yet, of the same operation and shape."""
+        return id(other) not in self._used, other.operation == node.operation, other.value.shape == node.value.shape
 
     def first_unmatched(self, output: Node) -> Node | None:
         """Return the first operation, among those that the output depends on, whose inputs match and result does not.

@@ -86,7 +86,8 @@ class OperationRecorder(TorchFunctionMode):
             value = output.detach().clone()
             node = Node(value, name, inputs, self._stack.innermost or "", get_line_from_frame(sys._getframe(2)))
             if output.requires_grad and not output.is_leaf:
-                output.register_hook(partial(_set_gradient, node))  # type: ignore[no-untyped-call]
+                hook = partial(_set_gradient, node, self._perturb)
+                output.register_hook(hook)  # type: ignore[no-untyped-call]
         self._nodes[id(output)] = node
         self._kept.append(output)
         self.recording.nodes.append(node)
@@ -101,9 +102,11 @@ class OperationRecorder(TorchFunctionMode):
         return self._nodes[id(tensor)]
 
 
-def _set_gradient(node: Node, gradient: Tensor) -> None:
+def _set_gradient(node: Node, perturb: _Perturb | None, gradient: Tensor) -> Tensor | None:
+    """Keep the gradient of a node, and return it with noise on request; None leaves it as it is."""
     with torch._C.DisableTorchFunction():
         node.gradient = gradient.detach().clone()
+        return None if perturb is None else perturb(gradient)
 
 
 @contextmanager
@@ -153,7 +156,7 @@ class Computation:
             for name, b in module.named_buffers()
         }
 
-    def record(self, perturb: _Perturb | None = None) -> Recording:
+    def record(self, perturb: _Perturb | None) -> Recording:
         """Run forward, backward and update, and return what was computed; must be inside a Preserve."""
         parameters = self.parameters()
         names = {id(tensor): name for name, tensor in {**self.buffers(), **parameters}.items()}
@@ -165,7 +168,7 @@ class Computation:
                     parameter.copy_(perturb(parameter) if parameter.is_floating_point() else parameter)
         with track_modules(self.modules) as stack, OperationRecorder(names, stack, perturb) as recorder:
             output = self.run()
-            recording = recorder.recording
+            recording: Recording = recorder.recording
             recording.outputs = [recorder.node_of(tensor) for tensor in tree_tensors(output)]
             loss = self.loss(output) if self.loss is not None else _projection(output)
             if self.loss is not None and loss is not None:

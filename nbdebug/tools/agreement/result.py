@@ -35,11 +35,17 @@ class Place:
     kind: str = ""
     line: SourceLine | None = None
 
+    @property
+    def name(self) -> str:
+        """The operation and the module, in a sentence."""
+        if not self.module:
+            return self.operation or "the output"
+        module = f"{format_module(self.module)}{f' ({self.kind})' if self.kind else ''}"
+        return f"{self.operation} in {module}" if self.operation else module
+
     def __str__(self) -> str:
-        """Name the place in a sentence."""
-        module = f" in {format_module(self.module)}" if self.module else ""
-        line = f" ({self.line.where()}: {self.line.text.strip()})" if self.line is not None else ""
-        return f"{self.operation or 'the output'}{module}{f' ({self.kind})' if self.kind and self.module else ''}{line}"
+        """The name, and the line."""
+        return f"{self.name}, {self.line.where()}: {self.line.text.strip()}" if self.line is not None else self.name
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How far two tensors may differ: measured by runs in which every result is perturbed by rounding noise.
 
-This is Monte Carlo arithmetic (Parker, Pierce and Eggert 2000, doi:10.1109/5992.852391) at the level of operations: each
-result, each weight and each input gets a relative error of the size of the rounding error of its type.
+This is Monte Carlo arithmetic (Parker, Pierce and Eggert 2000, doi:10.1109/5992.852391) at the level of operations:
+each result, gradient, weight and input gets a relative error of the size of the rounding error of the coarsest type.
 """
 
 from __future__ import annotations
@@ -87,10 +87,24 @@ class NodeTolerances:
     def __init__(self, recording: Recording, perturbed: Sequence[Recording], roundoff: float) -> None:
         self.roundoff = roundoff
         self._aligned = [run for run in perturbed if _same_operations(run, recording)]
+        self._known: dict[int, Deviation] = {}
         self._numbers = {id(node): number for number, node in enumerate(recording.nodes)}
 
     def of_value(self, node: Node) -> Deviation:
-        """Return the tolerance of the value of a node."""
+        """Return the tolerance of the value of a node, which is computed once."""
+        if id(node) not in self._known:
+            self._known[id(node)] = self._measure(node)
+        return self._known[id(node)]
+
+    def of_first(self, node: Node, _: Node) -> Deviation:
+        """Return the tolerance of a node that is compared with one of the other run."""
+        return self.of_value(node)
+
+    def of_second(self, _: Node, node: Node) -> Deviation:
+        """Return the tolerance of a node with which one of the other run is compared."""
+        return self.of_value(node)
+
+    def _measure(self, node: Node) -> Deviation:
         number = self._numbers.get(id(node))
         others = [run.nodes[number].value for run in self._aligned] if number is not None else []
         return tolerance(node.value, others, self.roundoff)

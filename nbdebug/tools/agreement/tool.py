@@ -48,17 +48,23 @@ class _Comparison:
 
     def run(self) -> Agreement:
         """Return the first difference, or that there is none."""
-        for mode in ("eval", "train"):
+        for mode in self.modes():
             runs = self.runs(mode)
             self.roundoff = runs.roundoff
             tolerances = NodeTolerances(runs.first, runs.perturbed, runs.roundoff)
-            matching = Matching(runs.first, runs.second, tolerances)
+            matching = Matching(runs.first, runs.second, tolerances.of_first)
             difference = self.compare(runs, matching, tolerances)
             self.rows = self.rows or _module_rows(runs.first, matching, tolerances)
             if difference is not None:
                 return replace(difference, rows=_module_rows(runs.first, matching, tolerances), mode=mode)
         return Agreement(True, f"Both sides agree within rounding: {', '.join(self.checked)}.", rows=self.rows,
                          roundoff=self.roundoff, checked=tuple(self.checked))  # fmt: skip
+
+    def modes(self) -> tuple[str, ...]:
+        """Return the modes to compare: no train mode if a whole side is in eval mode, as for inference."""
+        parts = [[part for m in side.modules.values() for part in m.modules()] for side in (self.first, self.second)]
+        is_trained = all(any(part.training for part in side) or not side for side in parts)
+        return ("eval", "train") if is_trained else ("eval",)
 
     def runs(self, mode: str) -> _Round:
         """Run both sides, then the first side with rounding noise."""
@@ -101,11 +107,11 @@ class _Comparison:
         for number, (one, other) in enumerate(zip(first, second, strict=True)):
             limit = tolerances.of_value(one)
             if not is_equal(one.value, other.value, limit):
-                return self.located(runs, matching, one, other, limit, f"output {number}")
+                return self.located(runs, matching, tolerances, one, other, f"output {number}")
         return None
 
     def located(
-        self, runs: _Round, matching: Matching, one: Node, other: Node, limit: Deviation, tensor: str
+        self, runs: _Round, matching: Matching, tolerances: NodeTolerances, one: Node, other: Node, tensor: str
     ) -> Agreement:
         """Return the difference of an output with the operation that it comes from."""
         is_opaque = len(runs.second.nodes) < _OPAQUE_SHARE * len(runs.first.nodes)
@@ -114,8 +120,11 @@ class _Comparison:
             (f"{self.second.name} does not show its operations, so only its output is compared",) if is_opaque else ()
         )
         place = _place(root, self.first) if root is not None else Place()
-        counterpart = _counterpart(root, matching, runs.second) if root is not None else None
+        reverse = Matching(runs.second, runs.first, tolerances.of_second)
+        counterpart = None if is_opaque else reverse.first_unmatched(other)
         second_place = _place(counterpart, self.second) if counterpart is not None else Place()
+        if _comes_first(second_place.module, place.module, runs):
+            place = Place("", second_place.module, _kind(self.first, second_place.module))
         causes = []
         if root is not None and (name := matching.unmatched_parameter(root)):
             causes.append(f"no tensor of {self.second.name} has the values of {name} of {self.first.name}")
@@ -124,6 +133,7 @@ class _Comparison:
         deviation = Deviation.between(one.value, other.value.to(one.value.device)) if is_same_shape else None
         if deviation is None:
             causes.append(f"the shapes are {tuple(one.value.shape)} and {tuple(other.value.shape)}")
+        limit = tolerances.of_value(one)
         return self.difference("forward", runs, tensor, place, second_place, deviation, limit, causes, notes)
 
     def compare_named(
@@ -165,7 +175,7 @@ class _Comparison:
             return [(name, name) for name in reversed(first)]
         rest, pairs = dict(second), []
         for name, tensor in first.items():
-            fits = [n for n, t in rest.items() if t.shape == tensor.shape or t.T.shape == tensor.shape]
+            fits = [n for n, t in rest.items() if t.shape == tensor.shape]
             equal = [n for n in fits if torch.equal(rest[n].detach().double().cpu(), tensor.detach().double().cpu())]
             other = name if name in fits else next(iter(equal or fits), None)
             if other is not None:
@@ -192,7 +202,7 @@ class _Comparison:
         what = {"buffers": name, "backward": f"the gradient of {name}", "update": f"the change of {name}"}[phase]
         if phase == "update":
             computations = [side.make(copied(self.inputs, side.device, None)) for side in (self.first, self.second)]
-            causes = optimizer_causes(*computations, name, other)
+            causes = optimizer_causes(computations[0], computations[1], name, other)
         else:
             causes = setting_causes(self.first, self.second, place.module, second.module)
         deviation = Deviation.between(mine, theirs.to(mine.device)) if mine.shape == theirs.shape else None
@@ -201,7 +211,7 @@ class _Comparison:
     def gradient_place(
         self, runs: _Round, matching: Matching | None, tolerances: NodeTolerances | None
     ) -> Place | None:
-        """Return the operation whose backward pass differs: its result's gradient agrees, that of its input does not."""
+        """Return the operation whose backward pass differs: only the gradients before it do."""
         if matching is None or tolerances is None:
             return None
         consumers: dict[int, list[Node]] = {}
@@ -231,7 +241,7 @@ class _Comparison:
         name = {"forward": "forward pass", "buffers": "buffers", "backward": "backward pass", "update": "update"}[phase]
         return Agreement(
             agrees=False,
-            headline=f"{self.first.name} and {self.second.name} part in the {name} ({runs.mode} mode), first at {first}.",
+            headline=f"a and b part in the {name} ({runs.mode} mode), first at {first.name}.",
             phase=phase,
             tensor=tensor,
             first=first,
@@ -296,14 +306,11 @@ def _kind(side: Side, path: str) -> str:
     return ""
 
 
-def _counterpart(root: Node, matching: Matching, second: Recording) -> Node | None:
-    """Return the operation of the other side that reads the partners of a root's inputs, the same one if possible."""
-    partners = {id(p) for source in root.inputs if not source.is_leaf and (p := matching.partner(source)) is not None}
-    readers = [node for node in second.nodes if partners & {id(source) for source in node.inputs}]
-    if not partners:
-        readers = [node for node in second.nodes if all(source.is_leaf for source in node.inputs)]
-    same = [node for node in readers if node.operation == root.operation]
-    return next(iter(same or readers), None)
+def _comes_first(module: str, other: str, runs: _Round) -> bool:
+    """Return whether a module that both sides run ends before another one on the first side."""
+    last = {node.module: number for number, node in enumerate(runs.first.nodes)}
+    is_shared = module in last and any(node.module == other for node in runs.second.nodes)
+    return is_shared and bool(module) and other in last and last[module] < last[other]
 
 
 def _named(run: Recording, phase: Phase) -> dict[str, Tensor]:
