@@ -32,15 +32,16 @@ class Matching:
     def partner(self, node: Node) -> Node | None:
         """Return the node of the other run with the same value, one that no other node has taken if possible."""
         if id(node) not in self._partners:
-            candidates = self._by_size.get(node.value.numel(), [])
-            equal = [
-                other for other in candidates if is_equal(node.value, other.value, self._tolerance_of(node, other))
-            ]
-            partner = max(equal, key=lambda other: self._likeness(node, other), default=None)
+            partner = max(self.equals(node), key=lambda other: self._likeness(node, other), default=None)
             self._partners[id(node)] = partner
             if partner is not None:
                 self._used.add(id(partner))
         return self._partners[id(node)]
+
+    def equals(self, node: Node) -> list[Node]:
+        """Return all nodes of the other run with the value of a node."""
+        candidates = self._by_size.get(node.value.numel(), [])
+        return [other for other in candidates if is_equal(node.value, other.value, self._tolerance_of(node, other))]
 
     def _likeness(self, node: Node, other: Node) -> tuple[bool, bool, bool]:
         """Return how well a node of equal value fits: not taken yet, of the same operation and shape."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -123,8 +123,8 @@ class _Comparison:
         reverse = Matching(runs.second, runs.first, tolerances.of_second)
         counterpart = None if is_opaque else reverse.first_unmatched(other)
         second_place = _place(counterpart, self.second) if counterpart is not None else Place()
-        if _comes_first(second_place.module, place.module, runs):
-            place = Place("", second_place.module, _kind(self.first, second_place.module))
+        if _parts_earlier(root, counterpart, runs.first, reverse) and _has_module(self.first, second_place.module):
+            place = Place(second_place.operation, second_place.module, _kind(self.first, second_place.module))
         causes = []
         if root is not None and (name := matching.unmatched_parameter(root)):
             causes.append(f"no tensor of {self.second.name} has the values of {name} of {self.first.name}")
@@ -173,15 +173,14 @@ class _Comparison:
         first, second = (_tensors(side, phase) for side in (self.first, self.second))
         if first.keys() == second.keys():
             return [(name, name) for name in reversed(first)]
-        rest, pairs = dict(second), []
+        named = [(name, name) for name in first if name in second and second[name].shape == first[name].shape]
+        rest = {name: tensor for name, tensor in second.items() if (name, name) not in named}
         for name, tensor in first.items():
-            fits = [n for n, t in rest.items() if t.shape == tensor.shape]
-            equal = [n for n in fits if torch.equal(rest[n].detach().double().cpu(), tensor.detach().double().cpu())]
-            other = name if name in fits else next(iter(equal or fits), None)
-            if other is not None:
+            if (name, name) not in named and (other := _equal_tensor(tensor, rest)) is not None:
                 rest.pop(other)
-                pairs.append((name, other))
-        return pairs[::-1]
+                named.append((name, other))
+        order = list(first)
+        return sorted(named, key=lambda pair: -order.index(pair[0]))
 
     def missing(
         self, runs: _Round, phase: Phase, name: str, is_in_first: bool, matching: Any, tolerances: Any
@@ -214,22 +213,17 @@ class _Comparison:
         """Return the operation whose backward pass differs: only the gradients before it do."""
         if matching is None or tolerances is None:
             return None
-        consumers: dict[int, list[Node]] = {}
-        for node in runs.first.nodes:
-            for source in node.inputs:
-                consumers.setdefault(id(source), []).append(node)
-        for node in reversed(runs.first.nodes):
-            partner = matching.partner(node)
-            if partner is None or node.value.shape != partner.value.shape:
+        pairs = [(node, matching.partner(node)) for node in runs.first.nodes]
+        pairs = [(n, p) for n, p in pairs if p is not None and n.value.shape == p.value.shape]
+        if lost := [n for n, p in pairs if (n.gradient is None) != (p is None or p.gradient is None)]:
+            return _place(lost[0], self.first)  # behind it, all gradients of one side are missing
+        for node, partner in reversed(pairs):
+            if node.gradient is None or partner is None or partner.gradient is None:
                 continue
-            if node.gradient is None and partner.gradient is None:
-                continue
-            is_missing = node.gradient is None or partner.gradient is None
-            if is_missing or not is_equal(
-                cast(Tensor, node.gradient), cast(Tensor, partner.gradient), tolerances.of_gradient(node)
-            ):
-                users = [user for user in consumers.get(id(node), []) if user.gradient is not None]
-                return _place(users[0] if users else node, self.first)
+            if not is_equal(node.gradient, partner.gradient, tolerances.of_gradient(node)):
+                users, their_users = _consumers(node, runs.first), _consumers(partner, runs.second)
+                # Without a consumer, a function that torch does not show follows, such as an autograd.Function.
+                return _place(users[0] if users and their_users else node, self.first)
         return None
 
     def difference(
@@ -299,18 +293,39 @@ def _parameter_place(name: str, side: Side) -> Place:
 
 
 def _kind(side: Side, path: str) -> str:
-    for prefix, module in side.modules.items():
-        parts = dict(module.named_modules(prefix=prefix))
-        if path in parts:
-            return type(parts[path]).__name__
-    return ""
+    return next((type(parts[path]).__name__ for parts in _parts(side) if path in parts), "")
 
 
-def _comes_first(module: str, other: str, runs: _Round) -> bool:
-    """Return whether a module that both sides run ends before another one on the first side."""
-    last = {node.module: number for number, node in enumerate(runs.first.nodes)}
-    is_shared = module in last and any(node.module == other for node in runs.second.nodes)
-    return is_shared and bool(module) and other in last and last[module] < last[other]
+def _has_module(side: Side, path: str) -> bool:
+    return any(path in parts for parts in _parts(side))
+
+
+def _parts(side: Side) -> list[dict[str, nn.Module]]:
+    """Return the modules of a side by path."""
+    return [dict(module.named_modules(prefix=prefix)) for prefix, module in side.modules.items()]
+
+
+def _equal_tensor(tensor: Tensor, others: dict[str, Tensor]) -> str | None:
+    """Return the name of the first tensor with the same values, as a port has under another name."""
+    value = tensor.detach().double().cpu()
+    equal = (n for n, t in others.items() if t.shape == tensor.shape and torch.equal(t.detach().double().cpu(), value))
+    return next(equal, None)
+
+
+def _consumers(node: Node, recording: Recording) -> list[Node]:
+    """Return the operations that read a node and have a gradient."""
+    return [user for user in recording.nodes if user.gradient is not None and any(n is node for n in user.inputs)]
+
+
+def _parts_earlier(root: Node | None, counterpart: Node | None, first: Recording, reverse: Matching) -> bool:
+    """Return whether the second side parts from results that the first side has before those that its root reads."""
+    if root is None or counterpart is None:
+        return False
+    order = {id(node): number for number, node in enumerate(first.nodes)}
+    mine = [order[id(node)] for node in root.inputs if not node.is_leaf]
+    theirs = [reverse.equals(node) for node in counterpart.inputs if not node.is_leaf]
+    earliest = [min(order[id(node)] for node in equal if id(node) in order) for equal in theirs if equal]
+    return bool(mine) and bool(earliest) and max(earliest) < max(mine)
 
 
 def _named(run: Recording, phase: Phase) -> dict[str, Tensor]:
