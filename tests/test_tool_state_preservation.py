@@ -23,6 +23,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
     "profile": lambda debugger: debugger.profile(steps=4),
     "profile of a loop": lambda debugger: debugger.profile(lambda: plain_loop(debugger), steps=4),
+    "repeatable": lambda debugger: debugger.repeatable(steps=3),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),

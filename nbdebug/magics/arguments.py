@@ -52,6 +52,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "data": {"--samples": _parse_count, "--seconds": float, "--seed": int},
     "treatments": {"--steps": int, "--seeds": int},
     "triage": {},
+    "repeatable": {"--steps": int},
     "errors": {"--loader": str, "--tags": str},
     "explain": {"--method": str, "--target": _parse_target, "--background": str, "--loader": str, "--layer": str},
     "importance": {"--loader": str, "--method": str, "--metric": str, "--samples": int, "--repeats": int},

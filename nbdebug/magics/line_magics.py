@@ -130,6 +130,18 @@ def data(line: str) -> Any:
     return debugger.data(**options)
 
 
+def repeatable(line: str) -> Any:
+    """Check whether training can be repeated: run it twice, and name the first difference and its source.
+
+    %repeatable [dbg] [--steps 20]
+
+    dbg      a nbdebug.Debugger; may be omitted if there is only one
+    --steps  training steps of each run
+    """
+    debugger, options = parse_line("repeatable", line)
+    return debugger.repeatable(**options)
+
+
 def treatments(line: str) -> Any:
     """Find what cures poor learning, by trying changes on copies.
 
@@ -260,6 +272,7 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "data": data,
     "treatments": treatments,
     "triage": triage,
+    "repeatable": repeatable,
     "errors": errors,
     "explain": explain,
     "importance": importance,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from nbdebug.tool_methods.analysis import AnalysisMethods
 from nbdebug.tool_methods.diagnosis import DiagnosisMethods
 from nbdebug.tool_methods.performance import PerformanceMethods
+from nbdebug.tool_methods.repeatability import RepeatabilityMethods
 
 
-class ToolMethods(DiagnosisMethods, AnalysisMethods, PerformanceMethods):
+class ToolMethods(DiagnosisMethods, AnalysisMethods, PerformanceMethods, RepeatabilityMethods):
     """Each tool, run on the setup; its result is stored, and the rules judge it."""
