@@ -96,6 +96,14 @@ def judge_result(setup: Setup, ignored: Iterable[str] = (), /, **external_values
     return _judge(setup, rules, external_values)
 
 
+def judge_copy(setup: Setup, budget: Budget) -> Report:
+    """Return the findings on a copy of the user's setup, without the lines that made it and their changes."""
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+        runner = RuleRunner(Measurements(setup, budget=budget), rule_registry.select_rules(), {}, is_copy=True)
+        runner.run(Screen())
+        return runner.report()
+
+
 def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_values: Any) -> Report:
     """Return the findings on a loop that has run; ``external_values`` are the measurements made of it.
 

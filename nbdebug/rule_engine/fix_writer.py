@@ -11,6 +11,7 @@ from nbdebug.measurements import Measurements
 from nbdebug.rule_engine.fix_edits import find_edits
 from nbdebug.rule_engine.fix_trials import QUIET, FixTrial, try_fix
 from nbdebug.rule_engine.rule_registry import Options, Rule
+from nbdebug.rule_engine.setup_fixes import find_setup_fix
 from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects
 from nbdebug.setup.fix_text import is_part_of_fix, names_place, write_as_sentence
 from nbdebug.source.edits import line_changes
@@ -40,12 +41,14 @@ class FixWriter:
         except Exception:  # a finding is worth more than its fix
             return replace(finding, fix=_as_sentence(finding.fix))
         shown = QUIET if trial.is_quiet else ""
+        setup_fix = find_setup_fix(self._setup, finding, edits, trial)
+        finding, raw = replace(finding, setup_fix=setup_fix), finding.fix
         if edits and trial.is_quiet is not False:
             return replace(finding, edits=edits, changes=line_changes(edits), trial=shown)
-        code = name_objects(finding.fix, self._setup)
+        code = name_objects(raw, self._setup)
         is_offered = trial.changes_setup is not False and trial.is_quiet is not False
         is_whole = is_code(code) and not is_part_of_fix(code) and (trial.is_quiet or not names_place(code))
-        if not (is_whole and is_offered and has_known_names(finding.fix, self._setup)):
+        if not (is_whole and is_offered and has_known_names(raw, self._setup)):
             return replace(finding, fix=_as_sentence(code))
         return replace(finding, fix=add_imports(code, self._setup), trial=shown)
 
