@@ -53,6 +53,8 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "replay": lambda debugger: replay_of(debugger),
     "data": lambda debugger: debugger.data(samples=20),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
+    "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup=None),
+    "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping=0.1"], steps=5, seeds=2),
 }
 SCRIPT = """
 import torch

@@ -43,6 +43,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "compare": {"--optimizers": _parse_names, "--schedules": _parse_names, "--steps": int, "--seeds": int},
     "data": {"--samples": _parse_count, "--seconds": float, "--seed": int},
     "treatments": {"--steps": int, "--seeds": int},
+    "try_fix": {"--steps": int, "--seeds": int},
     "errors": {"--loader": str, "--tags": str},
     "explain": {"--method": str, "--target": _parse_target, "--background": str, "--loader": str, "--layer": str},
     "importance": {"--loader": str, "--method": str, "--metric": str, "--samples": int, "--repeats": int},

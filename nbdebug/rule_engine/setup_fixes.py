@@ -13,31 +13,30 @@ from nbdebug.setup.fix_text import IMPORTS, free_names, is_part_of_fix, names_pl
 
 CHANGED_METHODS = "changed methods"  # the fix is in the edits of the finding
 _SETTINGS_OF = ("optimizer", "train_loader", "val_loader")
-# The built-in change with the effect of a fix that is written in the user's own names or lines.
-_EQUIVALENT_CHANGES: dict[str, str] = {}
 
 
 def find_setup_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], trial: FixTrial) -> str:
-    """Return the fix of a finding in the names of the setup, or the built-in change that stands for it; "" without.
+    """Return the fix of a finding in the names of the setup, for ``try_fix``; "" if it does not change the setup.
 
-    ``finding`` is as the rule reports it, and ``trial`` the outcome of its fix on a copy of the setup.
+    ``finding`` is as the rule reports it; a rule whose fix is in other names or lines states one with the same effect.
+    ``trial`` is the outcome of the fix on a copy of the setup.
     """
-    fix, equivalent = finding.fix, _EQUIVALENT_CHANGES.get(finding.code, "")
+    fix, stated = finding.fix, finding.setup_fix
     if trial.is_quiet is False or trial.changes_setup is False:
-        return equivalent
+        return stated
     if removed_module(fix):
         return fix
     if setting := setting_of_creation(fix):
-        return fix if setting[0] in _SETTINGS_OF else equivalent
-    if (
-        is_code(fix)
-        and _is_whole(fix, trial)
-        and free_names(ast.parse(fix)) <= setup_objects(setup).keys() | IMPORTS.keys()
-    ):
+        return fix if setting[0] in _SETTINGS_OF else stated
+    if is_code(fix) and _is_whole(fix, trial) and _names(fix) <= setup_objects(setup).keys() | IMPORTS.keys():
         return fix
-    return CHANGED_METHODS if edits and trial.is_quiet else equivalent
+    return CHANGED_METHODS if edits and trial.is_quiet else stated
 
 
 def _is_whole(fix: str, trial: FixTrial) -> bool:
     """Return whether code is the whole fix, wherever it stands."""
     return not is_part_of_fix(fix) and bool(trial.is_quiet or not names_place(fix))
+
+
+def _names(fix: str) -> set[str]:
+    return free_names(ast.parse(fix))

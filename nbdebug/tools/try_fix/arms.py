@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.statistics.intervals import Floats
+from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.try_fix.change import Change
 from nbdebug.tools.try_fix.matched_run import MatchedRun, changed_copy, train_copy
 from nbdebug.tools.try_fix.run_score import RunScore
@@ -31,11 +33,14 @@ class Arm:
 
 
 class ArmRunner:
-    """Trains all arms with one seed after the other, so that a stopped experiment has complete comparisons."""
+    """Trains all arms with one seed after the other, so that a stopped experiment has complete comparisons.
 
-    def __init__(self, setup: Setup, arms: Sequence[Arm], steps: int, seeds: int) -> None:
-        self.setup, self.arms, self.steps, self.seeds = setup, arms, steps, seeds
-        self.batches = arms[0].score.training_batches()
+    With ``in_place``, the model itself is trained and restored.
+    """
+
+    def __init__(self, setup: Setup, arms: Sequence[Arm], steps: int, seeds: int, in_place: bool) -> None:
+        self.setup, self.arms, self.steps, self.seeds, self.in_place = setup, arms, steps, seeds, in_place
+        self.batches = arms[0].score.batches
         self.planned_steps = len(arms) * seeds * steps
         self.total_steps, self.stopped = 0, False
         self.started = self.last_update = time.perf_counter()
@@ -53,6 +58,10 @@ class ArmRunner:
                 raise
         self._drop_incomplete_seeds()
 
+    def changed_copy(self, changes: Sequence[Change], seed: int = 0) -> AbstractContextManager[TreatedSetup]:
+        """Return a block with a copy of the setup after some changes."""
+        return changed_copy(self.setup, changes, self.batches, self.arms[0].score.loss_kind, seed, self.in_place)
+
     def _run_arm(self, arm: Arm, seed: int, screen: Screen, make_view: Callable[[str], View]) -> None:
         def should_stop() -> bool:
             self.total_steps += 1
@@ -61,7 +70,7 @@ class ArmRunner:
             return self.stopped
 
         with (
-            changed_copy(self.setup, arm.changes, self.batches, arm.score.loss_kind, seed) as treated,
+            self.changed_copy(arm.changes, seed) as treated,
             UserCodeErrors(lambda: f"in a run {arm.name}"),
         ):
             run = train_copy(treated, arm.score, seed, self.steps, should_stop)
@@ -74,11 +83,17 @@ class ArmRunner:
             del arm.runs[complete:]
 
     def _update(self, screen: Screen, make_view: Callable[[str], View], status: str) -> None:
-        if isinstance(screen, LiveScreen) and time.perf_counter() - self.last_update > _SECONDS_BETWEEN_UPDATES:
-            elapsed = time.perf_counter() - self.started
-            remaining = elapsed / max(self.total_steps, 1) * max(self.planned_steps - self.total_steps, 0)
+        now = time.perf_counter()
+        if now - self.last_update < _SECONDS_BETWEEN_UPDATES:
+            return
+        self.last_update = now
+        remaining = (now - self.started) / self.total_steps * (self.planned_steps - self.total_steps)
+        if isinstance(screen, LiveScreen):
             screen.update(make_view(f"{status} · about {remaining:.0f} s of {self.planned_steps:,} steps left"))
-            self.last_update = time.perf_counter()
+        else:
+            from nbdebug.views.kernel_bridge import report_progress  # imports the widgets
+
+            report_progress(done=self.total_steps, total=self.planned_steps)
 
 
 def score_differences(before: Sequence[MatchedRun], after: Sequence[MatchedRun]) -> Floats:

@@ -80,7 +80,7 @@ def _finding_change(finding: Finding) -> Change:
             f"finding says, or pass a function that does so with a copy of the setup: {finding.fix or finding.message}"
         )
     fix = finding.setup_fix
-    if fix in NAMED_CHANGES:
+    if fix.partition("=")[0] in NAMED_CHANGES or any(fix == treatment.name for treatment in TREATMENTS):
         named = _named_change(fix, ())
         return Change(f"fix of {finding.code}", named.apply, finding.fix_text)
     return Change(

@@ -62,15 +62,21 @@ class _MatchedBatches(Iterator[Batch]):
 
 @contextmanager
 def changed_copy(
-    setup: Setup, changes: Sequence[Change], batches: list[Batch], loss_kind: Any, seed: int = 0
+    setup: Setup,
+    changes: Sequence[Change],
+    batches: list[Batch],
+    loss_kind: Any,
+    seed: int = 0,
+    in_place: bool = False,
 ) -> Iterator[TreatedSetup]:
     """Provide a copy of a setup after some changes; the loaders and random states are restored afterwards.
 
-    ``seed`` is that of the random numbers of the changes, such as those of new weights. Raises SetupError for a change
+    ``seed`` is that of the random numbers of the changes, such as those of new weights. With ``in_place``, the setup
+    itself is changed, and restored afterwards. Raises SetupError for a change
     that does not apply to this setup, or that raises.
     """
     loaders = (setup.train_loader, setup.val_loader)
-    with Preserve(*setup.mutable_objects, loaders=loaders), trainable_setup(setup, in_place=False) as trainable:
+    with Preserve(*setup.mutable_objects, loaders=loaders), trainable_setup(setup, in_place) as trainable:
         treated = _fresh_copy(setup, trainable, batches, loss_kind)
         for number, change in enumerate(changes):
             replacement = _apply(change, treated, seed)

@@ -11,7 +11,7 @@ import torch
 
 from nbdebug.exceptions import SetupError
 from nbdebug.measurements import Measurements
-from nbdebug.setup import Batch, Setup
+from nbdebug.setup import Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.setup.losses import get_loss_kind
 from nbdebug.tools.treatments.score import ScoreMeter
@@ -33,6 +33,7 @@ class RunScore:
         self._own_score = own_score
         self._meter = ScoreMeter(setup, Measurements(setup), balances_classes=True)
         self._meters_of_changes: list[ScoreMeter] = []
+        self.batches = self._meter.training_batches()  # from which changes measure statistics
 
     @property
     def metric(self) -> str:
@@ -46,14 +47,11 @@ class RunScore:
         """The kind of the user's loss."""
         return self._meter.loss_kind
 
-    def training_batches(self) -> list[Batch]:
-        """Return some training batches, from which changes measure statistics."""
-        return self._meter.training_batches()
-
     def for_change(self) -> RunScore:
         """Return the score of another arm, which may need samples of its own."""
         other = object.__new__(RunScore)
         other._own_score, other._meter, other._meters_of_changes = self._own_score, self._meter, []
+        other.batches = self.batches
         return other
 
     def __call__(self, treated: TreatedSetup) -> float:

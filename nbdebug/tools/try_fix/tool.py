@@ -21,13 +21,13 @@ from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.statistics.paired_differences import PairedDifference, paired_difference
 from nbdebug.tools.try_fix.arms import Arm, ArmRunner, score_differences
 from nbdebug.tools.try_fix.change import Change, parse_change
-from nbdebug.tools.try_fix.matched_run import MatchedRun, changed_copy, setup_of_copy
+from nbdebug.tools.try_fix.matched_run import MatchedRun, setup_of_copy
 from nbdebug.tools.try_fix.result import WITHOUT, FixVerdict, TriedFix, build_view
 from nbdebug.tools.try_fix.run_score import OwnScore, RunScore
 from nbdebug.tools.try_fix.settings import GroupSetting, assign_settings, changed_settings, copy_state
 from nbdebug.training.model_copy import copy_obstacle
 from nbdebug.validation import check_whole_number, validate_callable
-from nbdebug.views.live import show_view
+from nbdebug.views.live import Screen, show_view
 
 MIN_STEPS, MAX_STEPS, MIN_SEEDS, MAX_SEEDS = 5, 100_000, 2, 16
 _USUAL_SEEDS = 5
@@ -42,19 +42,20 @@ def try_fix(
     seeds: int = 5,
     score: OwnScore | None = None,
     checkup: Budget | None = "standard",
+    displays: bool = True,
     log: Callable[[str], None] = lambda line: None,
 ) -> TriedFix:
     """Train copies of a setup with and without one change, for the same steps with the same seeds, and compare them.
 
     ``findings`` are those whose codes may stand for a change. Both copies see the same batches and the same random
-    numbers, as far as the change leaves them alike. Nothing of the user's is changed. Raises SetupError for several
-    changes, for one that does not alter the setup, and for a setup that cannot be run or copied.
+    numbers, as far as the change leaves them alike. Nothing of the user's is changed. With ``displays``, a notebook
+    shows the running trial. Raises SetupError for several changes, for one that does not alter the setup, and for a
+    setup that cannot be run.
     """
     parsed = parse_change(change, findings)
-    check_experiment(setup, steps, seeds, score)
-    run_score = RunScore(setup, score)
+    run_score, in_place = prepare_experiment(setup, steps, seeds, score)
     baseline, changed = Arm(WITHOUT, (), run_score), Arm(f"with {parsed.name}", (parsed,), run_score.for_change())
-    runner = ArmRunner(setup, (baseline, changed), steps, seeds)
+    runner = ArmRunner(setup, (baseline, changed), steps, seeds, in_place)
     settings, reports = _inspect_copies(setup, parsed, runner, checkup)
 
     def result(difference: PairedDifference, verdict: FixVerdict) -> TriedFix:
@@ -78,7 +79,7 @@ def try_fix(
 
     no_difference = paired_difference(np.zeros(0))
     make_view = partial(_running_view, lambda: result(no_difference, "stopped"))
-    with show_view(make_view("starting")) as screen:
+    with show_view(make_view("starting")) if displays else Screen() as screen:
         runner.run(screen, make_view)
         difference = paired_difference(score_differences(baseline.runs, changed.runs))
         tried = result(difference, _verdict(difference, baseline.runs, changed.runs))
@@ -87,17 +88,18 @@ def try_fix(
     return tried
 
 
-def check_experiment(setup: Setup, steps: int, seeds: int, score: OwnScore | None) -> None:
-    """Raise SetupError for options that cannot be used, and for a setup that cannot be run or copied."""
+def prepare_experiment(setup: Setup, steps: int, seeds: int, score: OwnScore | None) -> tuple[RunScore, bool]:
+    """Return the score of the runs, and whether the model itself is trained and restored, as it cannot be copied.
+
+    Raises SetupError for options that cannot be used, and for a setup that cannot be run.
+    """
     check_whole_number("steps", steps, MIN_STEPS, MAX_STEPS)
     check_whole_number("seeds", seeds, MIN_SEEDS, MAX_SEEDS)
     validate_callable("score", score, "the copy of the setup", "Leave it out")
     preserved = Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader))
     with preserved, UserCodeErrors(lambda: "before the trial"):
-        if obstacle := copy_obstacle(setup, next(setup.batches(1))):
-            raise SetupError(
-                f"a trial needs a copy of the model, but {obstacle}. Change your own code, and compare two runs."
-            )
+        in_place = bool(copy_obstacle(setup, next(setup.batches(1))))
+        return RunScore(setup, score), in_place
 
 
 def _running_view(result: Callable[[], TriedFix], status: str) -> Any:
@@ -111,9 +113,9 @@ def _inspect_copies(
     reports: list[Report] = []
     settings: tuple[GroupSetting, ...] = ()
     for changes in ((), (change,)):
-        with changed_copy(setup, changes, runner.batches, runner.arms[0].score.loss_kind) as treated:
+        with runner.changed_copy(changes) as treated:
             reports.append(judge_copy(setup_of_copy(treated), checkup) if checkup is not None else Report())
-    with changed_copy(setup, (), runner.batches, runner.arms[0].score.loss_kind) as treated:
+    with runner.changed_copy(()) as treated:
         before = copy_state(treated)
         if change.apply(treated) is True:
             settings = changed_settings(before, copy_state(treated))
@@ -159,6 +161,8 @@ def _notes(tried: TriedFix, setup: Setup, change: Change) -> Iterator[str]:
     yield "copies are trained from your weights by a plain loop: zero_grad, forward, loss, backward, step"
     if 0 < pairs <= _USUAL_SEEDS:
         yield f"with {pairs} pairs, the sign-flip p is at least {tried.difference.smallest_p:.2g}"
+    if pairs > 1 and all(run.scores == tried.before[0].scores for run in tried.before):
+        yield "all seeds give the same run, as nothing in it is random: the interval has no meaning"
     if tried.verdict == "undecided":
         yield "more seeds or steps narrow the interval"
     if setup.scheduler is not None:
