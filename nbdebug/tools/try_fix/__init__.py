@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nbdebug.tools.try_fix.ablation import Ablation, ablation
+from nbdebug.tools.try_fix.ablation import AblatedChange, Ablation, ablation
 from nbdebug.tools.try_fix.result import TriedFix
 from nbdebug.tools.try_fix.tool import try_fix
 
-__all__ = ["Ablation", "TriedFix", "ablation", "try_fix"]
+__all__ = ["AblatedChange", "Ablation", "TriedFix", "ablation", "try_fix"]

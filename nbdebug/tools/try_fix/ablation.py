@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MAX_CHANGES = 12
 _WITHOUT_ALL, _WITH_ALL = "without any change", "with all changes"
 _WORDS = {1: "helps", -1: "harms", 0: "no clear effect"}
+_PANEL_WORDS = {1: "needed", -1: "better so", 0: "no clear effect"}  # of the runs without a change
 _TONES = {1: "good", -1: "error", 0: "soft"}
 
 
@@ -100,7 +101,7 @@ class Ablation(Result):
 
     def view(self) -> View:
         """A small chart for each arm, all on the same axes, and the contributions."""
-        return build_view(self)
+        return _build_view(self)
 
     def to_text(self) -> str:
         """The outcome, and a line for each change."""
@@ -169,7 +170,7 @@ def ablation(
 
 
 def _running_view(result: Callable[[], Ablation], status: str) -> OptimizerComparisonView:
-    return build_view(result(), status)
+    return _build_view(result(), status)
 
 
 def _headline(result: Ablation) -> str:
@@ -184,14 +185,16 @@ def _headline(result: Ablation) -> str:
     )
 
 
-def build_view(result: Ablation, status: str = "") -> OptimizerComparisonView:
+def _build_view(result: Ablation, status: str = "") -> OptimizerComparisonView:
     """Build the view of a result; with a ``status``, that of a run that goes on."""
     live = bool(status)
     panels = [
         score_panel(_WITHOUT_ALL, "", "soft", result.before),
         score_panel(_WITH_ALL, "", "soft", result.after),
         *(
-            score_panel(f"without {item.name}", item.words, _TONES[item.contribution.sign], item.runs)
+            score_panel(
+                f"without {item.name}", _PANEL_WORDS[item.contribution.sign], _TONES[item.contribution.sign], item.runs
+            )
             for item in result.changes
         ),
     ]

@@ -13,7 +13,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.statistics.intervals import Floats
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
-from nbdebug.tools.try_fix.change import Change
+from nbdebug.tools.try_fix.change import SetupChange
 from nbdebug.tools.try_fix.matched_run import MatchedRun, changed_copy, train_copy
 from nbdebug.tools.try_fix.run_score import RunScore
 from nbdebug.views.live import LiveScreen, Screen
@@ -27,7 +27,7 @@ class Arm:
     """The setup with some changes; without any it is the baseline. ``runs`` has one run for each seed so far."""
 
     name: str
-    changes: tuple[Change, ...]
+    changes: tuple[SetupChange, ...]
     score: RunScore
     runs: list[MatchedRun] = field(default_factory=list)
 
@@ -58,7 +58,7 @@ class ArmRunner:
                 raise
         self._drop_incomplete_seeds()
 
-    def changed_copy(self, changes: Sequence[Change], seed: int = 0) -> AbstractContextManager[TreatedSetup]:
+    def changed_copy(self, changes: Sequence[SetupChange], seed: int = 0) -> AbstractContextManager[TreatedSetup]:
         """Return a block with a copy of the setup after some changes."""
         return changed_copy(self.setup, changes, self.batches, self.arms[0].score.loss_kind, seed, self.in_place)
 

@@ -11,14 +11,14 @@ from nbdebug.tools.compare_optimizers.candidates import OPTIMIZERS, SCHEDULE_COD
 from nbdebug.tools.treatments.data_changes import standardize_inputs, standardize_targets
 from nbdebug.tools.treatments.model_changes import normalize_layers
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
-from nbdebug.tools.try_fix import data_changes, model_changes, optimizer_changes
+from nbdebug.tools.try_fix import data_changes, model_changes
 
 _ACTIVATIONS = ("ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Mish", "Tanh")
 _INITIALIZATIONS = ("default", "kaiming", "xavier", "orthogonal")
 
 
 @dataclass(frozen=True)
-class NamedChange:
+class _NamedChange:
     """A built-in change; ``default`` is the text of its value if none is written, and "" if it takes none.
 
     ``apply(copy, value)`` returns False if the copy does not have what it changes. ``code`` is what to write, with a
@@ -103,37 +103,37 @@ def _initialization_code(value: str) -> str:
 
 _share = _number(0.0, 1.0, "a share from 0 to 1")
 _positive = _number(0.0, 1e6, "a number of at least 0")
-NAMED_CHANGES: dict[str, NamedChange] = {
-    "learning rate": NamedChange(optimizer_changes.set_rate, _factor_or_rate, "×0.1", _rate_code),
-    "schedule": NamedChange(optimizer_changes.use_schedule, _word(tuple(SCHEDULES)), "one-cycle", _schedule_code),
-    "warm-up": NamedChange(
-        optimizer_changes.warm_up,
+NAMED_CHANGES: dict[str, _NamedChange] = {
+    "learning rate": _NamedChange(model_changes.set_rate, _factor_or_rate, "×0.1", _rate_code),
+    "schedule": _NamedChange(model_changes.use_schedule, _word(tuple(SCHEDULES)), "one-cycle", _schedule_code),
+    "warm-up": _NamedChange(
+        model_changes.warm_up,
         _share,
         "0.1",
         "scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 0.01, total_iters=round({value} * steps))",
     ),
-    "clipping": NamedChange(
-        optimizer_changes.clip,
+    "clipping": _NamedChange(
+        model_changes.clip,
         _positive,
         "1.0",
         "torch.nn.utils.clip_grad_norm_(model.parameters(), {value})   # between backward() and step()",
     ),
-    "weight decay": NamedChange(
+    "weight decay": _NamedChange(
         lambda treated, value: treated.change_groups(weight_decay=value),
         _positive,
         "0",
         'for group in optimizer.param_groups:\n    group["weight_decay"] = {value}',
     ),
-    "optimizer": NamedChange(
-        optimizer_changes.use_optimizer,
+    "optimizer": _NamedChange(
+        model_changes.use_optimizer,
         _word(tuple(OPTIMIZERS)),
         "Adam",
         "optimizer = torch.optim.{value}(model.parameters(), lr=lr)",
     ),
-    "batch size": NamedChange(
+    "batch size": _NamedChange(
         data_changes.set_batch_size, _size, "32", "train_loader = DataLoader(dataset, batch_size={value}, shuffle=True)"
     ),
-    "balanced sampler": NamedChange(
+    "balanced sampler": _NamedChange(
         data_changes.balance_sampler,
         _nothing,
         "",
@@ -141,52 +141,52 @@ NAMED_CHANGES: dict[str, NamedChange] = {
         "sampler = WeightedRandomSampler(weights, len(weights))\n"
         "train_loader = DataLoader(dataset, batch_size, sampler=sampler)",
     ),
-    "class weights": NamedChange(
+    "class weights": _NamedChange(
         data_changes.balance_loss,
         _nothing,
         "",
         "counts = torch.bincount(labels)\nloss_fn = nn.CrossEntropyLoss(weight=len(labels) / (len(counts) * counts))",
     ),
-    "label smoothing": NamedChange(
+    "label smoothing": _NamedChange(
         data_changes.smooth_labels, _share, "0.1", "loss_fn = nn.CrossEntropyLoss(label_smoothing={value})"
     ),
-    "normalize inputs": NamedChange(
+    "normalize inputs": _NamedChange(
         lambda treated, _: standardize_inputs(treated),
         _nothing,
         "",
         "mean, std = x_train.mean(0), x_train.std(0)\nx = (x - mean) / std   # for both splits",
     ),
-    "normalize targets": NamedChange(
+    "normalize targets": _NamedChange(
         lambda treated, _: standardize_targets(treated),
         _nothing,
         "",
         "y = (y - y_train.mean()) / y_train.std()   # and convert the predictions back",
     ),
-    "augmentation": NamedChange(
+    "augmentation": _NamedChange(
         data_changes.set_augmentation,
         _word(("on", "off")),
         "on",
         "train_dataset.transform = transform   # with random flips and shifts, or without",
     ),
-    "dropout": NamedChange(model_changes.set_dropout, _share, "0", "nn.Dropout({value})"),
-    "normalization": NamedChange(
+    "dropout": _NamedChange(model_changes.set_dropout, _share, "0", "nn.Dropout({value})"),
+    "normalization": _NamedChange(
         lambda treated, _: normalize_layers(treated),
         _nothing,
         "",
         "nn.Sequential(nn.Linear(n, m), nn.LayerNorm(m), nn.ReLU())",
     ),
-    "activation": NamedChange(
+    "activation": _NamedChange(
         model_changes.swap_activations, _word(_ACTIVATIONS), "GELU", "nn.{value}()   # instead of the activation"
     ),
-    "initialization": NamedChange(model_changes.initialize, _word(_INITIALIZATIONS), "default", _initialization_code),
-    "freeze": NamedChange(model_changes.freeze, _path, "", "model.get_submodule({value!r}).requires_grad_(False)"),
-    "unfreeze": NamedChange(
+    "initialization": _NamedChange(model_changes.initialize, _word(_INITIALIZATIONS), "default", _initialization_code),
+    "freeze": _NamedChange(model_changes.freeze, _path, "", "model.get_submodule({value!r}).requires_grad_(False)"),
+    "unfreeze": _NamedChange(
         model_changes.unfreeze,
         lambda _, value: value,
         "all",
         "model.requires_grad_(True)   # {value}; and create the optimizer after it",
     ),
-    "mixed precision": NamedChange(
+    "mixed precision": _NamedChange(
         model_changes.use_single_precision, _word(("off",)), "off", "model.float()   # without autocast and GradScaler"
     ),
 }

@@ -17,7 +17,7 @@ from nbdebug.validation import describe_type
 
 
 @dataclass(frozen=True)
-class Change:
+class SetupChange:
     """One change of a setup; ``apply`` changes a copy, and returns False if that does not have what it changes.
 
     ``apply`` may return another setup, which is then trained instead. ``code`` is what to write for the same effect.
@@ -28,12 +28,12 @@ class Change:
     code: str = ""
 
 
-def parse_change(change: Any, findings: Iterable[Finding] = ()) -> Change:
+def parse_change(change: Any, findings: Iterable[Finding] = ()) -> SetupChange:
     """Return the change that a name, a finding, the code of one of ``findings``, or a function stands for.
 
     Raises SetupError for several changes, for an unknown name, and for a finding whose fix is not in the setup.
     """
-    if isinstance(change, Change):
+    if isinstance(change, SetupChange):
         return change
     if isinstance(change, Finding):
         return _finding_change(change)
@@ -45,20 +45,20 @@ def parse_change(change: Any, findings: Iterable[Finding] = ()) -> Change:
             "Pass one at a time, or use ablation(changes)."
         )
     if callable(change):
-        return Change(_function_name(change), lambda treated: _call_function(change, treated))
+        return SetupChange(_function_name(change), lambda treated: _call_function(change, treated))
     raise SetupError(
         f"change is {describe_type(change)}; expected a name, a finding, its code, or a function of the setup's copy. "
         'Pass "learning rate=0.01", for example.'
     )
 
 
-def _named_change(text: str, findings: Sequence[Finding]) -> Change:
+def _named_change(text: str, findings: Sequence[Finding]) -> SetupChange:
     finding = next((finding for finding in findings if finding.code == text.upper()), None)
     if finding is not None:
         return _finding_change(finding)
     treatment = next((item for item in TREATMENTS if item.name == text), None)
     if treatment is not None:
-        return Change(treatment.name, treatment.apply, treatment.fix)
+        return SetupChange(treatment.name, treatment.apply, treatment.fix)
     name, has_value, value = (part.strip() for part in text.partition("="))
     if name not in NAMED_CHANGES:
         codes = sorted({finding.code for finding in findings if finding.setup_fix})
@@ -70,10 +70,10 @@ def _named_change(text: str, findings: Sequence[Finding]) -> Change:
     named = NAMED_CHANGES[name]
     chosen = named.parse(name, value if has_value else named.default)
     shown = f"{name} {value or named.default}".strip()
-    return Change(shown, lambda treated: named.apply(treated, chosen), named.code_for(value or named.default))
+    return SetupChange(shown, lambda treated: named.apply(treated, chosen), named.code_for(value or named.default))
 
 
-def _finding_change(finding: Finding) -> Change:
+def _finding_change(finding: Finding) -> SetupChange:
     if not finding.setup_fix:
         raise SetupError(
             f"the fix of {finding.code} is not a change of the setup; expected one that is. Change your code as the "
@@ -82,8 +82,8 @@ def _finding_change(finding: Finding) -> Change:
     fix = finding.setup_fix
     if fix.partition("=")[0] in NAMED_CHANGES or any(fix == treatment.name for treatment in TREATMENTS):
         named = _named_change(fix, ())
-        return Change(f"fix of {finding.code}", named.apply, finding.fix_text)
-    return Change(
+        return SetupChange(f"fix of {finding.code}", named.apply, finding.fix_text)
+    return SetupChange(
         f"fix of {finding.code}", lambda treated: apply_finding_fix(treated, fix, finding.edits), finding.fix_text
     )
 

@@ -18,7 +18,7 @@ from nbdebug.setup import Batch, Setup
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.treatments.trial import TrialRun
-from nbdebug.tools.try_fix.change import Change
+from nbdebug.tools.try_fix.change import SetupChange
 from nbdebug.tools.try_fix.run_score import RunScore
 from nbdebug.training.model_copy import TrainableSetup, trainable_setup
 from nbdebug.training.trainer import BatchStream, Trainer
@@ -63,7 +63,7 @@ class _MatchedBatches(Iterator[Batch]):
 @contextmanager
 def changed_copy(
     setup: Setup,
-    changes: Sequence[Change],
+    changes: Sequence[SetupChange],
     batches: list[Batch],
     loss_kind: Any,
     seed: int = 0,
@@ -94,7 +94,7 @@ def _fresh_copy(setup: Setup, trainable: TrainableSetup, batches: list[Batch], l
     return TreatedSetup(trainable, optimizers, batches, loss_kind)
 
 
-def _apply(change: Change, treated: TreatedSetup, seed: int) -> bool | Setup:
+def _apply(change: SetupChange, treated: TreatedSetup, seed: int) -> bool | Setup:
     """Apply a change, and let the optimizers train what it has added."""
     seed_all(seed)
     known = {id(p): p for p in treated.trainable.trainable}  # holds them, so that no id is used twice

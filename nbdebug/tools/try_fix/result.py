@@ -99,7 +99,7 @@ class TriedFix(Result):
     def draw(self, ax: Axes) -> None:
         """Plot the score without and with the change, the mean and the range over the seeds."""
         for name, runs in ((WITHOUT, self.before), (self.change, self.after)):
-            curve = mean_curve(runs)
+            curve = _mean_curve(runs)
             ax.plot(curve.steps, curve.mean, label=name)
             ax.fill_between(curve.steps, curve.low, curve.high, alpha=0.2, linewidth=0)
         ax.set(xlabel="step", ylabel=self.metric, title=f"{self.change}: {self.verdict}")
@@ -130,11 +130,11 @@ class TriedFix(Result):
         settings = "; ".join(map(str, self.settings))
         return [
             cost,
-            f"apply() sets {settings}" if settings else "nothing of yours is changed; to keep the change, write:",
+            f"apply() sets {settings}" if settings else "nothing of yours is changed; this code keeps the change",
         ]
 
 
-def mean_curve(runs: Sequence[MatchedRun]) -> CurveBand:
+def _mean_curve(runs: Sequence[MatchedRun]) -> CurveBand:
     """Return mean, minimum and maximum of the scores over the seeds."""
     count = min((len(run.scores) for run in runs), default=0)
     if not count:
@@ -145,7 +145,7 @@ def mean_curve(runs: Sequence[MatchedRun]) -> CurveBand:
 
 def score_panel(name: str, words: str, tone: str, runs: Sequence[MatchedRun]) -> CandidatePanel:
     """Return the chart of one arm."""
-    curve = mean_curve(runs)
+    curve = _mean_curve(runs)
     diverged = sum(run.ended == "diverged" for run in runs)
     scores = [run.score for run in runs]
     texts = [f"{np.mean(scores):.3g} after {max(run.steps[-1] for run in runs)} steps"] if runs else []

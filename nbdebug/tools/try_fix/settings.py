@@ -37,7 +37,7 @@ def _text(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class CopyState:
+class _CopyState:
     """What a change can alter in a copy: the settings of the optimizers, and everything else."""
 
     groups: list[list[dict[str, Any]]]
@@ -45,7 +45,7 @@ class CopyState:
     kept: tuple[Any, ...]  # the objects whose ids are compared, so that none is used again
 
 
-def copy_state(treated: TreatedSetup) -> CopyState:
+def copy_state(treated: TreatedSetup) -> _CopyState:
     """Return the state of a copy."""
     groups = [
         [{name: _plain(value) for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
@@ -61,14 +61,14 @@ def copy_state(treated: TreatedSetup) -> CopyState:
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]
     ]
     others += [(name, type(module), module.training, module.extra_repr()) for name, module in model.named_modules()]
-    return CopyState(groups, others, (treated.setup, *model.parameters(), *model.buffers()))
+    return _CopyState(groups, others, (treated.setup, *model.parameters(), *model.buffers()))
 
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
 
 
-def changed_settings(before: CopyState, after: CopyState) -> tuple[GroupSetting, ...]:
+def changed_settings(before: _CopyState, after: _CopyState) -> tuple[GroupSetting, ...]:
     """Return the settings that differ; none if anything else differs, too."""
     if before.others != after.others:
         return ()

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.options import Budget
 from nbdebug.preserve import Preserve
@@ -20,7 +19,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.statistics.paired_differences import PairedDifference, paired_difference
 from nbdebug.tools.try_fix.arms import Arm, ArmRunner, score_differences
-from nbdebug.tools.try_fix.change import Change, parse_change
+from nbdebug.tools.try_fix.change import SetupChange, parse_change
 from nbdebug.tools.try_fix.matched_run import MatchedRun, setup_of_copy
 from nbdebug.tools.try_fix.result import WITHOUT, FixVerdict, TriedFix, build_view
 from nbdebug.tools.try_fix.run_score import OwnScore, RunScore
@@ -69,8 +68,8 @@ def try_fix(
             difference=difference,
             metric=run_score.metric,
             steps=steps,
-            vanished=missing_findings(*reports),
-            appeared=missing_findings(*reports[::-1]),
+            vanished=_missing_findings(*reports),
+            appeared=_missing_findings(*reports[::-1]),
             settings=settings,
             total_steps=runner.total_steps,
             seconds=time.perf_counter() - runner.started,
@@ -107,7 +106,7 @@ def _running_view(result: Callable[[], TriedFix], status: str) -> Any:
 
 
 def _inspect_copies(
-    setup: Setup, change: Change, runner: ArmRunner, checkup: Budget | None
+    setup: Setup, change: SetupChange, runner: ArmRunner, checkup: Budget | None
 ) -> tuple[tuple[GroupSetting, ...], tuple[Report, Report]]:
     """Return the settings that a change consists of, and the reports on a copy without and with it."""
     reports: list[Report] = []
@@ -122,7 +121,7 @@ def _inspect_copies(
     return settings, (reports[0], reports[1])
 
 
-def missing_findings(report: Report, other: Report) -> tuple[Finding, ...]:
+def _missing_findings(report: Report, other: Report) -> tuple[Finding, ...]:
     """Return the findings of a report that another one lacks, if it could check their rules."""
     present = {_identity(finding) for finding in other}
     return tuple(
@@ -155,7 +154,7 @@ def _headline(tried: TriedFix) -> str:
     )
 
 
-def _notes(tried: TriedFix, setup: Setup, change: Change) -> Iterator[str]:
+def _notes(tried: TriedFix, setup: Setup, change: SetupChange) -> Iterator[str]:
     """Yield how the copies were compared, and the limits of the comparison."""
     pairs = tried.difference.pairs
     yield "copies are trained from your weights by a plain loop: zero_grad, forward, loss, backward, step"
