@@ -57,6 +57,8 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "triage": lambda debugger: debugger.triage("nan"),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
     "profile": lambda debugger: debugger.profile(steps=4),
+    "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup=None),
+    "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping=0.1"], steps=5, seeds=2),
 }
 SCRIPT = """
 import torch

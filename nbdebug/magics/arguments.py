@@ -53,6 +53,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "treatments": {"--steps": int, "--seeds": int},
     "triage": {},
     "repeatable": {"--steps": int},
+    "try_fix": {"--steps": int, "--seeds": int},
     "errors": {"--loader": str, "--tags": str},
     "explain": {"--method": str, "--target": _parse_target, "--background": str, "--loader": str, "--layer": str},
     "importance": {"--loader": str, "--method": str, "--metric": str, "--samples": int, "--repeats": int},

@@ -168,6 +168,27 @@ def triage(line: str) -> Any:
     return find_debugger("triage", *names).triage(" ".join(words[len(names) :]) or None)
 
 
+def try_fix(line: str) -> Any:
+    """Train copies with and without one change, with matched seeds, and compare them.
+
+    %try_fix L201 [dbg] [--steps 150] [--seeds 5]
+    %try_fix "learning rate=0.01" [dbg]
+
+    L201     the code of a finding, or a built-in change such as "dropout=0.2"
+    dbg      a nbdebug.Debugger; may be omitted if there is only one
+    --steps  steps of each run
+    --seeds  number of matched pairs of runs, 2 to 16
+    """
+    words = split_words(line)
+    if not words or words[0].startswith("-"):
+        raise usage_error(
+            '%try_fix got no change; expected the code of a finding, or a change such as "learning rate=0.01". '
+            "Write %try_fix L201."
+        )
+    debugger, options = parse_line("try_fix", shlex.join(words[1:]))
+    return debugger.try_fix(words[0], **options)
+
+
 def errors(line: str) -> Any:
     """Browse the errors of the model, and the samples behind each number.
 
@@ -273,6 +294,7 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "treatments": treatments,
     "triage": triage,
     "repeatable": repeatable,
+    "try_fix": try_fix,
     "errors": errors,
     "explain": explain,
     "importance": importance,

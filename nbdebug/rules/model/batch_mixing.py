@@ -109,6 +109,7 @@ def batch_mixing(
         cause=_mixing_cause(first_mixing),
         fix=_mixing_fix(first_mixing, size),
         edits=_batch_first_edits(setup, first_mixing),
+        setup_fix=_batch_first_code(first_mixing),
         evidence={"touched": len(sample_mixing.affected_samples), "size": size, "call": call},
         explains=("T606", "T607", "T608", "T609", "T610", "E703", "E709"),
         severity="error" if faults else "note",
@@ -234,6 +235,13 @@ def _batch_first_edits(setup: Setup, mixing_call: MixingCall | None) -> tuple[Ed
         return ()
     path = mixing_call.call.module
     return set_layer_option(setup, path, "batch_first", "True") if path else ()
+
+
+def _batch_first_code(mixing_call: MixingCall | None) -> str:
+    """Return code that makes the layer take the first axis for the batch; "" for another call."""
+    is_layer = mixing_call is not None and mixing_call.axis is not None and mixing_call.call.name in _SEQUENCE_CALLS
+    path = mixing_call.call.module if mixing_call is not None and is_layer else ""
+    return f"model.get_submodule({path!r}).batch_first = True" if path else ""
 
 
 def _mixing_fix(mixing_call: MixingCall | None, size: int) -> str:
