@@ -51,6 +51,7 @@ def single_value_normalization(crash: Crash) -> CrashCause | None:
         return None
     path = crash.path(layer)
     name = f"The normalization {format_module(path)}" if path else "The normalization"
+    name += f" ({type(layer).__name__})" if layer is not None else ""
     message = f"{name} gets one value per channel: its input is {describe_tensor(input)}."
     if "spatial" in crash.message:
         cause = "Its maps have one pixel (1 × 1 spatial size), so there is nothing to normalize over: leave this "
