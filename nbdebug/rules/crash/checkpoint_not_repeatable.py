@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import inspect
+from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -65,14 +69,15 @@ def _block(crash: Crash) -> Any:
     """Return the function or module that was checkpointed."""
     frame = crash.local("frame")
     recompute = getattr(frame, "recompute_fn", None) or getattr(crash.local("ctx"), "run_function", None)
-    variables = dict(
-        zip(
-            getattr(getattr(recompute, "__code__", None), "co_freevars", ()),
-            (cell.cell_contents for cell in getattr(recompute, "__closure__", None) or ()),
-            strict=False,
-        )
-    )
+    variables = dict(_closure(recompute)) if inspect.isfunction(recompute) else {}
     return next((variables[key] for key in ("function", "fn", "run_function") if key in variables), recompute)
+
+
+def _closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the enclosing variables of a function that are assigned."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # an empty cell
+            yield name, cell.cell_contents
 
 
 def _changing_condition(block: Any) -> tuple[SourceLine | None, str, str]:

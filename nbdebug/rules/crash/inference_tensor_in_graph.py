@@ -55,13 +55,14 @@ def inference_tensor_in_graph(crash: Crash) -> CrashCause | None:
     shown = f": {describe_tensor(tensor)}" if tensor is not None else ""
     message = f"A tensor that was made in inference mode{shown} meets an operation that records a graph."
     contexts = [*_contexts(crash)]
-    called = [context for context in contexts if context[2] in _called_names(crash)]
+    names_called = _called_names(crash)
+    called = [context for context in contexts if context[2] in names_called]
     contexts = called or contexts
     if not contexts:
         node = operands[0][0] if operands else crash.input_node
         edits = wrap_operand(crash, node, "{}.clone()") if node is not None else ()
         return CrashCause(message, "It has no version counter; a clone has one.", edits=edits)
-    names = join_names(dict.fromkeys(name for _, _, name, _ in contexts))
+    names = join_names([*dict.fromkeys(name for _, _, name, _ in contexts)])
     cause = (
         f"{names} runs in inference mode. With no_grad() its results are ordinary tensors without a graph, on which "
     )
