@@ -99,7 +99,7 @@ def wrap_at_source(crash: Crash, node: ast.expr | None, template: str) -> tuple[
         return ()
     frame, expression = place
     value = assigned_value_in(frame, expression)
-    if (made := _returned_once(frame.file, value)) is not None:
+    if (made := returned_once(frame.file, value)) is not None:
         return (wrap_node(frame.file, made, template),)
     is_read_again = isinstance(expression, ast.Name) and count_reads(frame, expression.id) > 1
     is_conversion = isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS
@@ -113,7 +113,7 @@ def wrap_at_source(crash: Crash, node: ast.expr | None, template: str) -> tuple[
     return (wrap_node(frame.file, expression, template),)
 
 
-def _returned_once(file: str, value: ast.expr | None) -> ast.expr | None:
+def returned_once(file: str, value: ast.expr | None) -> ast.expr | None:
     """Return what a function of the same file returns, if a value is its only call."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
         return None
