@@ -208,8 +208,14 @@ def _raising_statement(frame: CrashFrame, block: Sequence[ast.stmt]) -> ast.stmt
 
 def _statements_between(path: list[tuple[list[ast.stmt], int]], first: int) -> list[ast.stmt]:
     """Return the statements from a line to the end of a path, without those that contain the end."""
-    statements = [statement for block, index in path for statement in block[:index]]
+    statements = [inner for block, index in path for statement in block[:index] for inner in _without_with(statement)]
     return [statement for statement in statements if statement.lineno >= first and not hasattr(statement, "body")]
+
+
+def _without_with(statement: ast.stmt) -> list[ast.stmt]:
+    """Return a statement, or those inside it if it is a ``with``, which always run."""
+    inner = statement.body if isinstance(statement, (ast.With, ast.AsyncWith)) else []
+    return [part for node in inner for part in _without_with(node)] or [statement]
 
 
 def _path_to(tree: ast.AST, number: int) -> list[tuple[list[ast.stmt], int]]:
