@@ -163,7 +163,8 @@ class _Trials:
             return _Trial(explanation, _step_runs(explanation, crash.setup, crash.batch), STEP_RUNS)
         if self.copy_failure is not None and self.call is not None:
             return self._run_forward(self.call, self.copy_failure, explanation)
-        runs = continues(crash, explanation.edits) if self.is_about_shapes else None
+        runs = continues(crash, explanation.edits)
+        runs = runs if self.is_about_shapes or runs is False else None
         if runs is None and self.is_about_shapes and explanation.modules:
             runs = continues_with_modules(crash, explanation.modules)
         return _Trial(explanation, runs, STATEMENTS_RUN)
