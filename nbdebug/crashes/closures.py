@@ -31,11 +31,12 @@ def closure_edits(crash: Crash) -> tuple[Edit, ...]:
     after = block[block.index(statement) + 1 :]
     result = f"{owner.id} = " if any(owner.id in read_names(node) for node in after) else ""
     start, end = before[first], before[-1]
-    lines = [linecache.getline(frame.file, number) for number in range(start.lineno, (end.end_lineno or end.lineno) + 1)]
+    numbers = range(start.lineno, (end.end_lineno or end.lineno) + 1)
+    lines = [linecache.getline(frame.file, number) for number in numbers]
     indentation = " " * start.col_offset
     body = "".join(f"    {line}" if line.strip() else line for line in lines)
     text = f"def closure():\n{body}{indentation}    return {owner.id}\n\n"
-    text += f"{indentation}{result}{ast.unparse(crash.call.func)}(closure)"  # type: ignore[union-attr]
+    text += f"{indentation}{result}{ast.unparse(crash.call.func)}(closure)"
     line = linecache.getline(frame.file, statement.end_lineno or statement.lineno)
     column, end_column = start.col_offset, len(line.rstrip("\n"))
     return (Edit(frame.file, start.lineno, column, statement.end_lineno or statement.lineno, end_column, text),)

@@ -15,8 +15,8 @@ from nbdebug.source.assignments import last_assignment, own_statements
 from nbdebug.source.edits import replace_node
 from nbdebug.source.search import assigned_names, call_name, enclosing_scope
 
-_SIZED = {"expand", "repeat", "zeros", "ones", "randn", "rand", "full", "empty", "new_zeros", "new_ones", "new_full"} | {
-    *("view", "reshape", "arange", "tile", "broadcast_to")
+_SIZED = {"expand", "repeat", "zeros", "ones", "randn", "rand", "full", "empty", "new_zeros"} | {
+    *("new_ones", "new_full", "view", "reshape", "arange", "tile", "broadcast_to")
 }
 
 

@@ -73,8 +73,9 @@ def _differentiated_function(crash: Crash) -> CrashCause | None:
     returned = returned_value(definition) if definition is not None else None
     if returned is None:
         return CrashCause(message, cause, "Return loss.mean().")
-    reduced = call_subject(returned) if call_name(returned) in ("mean", "sum") else None
-    if isinstance(returned, ast.Call) and reduced is not None:
+    is_reduced = isinstance(returned, ast.Call) and call_name(returned) in ("mean", "sum")
+    reduced = call_subject(returned) if is_reduced else None  # type: ignore[arg-type]
+    if reduced is not None:
         text = f"{node_text(code.co_filename, reduced)}.{call_name(returned)}()"
         return CrashCause(message, cause, edits=(replace_node(code.co_filename, returned, text),))
     return CrashCause(message, cause, edits=(wrap_node(code.co_filename, returned, "{}.mean()"),))

@@ -173,12 +173,13 @@ def _square_table(crash: Crash, node: ast.expr, table: Tensor, other: Tensor) ->
     if len(axes) != 2 or any(table.shape[a] < other.shape[a] for a in axes):
         return None
     text, length, wanted = crash.text(held), table.shape[-1], other.shape[-1]
+    fix = f"{text}[:{wanted}, :{wanted}]"
     if isinstance(partner, (ast.Name, ast.Attribute)):
         ends = ", ".join(f": {crash.text(partner)}.shape[{a}]" for a in axes)
         sliced = f"{text}[{'..., ' * (table.dim() > 2)}{ends}]"
-        cause = f"{text} was made for {length} positions, longer than this batch of {wanted}: cut (slice) it to its length."
-        return cause, Change((replace_node(crash.own.file, held, sliced),)), f"{text}[:{wanted}, :{wanted}]"
-    return f"{text} has {length} positions, and the batch {wanted}: take a part.", Change(), f"{text}[:{wanted}, :{wanted}]"
+        cause = f"{text} was made for {length} positions, longer than this batch of {wanted}: cut (slice) it."
+        return cause, Change((replace_node(crash.own.file, held, sliced),)), fix
+    return f"{text} has {length} positions, and the batch {wanted}: take a part.", Change(), fix
 
 
 def _slice_of_table(crash: Crash, node: ast.expr, table: Tensor, other: Tensor) -> tuple[str, Change, str] | None:

@@ -88,7 +88,7 @@ def changed_in_place(crash: Crash) -> CrashCause | None:
 
 
 def _step_in_function(crash: Crash, message: str) -> CrashCause | None:
-    """Explain a step of an optimizer in a function that is called between the making of a loss and its backward pass."""
+    """Explain a step of an optimizer in a function that is called between a forward pass and its backward pass."""
     for frame in list(crash.user_frames())[1:]:
         call, scope = frame.node, enclosing_scope(frame.line)
         if not isinstance(call, ast.Call) or scope is None or frame.statement is None:
@@ -96,7 +96,8 @@ def _step_in_function(crash: Crash, message: str) -> CrashCause | None:
         for argument in call.args:
             made = last_assignment(frame.line, argument.id) if isinstance(argument, ast.Name) else None
             statement = covering_statement(made) if made is not None else None
-            if made is None or not isinstance(statement, ast.Assign) or not isinstance(Evaluator(frame).value(argument), Tensor):
+            is_tensor = isinstance(Evaluator(frame).value(argument), Tensor)
+            if made is None or not isinstance(statement, ast.Assign) or not is_tensor:
                 continue
             between = [
                 node
@@ -108,8 +109,8 @@ def _step_in_function(crash: Crash, message: str) -> CrashCause | None:
             if not between:
                 continue
             text, name = node_text(frame.file, between[-1]), ast.unparse(argument)
-            cause = f"{text} in line {between[-1].lineno} steps an optimizer, which changes weights in place, between the "
-            cause += f"forward pass of {name} and its backward pass: compute {name} after that step."
+            cause = f"{text} in line {between[-1].lineno} steps an optimizer, which changes weights in place, between "
+            cause += f"the forward pass of {name} and its backward pass: compute {name} after that step."
             edits = (
                 replace_node(frame.file, statement, "pass"),
                 insert_after_statement(frame.file, between[-1], node_text(frame.file, statement)),

@@ -20,6 +20,8 @@ from nbdebug.source.creation import Creation
 from nbdebug.source.edits import node_text
 from nbdebug.source.search import call_name
 
+_EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
+
 
 @crash_rule("X1011")
 def embedding_index_out_of_range(crash: Crash) -> CrashCause | None:
@@ -71,7 +73,7 @@ def embedding_index_out_of_range(crash: Crash) -> CrashCause | None:
         template = "{} + 1" if low == -1 and high + 1 < rows else "{}.clamp(min=0)"
         node = crash.input_node if isinstance(layer, nn.Module) else crash.argument_node("input", 0)
         edits = wrap_at_source(crash, node, template) if node is not None else ()
-    elif isinstance(layer, (nn.Embedding, nn.EmbeddingBag)) and (creation := find_layer_creation(crash, layer)) is not None:
+    elif isinstance(layer, _EMBEDDINGS) and (creation := find_layer_creation(crash, layer)) is not None:
         edits = (set_argument(creation, layer, "num_embeddings", _rows(creation, layer, rows, high + 1)),)
         modules = {layer: type(layer)(high + 1, layer.embedding_dim, padding_idx=layer.padding_idx, device="cpu")}
     elif owner_of_parameter(crash, weight) is not None and (edit := resize_parameter(crash, weight, rows, high + 1)):

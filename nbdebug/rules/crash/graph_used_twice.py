@@ -244,7 +244,7 @@ def _passed_to_two_losses(crash: Crash, shared: SharedTensor, message: str) -> C
     call, argument = passing[-2] if trains_maker else passing[-1]
     cause = f"{shared.name} was computed once, and both {ast.unparse(passing[-2][0].func)} and "
     cause += f"{ast.unparse(passing[-1][0].func)} go backward through its graph, which the first of them frees. "
-    cause += f"{ast.unparse(call.func)} trains other parameters than those that made it: pass it {shared.name}.detach()."
+    cause += f"{ast.unparse(call.func)} trains other parameters than those that made it: pass {shared.name}.detach()."
     return CrashCause(message, cause, edits=(wrap_node(frame.file, argument, "{}.detach()"),))
 
 

@@ -31,8 +31,8 @@ def interpolation_layout(crash: Crash) -> CrashCause | list[CrashCause] | None:
     The operation cannot run.
 
     ## How it is measured
-    Exactly: linear takes (samples, channels, length), bilinear and bicubic (samples, channels, height, width), trilinear
-    one axis more. A row whose length is a square is taken as a square map.
+    Exactly: linear takes (samples, channels, length), bilinear and bicubic (samples, channels, height, width), and
+    trilinear one axis more. A row whose length is a square is taken as a square map.
 
     ## How to fix
     Give the input its axes back with ``unflatten`` or ``unsqueeze``, or take the mode for its number of axes.

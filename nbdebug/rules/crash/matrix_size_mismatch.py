@@ -158,7 +158,9 @@ def _with_more_letters(
             result = output[:place] + letter + output[place:]
             changed = ",".join([*terms[:index], longer, *terms[index + 1 :]]) + f"->{result}"
             if runs(torch.einsum, changed, *tensors):
-                cause = f"{names[index]} has {tensor.dim()} axes, and {term} names {len(term)}: {longer}, with the letter "
+                cause = (
+                    f"{names[index]} has {tensor.dim()} axes, and {term} names {len(term)}: {longer}, with the letter "
+                )
                 cause += f"{letter} for the axis of {tensor.shape[position]}, also in the result."
                 assert crash.own is not None
                 yield CrashCause(message, cause, edits=(replace_node(crash.own.file, node, f'"{changed}"'),))

@@ -114,9 +114,7 @@ def _packed(crash: Crash) -> CrashCause | None:
 _MAX_LENGTHS = 4
 
 
-def _hidden_state(
-    crash: Crash, layer: nn.RNNBase, name: str, path: str | None
-) -> CrashCause | list[CrashCause] | None:
+def _hidden_state(crash: Crash, layer: nn.RNNBase, name: str, path: str | None) -> CrashCause | list[CrashCause] | None:
     expected, state = crash.local("expected_hidden_size"), crash.local("hx", function="check_hidden_size")
     if not isinstance(state, Tensor) or not isinstance(expected, (tuple, list)):
         return None
@@ -164,11 +162,11 @@ def _is_indexed_by_time(crash: Crash) -> bool:
     return any(getattr(r.value, "id", "") == first.id and ast.unparse(r.slice) in ("-1", "0") for r in reads)
 
 
-def _state_of_batch_axis(
-    crash: Crash, message: str, path: str | None, size: int, wanted: int
-) -> Iterator[CrashCause]:
+def _state_of_batch_axis(crash: Crash, message: str, path: str | None, size: int, wanted: int) -> Iterator[CrashCause]:
     """Yield explanations of a state that is made with the size of the axis of time."""
-    cause = f"The outputs are read by step on their first axis, so time comes first, and the batch of {wanted} is axis 1 "
+    cause = (
+        f"The outputs are read by step on their first axis, so time comes first, and the batch of {wanted} is axis 1 "
+    )
     cause += f"of the input. The state is made with axis 0, of {size}."
     for file, statement in producing_statements(crash):
         for node in ast.walk(statement):
@@ -191,7 +189,9 @@ def _carried_state(crash: Crash, message: str, size: int, wanted: int, path: str
     node = crash.argument_node("hx", 1)
     if not isinstance(node, ast.Attribute) or wanted >= size:
         return None
-    cause = f"{crash.text(node)} is kept from a batch of {size}, and the last batch has {wanted} samples: leave it out, or "
+    cause = (
+        f"{crash.text(node)} is kept from a batch of {size}, and the last batch has {wanted} samples: leave it out, or "
+    )
     cause += "begin with a new state for it."
     edits = drop_last_batch(crash)
     return CrashCause(message, cause, "" if edits else "DataLoader(…, drop_last=True)", edits, module=path)

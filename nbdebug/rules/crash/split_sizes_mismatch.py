@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -75,14 +76,12 @@ def _tensor_split(crash: Crash) -> tuple[ast.expr, list[int], int, str, int] | N
 
 
 def _explain(
-    crash: Crash, name: str, sizes: list[float], total: int, node: ast.expr | None, count: str, what: str
+    crash: Crash, name: str, sizes: Sequence[float], total: int, node: ast.expr | None, count: str, what: str
 ) -> CrashCause:
     message = f"{name} gets sizes that sum to {sum(sizes)}, {sizes}; there are {total} {what}."
     difference = total - sum(sizes)
-    cause = (
-        f"{abs(difference)} {what} are {'in no part' if difference > 0 else 'too many'}: give the last part what the "
-    )
-    cause += "others leave."
+    place = "in no part" if difference > 0 else "too many"
+    cause = f"{abs(difference)} {what} are {place}: give the last part what the others leave."
     edit = _edit(crash, node, count) if sum(sizes[:-1]) <= total else None
     return CrashCause(message, cause, "" if edit else f"sizes[-1] = {count} - sum(sizes[:-1])", (edit,) if edit else ())
 

@@ -90,9 +90,13 @@ def _is_one_hot(function: str, output: Tensor, target: Tensor) -> bool:
 def _one_hot(crash: Crash, output: Tensor, target: Tensor) -> CrashCause:
     node = crash.argument_node("target", 1)
     text = crash.text(node) if node is not None else "target"
-    message = f"cross_entropy takes class indices, or class probabilities as floats; {text} is {describe_tensor(target)}."
+    message = (
+        f"cross_entropy takes class indices, or class probabilities as floats; {text} is {describe_tensor(target)}."
+    )
     is_one_hot = target.is_meta or bool((target.sum(1) == 1).all())
-    cause = f"{text} is one-hot: a row of integers per sample. float() makes probabilities of it, and argmax(1) indices."
+    cause = (
+        f"{text} is one-hot: a row of integers per sample. float() makes probabilities of it, and argmax(1) indices."
+    )
     cause = cause if is_one_hot else f"{text} has the shape of the output, so it counts as probabilities: float()."
     edits = wrap_at_source(crash, node, "{}.float()")
     evidence = {"output": describe_tensor(output), "target": describe_tensor(target)}

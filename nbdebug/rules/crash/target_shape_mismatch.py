@@ -151,8 +151,8 @@ def _repair(crash: Crash, output: Tensor, target: Tensor, is_class_loss: bool) -
             f"There are {len(output)} outputs for {len(target)} targets: a reshape (view) in the model mixes samples."
         )
         return cause, "x = x.flatten(1)  # keeps the batch axis", _reshape_edits(crash, output, target)
-    if not is_class_loss and (part := _wider_model(crash, output, target)):
-        return part[0], "", part[1]
+    if not is_class_loss and (wider := _wider_model(crash, output, target)):
+        return wider[0], "", wider[1]
     return "The shapes differ.", "# give both the same shape", ()
 
 
@@ -166,8 +166,10 @@ def _wider_model(crash: Crash, output: Tensor, target: Tensor) -> tuple[str, tup
     for call in ast.walk(made):
         model = crash.value(call.func) if isinstance(call, ast.Call) else None
         if isinstance(call, ast.Call) and isinstance(model, nn.Module) and count > wanted:
-            cause = f"{crash.text(call.func)} has {count} outputs, and the other model {wanted}: take the {wanted} that both "
-            cause += "have, or give both the same number."
+            cause = (
+                f"{crash.text(call.func)} has {count} outputs, and the other model {wanted}: take the {wanted} that "
+            )
+            cause += "both have, or give both the same number."
             return cause, (wrap_node(crash.own.file, call, f"{{}}[..., :{wanted}]"),)
     return None
 

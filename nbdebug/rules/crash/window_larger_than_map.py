@@ -78,7 +78,7 @@ def _reflection(crash: Crash, layer: _ReflectionPadNd, input: Tensor, name: str,
 def _convolution(crash: Crash, layer: _ConvNd, input: Tensor, name: str, path: str | None) -> CrashCause | None:
     sizes = input.shape[-len(layer.kernel_size) :]
     windows = [d * (k - 1) + 1 for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
-    padded = [size + 2 * int(pad) for size, pad in zip(sizes, layer.padding, strict=True)]
+    padded = [size + 2 * pad for size, pad in zip(sizes, layer.padding, strict=True)]
     if all(window <= size for window, size in zip(windows, padded, strict=True)):
         return None
     message = f"{name} has windows of {windows}; with padding, its map has the size {padded}: {describe_tensor(input)}."
@@ -90,31 +90,21 @@ def _convolution(crash: Crash, layer: _ConvNd, input: Tensor, name: str, path: s
     return CrashCause(message, cause, f"padding={value}", (edit,) if edit else (), {layer: changed}, module=path)
 
 
-class _Wide(nn.Module):
+class _Convolution(nn.Module):
     def __init__(self, kernel: int) -> None:
         super().__init__()
-        self.conv, self.head = nn.Conv1d(1, 2, kernel), nn.LazyLinear(3)
+        self.conv, self.head = nn.Conv1d(1, 8, kernel), nn.Linear(16, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.head(self.conv(x.unsqueeze(1)).flatten(1))
+        out: Tensor = self.head(self.conv(x.unsqueeze(1)).relu().flatten(1))
         return out
 
 
 def bad() -> Setup:
     """A kernel of seven entries for sequences of four."""
-    return minimal_setup(_Wide(7), *points(), nn.CrossEntropyLoss())
+    return minimal_setup(_Convolution(7), *points(), nn.CrossEntropyLoss())
 
 
 def good() -> Setup:
     """A kernel of three entries for sequences of four."""
-    return minimal_setup(_Narrow(), *points(), nn.CrossEntropyLoss())
-
-
-class _Narrow(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.head = nn.Conv1d(1, 8, 3), nn.Linear(16, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.head(self.conv(x.unsqueeze(1)).relu().flatten(1))
-        return out
+    return minimal_setup(_Convolution(3), *points(), nn.CrossEntropyLoss())

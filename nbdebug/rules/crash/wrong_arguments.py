@@ -93,8 +93,12 @@ def _sequential(crash: Crash, called: nn.Sequential) -> CrashCause | None:
         return None
     path, passed = crash.path(called), ", ".join(crash.text(argument) for argument in call.args)
     names, extra = ", ".join(sorted(kinds)), ", ".join(crash.text(argument) for argument in call.args[1:])
-    message = f"The Sequential {path or crash.text(call.func)} takes one input, and {len(call.args)} are passed: {passed}."
-    cause = f"A Sequential passes one value from part to part, and {names} takes {extra}, too: call the parts in a loop."
+    message = (
+        f"The Sequential {path or crash.text(call.func)} takes one input, and {len(call.args)} are passed: {passed}."
+    )
+    cause = (
+        f"A Sequential passes one value from part to part, and {names} takes {extra}, too: call the parts in a loop."
+    )
     statement, first = crash.own.statement, call.args[0]
     fix = f"for layer in {crash.text(call.func)}:\n    x = layer(x, {extra})"
     is_step = isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1
