@@ -28,7 +28,9 @@ _EXTERNAL_VALUES = {
     "errors": "the predictions of the error browser; run dbg.errors()",
     "lr_range": "the result of the learning rate range test; run dbg.lr_range()",
     "importance": "the feature importance; run dbg.importance()",
+    "repeatable": "the comparison of two runs from the same state; run dbg.repeatable()",
     "treatments": "the treatments tried on copies; run dbg.treatments()",
+    "profile": "the profile of a training step; run dbg.profile()",
 }
 MAX_BATCHES, _MAX_BATCHES_QUICK = 4, 1
 TOO_SLOW_FOR_QUICK = "it takes longer than budget='quick' allows"

@@ -82,8 +82,8 @@ QUESTIONS = (
         1,
         "Is training reproducible?",
         ("R901",),
-        (),
-        "every source of randomness in the setup was seeded",
+        ("repeatable",),
+        "every source of randomness in the setup was seeded, and two runs were compared",
     ),
     _Question(
         _INFRASTRUCTURE,

@@ -93,6 +93,14 @@ def test_compare_and_batch_size_parse_and_complete_options(shell: InteractiveShe
     assert "expected a whole number" in usage_message(shell, "%batch_size --most all")
 
 
+def test_try_fix_takes_a_change_or_the_code_of_a_finding(shell: InteractiveShell) -> None:
+    run(shell, "%checkup")
+    assert run(shell, "%try_fix L201 --steps 8 --seeds 2").change == "fix of L201"
+    result = run(shell, '%try_fix "learning rate=0.02" dbg --steps 6 --seeds 3')
+    assert (result.change, result.steps, len(result.before)) == ("learning rate 0.02", 6, 3)
+    assert "got no change; expected the code of a finding" in usage_message(shell, "%try_fix --steps 8")
+
+
 def test_errors_parses_and_completes_loader(shell: InteractiveShell) -> None:
     table = run(shell, "%errors dbg --loader train").table
     assert len(table) == len(shell.user_ns["dbg"].train_loader.dataset)
