@@ -57,7 +57,7 @@ def collect_sections(subject: Subject, *, samples: bool = False) -> list[Section
     findings, results = list(subject.findings), subject.results.items()
     files = sorted({finding.where.file for finding in findings if finding.where.file}, key=len, reverse=True)
     names = {*subject.results}
-    answers = _score_section(subject.findings.faults, subject.findings.checked_rules, names)
+    answers = _score_section(findings, subject.findings.checked_rules, names)
     journal = [Section("Journal", (Code(subject.journal),))] if subject.journal else []
     return [
         Section("Summary", _summary(subject)),
@@ -158,8 +158,8 @@ def _name(value: Any) -> str:
     return "none" if value is None else getattr(value, "__name__", type(value).__name__)
 
 
-def _score_section(faults: Sequence[Finding], checked: frozenset[str], results: set[str]) -> Section:
-    answers = answer_questions(faults, checked, results)
+def _score_section(findings: Sequence[Finding], checked: frozenset[str], results: set[str]) -> Section:
+    answers = answer_questions(findings, checked, results)
     shown = sum(item.answer == "shown" for item in answers)
     intro = (
         f"The ML Test Score (Breck and others 2017) asks {len(answers)} questions. This run shows {shown} of them; the "
@@ -188,7 +188,7 @@ def record_sections(record: Record, name: str) -> list[Section]:
         Section("Recommendations", _recommendation_blocks(findings, {})),
         Section("Curves", compact(charts)),
         Section("About the run", (Table(("part", "value"), tuple(about)),)),
-        _score_section([f for f in findings if f.severity != "note"], checked, {"watch"}),
+        _score_section(findings, checked, {"watch"}),
     ]
 
 

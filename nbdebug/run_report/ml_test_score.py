@@ -19,7 +19,7 @@ Answer = Literal["shown", "contradicted", "open"]
 class _Question:
     """One test of the rubric: its part, its number in the part, and the question.
 
-    A run shows it if all ``rules`` were checked without a fault and one of ``results`` exists, where they are named;
+    A run shows it if all ``rules`` were checked without a finding and one of ``results`` exists, where they are named;
     without both it stays open, since only people can answer it. ``evidence`` says what the run has shown.
     """
 
@@ -81,7 +81,7 @@ QUESTIONS = (
         _INFRASTRUCTURE,
         1,
         "Is training reproducible?",
-        ("R901",),
+        ("R901", "R902"),
         ("repeatable",),
         "every source of randomness in the setup was seeded, and two runs were compared",
     ),
@@ -137,17 +137,17 @@ QUESTIONS = (
 
 
 def answer_questions(
-    faults: Sequence[Finding], checked: Collection[str], results: Collection[str]
+    findings: Sequence[Finding], checked: Collection[str], results: Collection[str]
 ) -> list[_AnsweredQuestion]:
-    """Return the questions with what a run has shown: ``faults``, the codes ``checked``, and the names of results."""
-    codes = {fault.code: fault for fault in faults}
-    return [_answer(question, codes, checked, results) for question in QUESTIONS]
+    """Return the questions with what a run has shown: ``findings``, the codes ``checked``, and the names of results."""
+    by_code = {finding.code: finding for finding in findings}
+    return [_answer(question, by_code, checked, results) for question in QUESTIONS]
 
 
 def _answer(
-    question: _Question, faults: dict[str, Finding], checked: Collection[str], results: Collection[str]
+    question: _Question, findings: dict[str, Finding], checked: Collection[str], results: Collection[str]
 ) -> _AnsweredQuestion:
-    against = [faults[code] for code in question.rules if code in faults]
+    against = [findings[code] for code in question.rules if code in findings]
     if against:
         return _AnsweredQuestion(question, "contradicted", f"{against[0].code} {against[0].name}")
     is_checked = all(code in checked for code in question.rules)

@@ -13,7 +13,16 @@ from nbdebug.report import Report, merge_reports
 from nbdebug.rule_engine import rule_registry
 from nbdebug.triage.pattern import Cause
 from nbdebug.triage.result import CauseState, Triage
-from nbdebug.triage.stages import Stage, StageRecord, expand_codes, has_slow_parts, reads_run, stage_of, test_of_stage
+from nbdebug.triage.stages import (
+    FOR_SYMPTOM_ONLY,
+    Stage,
+    StageRecord,
+    expand_codes,
+    has_slow_parts,
+    reads_run,
+    stage_of,
+    test_of_stage,
+)
 from nbdebug.triage.symptom import Symptom
 
 # Findings that describe what a run or a model does, and not why; the signs of the symptom count as such, too.
@@ -73,7 +82,7 @@ class Investigation:
                 code for record in self.records if stage.name in record.name for code in record.asked
             }
             asked = [code for code in codes if code not in known and self._fits(code, stage)]
-            if self._is_established() or not asked or (wide and stage.name in ("overfit", "treatments")):
+            if self._is_established() or not asked or (wide and stage.name in FOR_SYMPTOM_ONLY):
                 continue
             start, skipped = time.perf_counter(), ""
             try:

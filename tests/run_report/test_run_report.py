@@ -145,15 +145,16 @@ def test_questions_of_the_ml_test_score() -> None:
     parts = [question.part for question in QUESTIONS]
     assert [parts.count(part) for part in ("data", "model", "infrastructure", "monitoring")] == [7, 7, 7, 7]
     by_name = {
-        (item.question.part, item.question.number): item for item in answer_questions([], {"R901"}, {"lr_range"})
+        (item.question.part, item.question.number): item
+        for item in answer_questions([], {"R901", "R902"}, {"lr_range"})
     }
     assert by_name["infrastructure", 1].answer == "shown"
     assert by_name["model", 3].answer == "shown"
     assert by_name["monitoring", 5].answer == "open"  # nothing was watched
     assert sum(item.answer == "shown" for item in by_name.values()) == 2
-    fault = Finding("bad", code="R901", name="unseeded", severity="warning")
+    fault = Finding("bad", code="R901", name="unseeded", severity="note")
     answers = answer_questions([fault], {"R901"}, ())
-    assert [item.answer for item in answers if item.question.rules == ("R901",)] == ["contradicted"]
+    assert [item.answer for item in answers if "R901" in item.question.rules] == ["contradicted"]
 
 
 def test_recommendations_put_causes_and_errors_first() -> None:
