@@ -107,7 +107,7 @@ def _recommendation_blocks(findings: Sequence[Finding], results: Mapping[str, Re
     blocks: list[Block] = []
     for number, item in enumerate(advice, 1):
         blocks += [Heading(f"{number}. {item.reason}"), Code(item.action)]
-        blocks.append(Items((f"gain, {item.gain}", f"cost: {item.cost}")))
+        blocks.append(Items((f"gain: {item.gain}", f"cost: {item.cost}")))
     return tuple(blocks) or (Paragraph("Nothing to change."),)
 
 

@@ -114,14 +114,7 @@ QUESTIONS = (
         (),
         "labels in range, no NaN, no number for missing values, one structure in all batches checked",
     ),
-    _Question(
-        _MONITORING,
-        3,
-        "Do training and serving get the same values?",
-        (),
-        ("compare_pipelines",),
-        "both pipelines were compared",
-    ),
+    _Question(_MONITORING, 3, "Do training and serving get the same values?"),
     _Question(_MONITORING, 4, "Is the served model recent enough?"),
     _Question(
         _MONITORING,

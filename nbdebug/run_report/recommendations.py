@@ -47,7 +47,7 @@ def _cost(finding: Finding) -> str:
 
 def _of_finding(finding: Finding) -> _Advice:
     expected = {"error": "large", "warning": "moderate", "note": "small"}[finding.severity or "note"]
-    gain = f"measured: {finding.trial}" if finding.trial else f"expected: {expected}"
+    gain = f"measured, {finding.trial}" if finding.trial else f"{expected} (expected)"
     return _Advice(finding.fix, f"{finding.code} {finding.name}: {finding.message}", gain, _cost(finding))
 
 

@@ -44,6 +44,7 @@ class ToolRunner:
         """Add the headline of a result to the journal, if it is open."""
         if self.journal.is_open:
             headline = str(getattr(result, "headline", "") or result.to_text().partition("\n")[0])
+            headline = headline.removeprefix(f"nbdebug {name}: ")
             self.journal.add_result(name, headline, describe_settings(self.setup))
 
     def _use_setup(self) -> Setup:

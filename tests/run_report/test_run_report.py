@@ -181,4 +181,4 @@ class Trial(Result):
 def test_experiments_with_a_measured_gain_come_first(helps: bool) -> None:
     fault = Finding("c", code="O501", name="lr-too-high", severity="error", fix="lr = 1")
     advice = recommend([fault], {"try_fix": Trial(helps)})
-    assert [item.gain for item in advice] == ["measured", "expected: large"][not helps :]
+    assert [item.gain for item in advice] == ["measured", "large (expected)"][not helps :]
