@@ -11,7 +11,7 @@ from nbdebug.finding import Finding
 from nbdebug.measurements.registry import TOO_SLOW_FOR_QUICK
 from nbdebug.report import Report, merge_reports
 from nbdebug.rule_engine import rule_registry
-from nbdebug.triage.pattern import Cause
+from nbdebug.triage.pattern import SymptomCause
 from nbdebug.triage.result import CauseState, Triage
 from nbdebug.triage.stages import (
     FOR_SYMPTOM_ONLY,
@@ -124,7 +124,7 @@ class Investigation:
             stopped=self.stopped,
         )
 
-    def _state(self, cause: Cause, faults: list[Finding]) -> CauseState:
+    def _state(self, cause: SymptomCause, faults: list[Finding]) -> CauseState:
         """Return what is known of a cause: found, ruled out, or open with the reason."""
         codes = expand_codes(cause.codes)
         findings = tuple(fault for fault in faults if fault.code in codes)
