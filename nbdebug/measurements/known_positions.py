@@ -78,7 +78,7 @@ def target_holes(output: Any, loss: Tensor, loss_call: LossCall) -> Holes | None
 
 
 def _isolated_value(values: Tensor) -> float | None:
-    """Return zero, or the smallest or largest value, if it is frequent and the others, which vary, lie apart from it."""
+    """Return zero, or the smallest or largest value, if it is frequent and lies apart from the others, which vary."""
     flat = values.detach().flatten()
     for candidate in (0.0, float(flat.min()), float(flat.max())):
         is_candidate = flat == candidate
