@@ -26,7 +26,13 @@ class AnalysisMethods(ToolRunner):
 
     @check_option_names()
     def data(
-        self, *, samples: int | None = 2000, seconds: float = 20.0, seed: int = 0, reference: Any = None
+        self,
+        *,
+        samples: int | None = 2000,
+        seconds: float = 20.0,
+        seed: int = 0,
+        reference: Any = None,
+        pred_probs: Any = None,
     ) -> DataProfile:
         """Profile what enters the model: structure, statistics, drift, duplicates and suspect labels of both splits.
 
@@ -37,6 +43,8 @@ class AnalysisMethods(ToolRunner):
             seconds: Time limit of reading, in seconds; with ``samples=None``, only for loaders of unknown length.
             seed: Seed of the draw.
             reference: A loader of other data, with which the training split is compared too.
+            pred_probs: Out-of-sample class probabilities, one row for each sample of the training dataset, or a dict
+                of them by split, "train" or "val". Suspect labels then come from them.
         """
         options = without_self(locals())
         from nbdebug.tools.data import data

@@ -14,12 +14,14 @@ from nbdebug.statistics.power import (
 )
 from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
 from nbdebug.tools.data.duplicates import Duplicates
+from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile
-from nbdebug.tools.data.suspects import LabelQuality, LabelReview, PlantedNoise
+from nbdebug.tools.data.suspects import LabelQuality, LabelReview
 
 Verdict = Literal["fault", "no fault", "not decidable"]
 _PLANTING = "planted in copies of the labels"
+_LARGE_NOISE = 0.1  # an upper bound that decides nothing
 _BINOMIAL = "binomial, or hypergeometric without replacement"
 
 
@@ -140,18 +142,20 @@ def _label_checks(labels: LabelReview) -> Iterator[DataCheck]:
 
 def _noise_check(quality: LabelQuality) -> DataCheck:
     name = f"{SPLIT_NAMES[quality.split]}: wrong labels"
-    observation = f"{len(quality.suspects):,} of {quality.rows:,} labels are contradicted"
+    observation = f"{quality.noise.percent()} are wrong; {len(quality.suspects):,} of {quality.rows:,} are suspect"
     noticeable = quality.noticeable_noise
     if quality.looks_wrong:
-        power = _noise_text(noticeable) if noticeable else "they are many and confident"
-        return DataCheck(name, "fault", observation, power, _PLANTING)
-    if noticeable is None:
-        wanted = (
-            f"predictions of a learner that is better than accuracy {quality.accuracy:.2f}, or several raters: "
-            "even a fifth of wrong labels would have been missed"
-        )
-        return DataCheck(name, "not decidable", observation, wanted, _PLANTING)
-    return DataCheck(name, "no fault", observation, _noise_text(noticeable), _PLANTING)
+        return DataCheck(name, "fault", observation, _noise_text(noticeable) if noticeable else "", _PLANTING)
+    if noticeable is not None:
+        return DataCheck(name, "no fault", observation, _noise_text(noticeable), _PLANTING)
+    if quality.relation.is_related and quality.noise.high < _LARGE_NOISE:
+        power = f"a share of wrong labels above {_percent(quality.noise.high)}"
+        return DataCheck(name, "no fault", observation, power, "upper bound of the 95% interval")
+    wanted = (
+        f"predictions of a learner that is better than accuracy {quality.accuracy:.2f}, passed as pred_probs=, or "
+        "several raters"
+    )
+    return DataCheck(name, "not decidable", observation, wanted, _PLANTING)
 
 
 def _noise_text(noise: PlantedNoise) -> str:
