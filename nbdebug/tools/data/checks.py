@@ -14,6 +14,7 @@ from nbdebug.statistics.power import (
 )
 from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
 from nbdebug.tools.data.duplicates import Duplicates
+from nbdebug.tools.data.leaks import Leaks
 from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile
@@ -43,6 +44,7 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     """Return all checks of a profile, in the order of its panels."""
     checks = [check for split in profile.splits for check in _split_checks(split)]
     checks += _duplicate_checks(profile)
+    checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
         checks += _drift_checks(comparison)
     if len(profile.splits) > 1 and not profile.drift.comparisons:
@@ -70,6 +72,38 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         verdict: Verdict = "fault" if count else "no fault" if is_drawn else "not decidable"
         wanted = power if is_drawn else "the samples cannot be drawn at random; samples=None reads all"
         yield DataCheck(f"{split.title}: {name}", verdict, f"{count:,}", wanted, _BINOMIAL if is_drawn else "")
+
+
+def _leak_checks(profile: ProfileData) -> Iterator[DataCheck]:
+    leaks = profile.leaks
+    if leaks.columns:
+        observation = f"{len(leaks.features)} of {leaks.columns:,} features" + "".join(
+            f": {leak.name}" for leak in leaks.features
+        )
+        power = "a feature that alone avoids 70% of the errors, and leaves less than 0.4 of those of the next feature"
+        verdict: Verdict = "fault" if leaks.features else "no fault"
+        yield DataCheck(
+            "a feature reveals the target", verdict, observation, power, "cross-fitted trees of one feature"
+        )
+        verdict = "fault" if leaks.identifiers else "no fault"
+        power = "a column of different whole numbers, dense or in the order of the rows"
+        yield DataCheck("identifier column", verdict, ", ".join(leaks.identifiers) or "none", power, "all rows read")
+    if profile.get_split("val") is not None:
+        yield _group_check(leaks)
+
+
+def _group_check(leaks: Leaks) -> DataCheck:
+    name, wanted = "sources in both splits", "groups=, the subject, recording or document of each sample"
+    if leaks.groups is not None:
+        verdict: Verdict = "fault" if leaks.groups.is_leak else "no fault"
+        observation = f"{leaks.groups.shared:,} of {leaks.groups.val_groups:,} validation groups are in training"
+        return DataCheck(name, verdict, observation, "a single common group among the samples read", leaks.groups.name)
+    if leaks.neighbors is None:
+        return DataCheck(name, "not decidable", "the samples have no groups", wanted, "")
+    observation = f"mean rank of the neighbor in the dataset {leaks.neighbors.mean_rank:.0%}"
+    if leaks.has_neighboring_sources:
+        return DataCheck(name, "fault", observation, wanted, "rank of the neighbor in the dataset (D124)")
+    return DataCheck(name, "not decidable", f"{observation}; sources need not be neighbors", wanted, "")
 
 
 def _duplicate_checks(profile: ProfileData) -> Iterator[DataCheck]:

@@ -73,7 +73,7 @@ def _suspect_group(profile: ProfileData, quality: LabelQuality, displays: Mappin
         else "They are as well explained by ambiguous samples as by wrong labels."
     )
     note += "".join(
-        f" Class {profile.class_name(pair.correct)} is labeled {profile.class_name(pair.given)} about {pair.count:.0f} times."
+        f" {profile.class_name(pair.correct)} is labeled {profile.class_name(pair.given)} about {pair.count:.0f} times."
         for pair in quality.pairs[:3]
     )
     return CardGroup(title, rows, note, max(len(quality.suspects) - _MAX_SUSPECTS, 0))
