@@ -3,8 +3,8 @@
     python benchmarks/data_labels.py [--seeds 40] [--share 0.05] [--sets digits "breast cancer"]
 
 Each seed draws two thirds of a set and replaces a share of their labels by a random class, or by the class that is
-confused most with it. Precision at k is that of the k most suspect labels, k the number of planted ones. The rankings of
-cleanlab are normalized margin and self-confidence of the pooled probabilities (Northcutt, Jiang and Chuang 2021,
+confused most with it. Precision at k is that of the k most suspect labels, k the number of planted ones. The rankings
+of cleanlab are normalized margin and self-confidence of the pooled probabilities (Northcutt, Jiang and Chuang 2021,
 Confident Learning; Kuan and Mueller 2022, Model-agnostic label quality scoring); its own functions compute them if it
 is installed. An interval covers if it contains the share that was planted.
 """

@@ -108,3 +108,31 @@ def test_setups_without_effect_are_refused() -> None:
         regression.label_effect()
     with pytest.raises(SetupError, match="action is 'drop'; expected one of relabel, remove"):
         debugger_of(train, val).label_effect(5, action="drop")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_state_is_as_before_after_an_interrupted_run(error: type[BaseException]) -> None:
+    train, val, _ = flipped_digits()
+    debugger = debugger_of(train, val)
+    model = debugger.setup.model
+    profile = debugger.data()
+    model.eval()
+    model[3].weight.grad = torch.ones_like(model[3].weight)  # type: ignore[index,union-attr]
+    weights, state = [p.detach().clone() for p in model.parameters()], torch.get_rng_state()
+    calls = []
+
+    def interrupt(*_: Any) -> None:
+        calls.append(1)
+        if len(calls) == 30:
+            raise error("stop")
+
+    handle = model.register_forward_hook(interrupt)
+    with pytest.raises((SetupError, error)):
+        debugger.label_effect(20, steps=20, seeds=2)
+    handle.remove()
+    assert len(calls) >= 30
+    assert profile is debugger.results["data"]
+    assert not model.training
+    assert bool((model[3].weight.grad == 1).all())  # type: ignore[index,union-attr]
+    assert all(torch.equal(a, b) for a, b in zip(weights, model.parameters(), strict=True))
+    assert torch.equal(state, torch.get_rng_state())
