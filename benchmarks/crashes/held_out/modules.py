@@ -6,7 +6,7 @@ from benchmarks.crashes.case import Crash, crash
 
 CASES: tuple[Crash, ...] = (
     crash(
-        "lazy_parameters_counted",
+        "lazy_sizes_summed",
         "the parameters of a lazy model are counted before it has seen a batch",
         kind="modules",
         style="notebook_cells",
