@@ -99,7 +99,7 @@ class Block(nn.Module):
         self.linear, self.seen = nn.Linear(3, 3), 0
     def forward(self, x):
         self.seen = self.seen + 1
-        return self.linear(x).tanh() if self.seen > 1 else self.linear(x)
+        return self.linear(x) if self.seen > 1 else self.linear(x).tanh()
 block = Block()
 checkpoint(block, torch.randn(2, 3, requires_grad=True), use_reentrant=False).sum().backward()
 """
@@ -147,7 +147,7 @@ PROGRAMS = [
     (MAPPED, "X1045", "torch.where", "return torch.where(x.sum() > 0, x.sum(), x.square().sum())"),
     (REPEATED, "X1046", "self.seen", "block(torch.randn(2, 3, requires_grad=True)).sum()"),
     ("net = nn.Linear(3, 3)\nnet.weight = net.weight.t()", "X1047", "leaf", "nn.Parameter(net.weight.t())"),
-    ("net = nn.Linear(3, 2)\nnet.weight.grad = torch.ones(3, 2)", "X1047", "transpose", "torch.ones(3, 2).t()"),
+    ("net, g = nn.Linear(3, 2), torch.ones(3, 2)\nnet.weight.grad = g", "X1047", "transpose", "grad = g.t()"),
     (KEPT, "X1048", "net.last", "net.last = None"),
     ("from torch.utils.data import random_split\nrandom_split(range(10), [7, 2])", "X1049", "10", "len(range(10)) - 7"),
     ("x = torch.randn(4, 9)\na, b = x.split([4, 4], dim=1)", "X1049", "9", "x.shape[1] - 4"),
@@ -184,7 +184,7 @@ def test_explanation_names_cause_and_its_edits_let_the_program_run(
 OTHERS = [
     ("net = nn.Linear(3, 3)\nnet.weight = 'no tensor'", "X1047"),
     (
-        "import copy\nclass Bad:\n    def __deepcopy__(self, memo):\n        raise RuntimeError('no')\ncopy.deepcopy(Bad())",
+        "import copy\nclass Bad:\n    def __deepcopy__(self, memo):\n        1 / 0\ncopy.deepcopy(Bad())",
         "X1048",
     ),
     ("raise NotImplementedError('this is no module')", "X1028"),
