@@ -139,6 +139,14 @@ class Net(nn.Module):
         return self.head(self.body(x).float())
 Net()(torch.randn(2, 3)).sum().backward()
 """
+SQUEEZED = """
+def scores(body, head, x):
+    rows = body(x).squeeze()
+    return F.log_softmax(head(rows), dim=1)
+body, head = nn.AdaptiveAvgPool1d(1), nn.Linear(3, 2)
+for size in (4, 1):
+    F.nll_loss(scores(body, head, torch.randn(size, 3, 5)), torch.zeros(size).long()).backward()
+"""
 # Each program with the code of the finding, a word of the explanation, and the changed line.
 PROGRAMS = [
     (FUNCTION.format(returned="grad * 2, grad.sum(dim=0)"), "X1043", "factor", "grad * 2, grad.sum(dim=0), None"),
@@ -162,6 +170,7 @@ PROGRAMS = [
     (CLOSURE, "X1027", "closure", "optimizer.step(closure)"),
     (SHARED, "X1020", "train_d", "train_d(made.detach())"),
     (STEPS, "X1021", "update(opt_b, first)", "second = b(a(x)).square().mean()"),
+    (SQUEEZED, "X1013", "batch of one", "body(x).flatten(1)"),
     (HALF, "X1014", "bfloat16", "self.body(x.bfloat16())"),
     ("losses = [torch.tensor(1.0), torch.tensor(2.0)]\ntorch.cat(losses)", "X1005", "stack", "torch.stack(losses)"),
 ]
