@@ -93,7 +93,7 @@ def _prepare_after_first_model() -> None:
         return
     from IPython.core.getipython import get_ipython
 
-    ip = get_ipython()  # type: ignore[no-untyped-call]
+    ip = get_ipython()
     values = list(ip.user_ns.values()) if ip is not None else []
     if any(isinstance(value, nn.Module) or _is_class_of_model(value) for value in values):
         _BlockState.is_prepared = True
