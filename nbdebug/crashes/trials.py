@@ -37,7 +37,7 @@ STEP_RUNS = "forward pass, loss and backward pass of a copy run with it"
 STATEMENTS_RUN = "by the shapes, the rest of the code runs with it"
 _MAX_TRIALS = 80
 _MAX_FOLLOWING = 2  # layers that are resized after a change, one after the other
-_MAX_SECONDS = 0.3  # of computing, which other programs on the machine do not use up; a last bound
+_MAX_SECONDS = 0.2  # of computing, which other programs on the machine do not use up; a last bound
 
 
 def choose_explanation(crash: Crash, candidates: Iterable[CrashCause]) -> tuple[CrashCause, str] | None:
