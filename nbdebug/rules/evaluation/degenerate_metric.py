@@ -81,10 +81,10 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     ## What it does
     Parses the functions or cells from which your own loop calls the model, and looks for: an ``argmax`` over an axis of
     size one; the raw output compared with ``==`` and averaged; a tensor compared with itself; a loss that is summed in
-    a loop that does not compute it. Records each ``==`` between a column and a row of the same length if the model
-    returns a column and the two are not derived from the same tensor. If the model returns one value for each row,
-    compares the predictions in each ``==`` and ``!=``, and those that another library receives, with the outputs that
-    they were made from. A weight that is stored without ``clone()`` and compared later is a note.
+    a loop that does not compute it. Records each ``==`` and each difference between a column and a row of the same
+    length if the model returns a column and the two are not derived from the same tensor. If the model returns one
+    value for each row, compares the predictions in each ``==`` and ``!=``, and those that another library receives,
+    with the outputs that they were made from. A weight that is stored without ``clone()`` and compared later is a note.
 
     ## Why it matters
     The number is independent of the quality of the model: an accuracy that is the share of class 0, or always 0 or 1; a
@@ -225,7 +225,7 @@ def _broadcast_finding(match: ShapeMismatch) -> Finding:
         f"{size} × {size} comparisons; expected {size}, one for each sample.",
         where=get_location(match.line),
         cause="The model returns a column and the targets are a row, so each prediction is compared with every target.",
-        fix="(predicted.squeeze(1) == target).float().mean()",
+        fix="# give both the same shape: predicted.squeeze(1) has that of the targets",
         evidence={"size": size},
         explains=("E706", "E702", "E709"),
     )
