@@ -99,7 +99,10 @@ class LabelEffect(Result):
             Column("change"),
         ]
         rows = [
-            TableRow(str(seed), [before, after, TextCell(f"{100 * (after - before):+.1f}", after - before)])
+            TableRow(
+                str(seed),
+                [*map(_percent_cell, (before, after)), TextCell(f"{100 * (after - before):+.1f}", after - before)],
+            )
             for seed, (before, after) in enumerate(zip(self.before, self.after, strict=True))
         ]
         tone: Literal["good", "warning", "note"] = {"better": "good", "worse": "warning"}.get(self.verdict, "note")  # type: ignore[assignment]
@@ -144,3 +147,7 @@ class LabelEffect(Result):
             for seed, (before, after) in enumerate(zip(self.before, self.after, strict=True))
         ]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+
+def _percent_cell(share: float) -> TextCell:
+    return TextCell(f"{share:.1%}", share)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.data import data
 
@@ -64,3 +66,24 @@ def test_power_for_missing_values_depends_on_the_number_of_samples() -> None:
     few, many = (profile_of(dataset, samples=samples).checks[0].power for samples in (30, 3000))
     assert few == "a fault of 7.4% of the samples"
     assert many == "a fault of 0.033% of the samples"
+
+
+def test_labels_are_judged_by_given_probabilities() -> None:
+    (x, y), val = digits()
+    probabilities = torch.nn.functional.one_hot(y, 10) * 0.9 + 0.01
+    probabilities = probabilities + 0.05 * torch.rand(probabilities.shape, generator=torch.Generator().manual_seed(0))
+    probabilities = probabilities / probabilities.sum(1, keepdim=True)
+    y[:50] = (y[:50] + 1) % 10
+    profile = profile_of_tensors((x, y), val, pred_probs=probabilities)
+    quality = profile.labels.splits[0]
+    assert quality.source == "pred_probs"
+    assert {suspect.index for suspect in quality.suspects} == set(range(50))
+    assert quality.noise.low < 50 / 1198 < quality.noise.high
+
+
+def test_other_forms_of_probabilities_are_refused() -> None:
+    train, val = digits()
+    with pytest.raises(SetupError, match=r"pred_probs of train has the shape \(3, 10\); expected \(1198, classes\)"):
+        profile_of_tensors(train, val, pred_probs=torch.ones(3, 10) / 10)
+    with pytest.raises(SetupError, match="expected probabilities"):
+        profile_of_tensors(train, val, pred_probs=torch.randn(1198, 10))
