@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.exceptions import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
-    from nbdebug.functional import batch_size as batch_size
-    from nbdebug.functional import checkup as checkup
-    from nbdebug.functional import compare_optimizers as compare_optimizers
-    from nbdebug.functional import data as data
-    from nbdebug.functional import errors as errors
-    from nbdebug.functional import explain as explain
-    from nbdebug.functional import importance as importance
-    from nbdebug.functional import lr_range as lr_range
-    from nbdebug.functional import overfit as overfit
-    from nbdebug.functional import profile as profile
-    from nbdebug.functional import treatments as treatments
-    from nbdebug.functional import watch as watch
+    from nbdebug.functional.analysis import data as data
+    from nbdebug.functional.analysis import errors as errors
+    from nbdebug.functional.analysis import explain as explain
+    from nbdebug.functional.analysis import importance as importance
+    from nbdebug.functional.training import batch_size as batch_size
+    from nbdebug.functional.training import checkup as checkup
+    from nbdebug.functional.training import compare_optimizers as compare_optimizers
+    from nbdebug.functional.training import lr_range as lr_range
+    from nbdebug.functional.training import overfit as overfit
+    from nbdebug.functional.training import profile as profile
+    from nbdebug.functional.training import treatments as treatments
+    from nbdebug.functional.training import watch as watch
     from nbdebug.history import diagnose as diagnose
     from nbdebug.preserve import restore as restore
     from nbdebug.records import load as load
@@ -39,28 +39,28 @@ PUBLIC_MODULES = {
     "Report": "report",
     "SetupError": "exceptions",
     "assert_healthy": "assertions",
-    "batch_size": "functional",
-    "checkup": "functional",
+    "batch_size": "functional.training",
+    "checkup": "functional.training",
     "compare": "comparison",
-    "compare_optimizers": "functional",
+    "compare_optimizers": "functional.training",
     "compare_pipelines": "tools.data",
-    "data": "functional",
+    "data": "functional.analysis",
     "diagnose": "history",
     "drift": "tools.importance",
-    "errors": "functional",
-    "explain": "functional",
+    "errors": "functional.analysis",
+    "explain": "functional.analysis",
     "explain_error": "rule_engine.crash_rules",
-    "importance": "functional",
+    "importance": "functional.analysis",
     "load": "records",
     "load_ipython_extension": "magics",
-    "lr_range": "functional",
-    "overfit": "functional",
-    "profile": "functional",
+    "lr_range": "functional.training",
+    "overfit": "functional.training",
+    "profile": "functional.training",
     "restore": "preserve",
     "seed": "seeding",
-    "treatments": "functional",
+    "treatments": "functional.training",
     "unload_ipython_extension": "magics",
-    "watch": "functional",
+    "watch": "functional.training",
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),

@@ -10,7 +10,7 @@ from torch import nn
 
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import SEVERITIES
-from nbdebug.functional import checkup
+from nbdebug.functional.training import checkup
 from nbdebug.options import check_option_names
 from nbdebug.report import Report
 

@@ -239,7 +239,7 @@ def unfinished_length(scheduler: Any, steps: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class UnreachedPeak:
+class _UnreachedPeak:
     """The largest factor that a LambdaLR reached, and the larger one that it plans for a later ``step``."""
 
     reached: float
@@ -247,7 +247,7 @@ class UnreachedPeak:
     step: int
 
 
-def unreached_peak(scheduler: Any, steps: int, batches: int) -> UnreachedPeak | None:
+def unreached_peak(scheduler: Any, steps: int, batches: int) -> _UnreachedPeak | None:
     """Return the peak of a schedule that ``steps`` did not reach, if half as many steps as there are batches would.
 
     Only functions are evaluated, since an object may change with each call.
@@ -262,7 +262,7 @@ def unreached_peak(scheduler: Any, steps: int, batches: int) -> UnreachedPeak | 
     reached, planned = max(factors[: steps + 1]), max(factors)
     step = factors.index(planned)
     has_peak = step < len(factors) - 1 and planned > 0
-    return UnreachedPeak(reached, planned, step) if has_peak and reached < planned / 2 else None
+    return _UnreachedPeak(reached, planned, step) if has_peak and reached < planned / 2 else None
 
 
 def required_plateau_mode(

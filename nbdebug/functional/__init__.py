@@ -1,0 +1,1 @@
+"""Each tool as a function that needs no Debugger."""
