@@ -29,6 +29,7 @@ from nbdebug.rule_engine.crash_rules import explain_crash
 from nbdebug.views import notebook_kernel
 from nbdebug.views.page import static_html
 from nbdebug.views.saved_output import first_lines, markdown, picture
+from tests.clock import real_time
 from tests.programs import PROGRAMS
 
 TOOLS: dict[str, Callable[[Debugger], Result]] = {
@@ -53,7 +54,7 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "replay": lambda debugger: replay_of(debugger),
     "data": lambda debugger: debugger.data(samples=20),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
-    "profile": lambda debugger: debugger.profile(steps=4),
+    "profile": lambda debugger: profiled(debugger),
 }
 SCRIPT = """
 import torch
@@ -86,6 +87,11 @@ def watched(debugger: Debugger) -> Result:
             setup.optimizers[0].step()
     assert run.result is not None
     return run.result
+
+
+def profiled(debugger: Debugger) -> Result:
+    with real_time():
+        return debugger.profile(steps=4)
 
 
 def compared_importance(debugger: Debugger) -> Result:

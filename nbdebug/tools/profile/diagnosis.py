@@ -258,15 +258,15 @@ class Diagnosis:
 
 def _line_advice(item: LineTime, gain: float, share: float) -> Advice:
     """Return the advice on one line of the loop."""
-    headline = f"Line {item.line.number} takes {share:.0%} of a step: {item.text.strip()}"
+    headline = f"Line {item.line.number} takes {share:.0%} of a step."
     cause = f"It computes nothing of the training step. Running it every {_RARER} steps gains {gain:.2f}×."
     code = f"if step % {_RARER} == 0:   # before line {item.line.number}"
     if item.growth >= _MIN_GROWTH:
         cause = f"Its time grows from step to step: {item.growth:.1f} times as much in the last third as in the first."
         code = "# keep a running sum instead of all values"
-        return Advice("growing", gain, f"{headline}", cause, code, item.line)
+        return Advice("growing", gain, headline, cause, code, item.line)
     if saves_checkpoint(item.line):
-        return Advice("checkpoint", gain, f"A checkpoint is written at each step. {headline}", cause, code, item.line)
+        return Advice("checkpoint", gain, f"The loop writes a checkpoint. {headline}", cause, code, item.line)
     if called_names(item.line) & {"item", "tolist", "print"}:
         cause = f"It reads values from tensors or prints them. Doing so every {_RARER} steps gains {gain:.2f}×."
     return Advice("line", gain, headline, cause, code, item.line)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from statistics import median
 from types import CodeType, FrameType
 from typing import Any
 
@@ -235,7 +236,7 @@ def user_lines(frame: FrameType | None) -> Iterator[tuple[CodeType, SourceLine]]
 
 
 def _pair_cost(timer: LoopTimer) -> float:
-    """Return the seconds of a pair of hooks around a call, as the smallest of several rounds."""
+    """Return the seconds of a pair of hooks around a call, as the median of several rounds."""
     plain, hooked = nn.Identity(), nn.Identity()
     twin = LoopTimer(timer.setup, 1, 1.0)
     value = torch.zeros(1, device=timer.device)
@@ -243,7 +244,7 @@ def _pair_cost(timer: LoopTimer) -> float:
     with observe_forward_passes(hooked, lambda *_: twin.enter("forward"), lambda _: twin.leave()):
         for _ in range(_CALIBRATION_ROUNDS):
             costs.append(_call_seconds(hooked, value) - _call_seconds(plain, value))
-    return max(min(costs), 0.0)
+    return max(median(costs), 0.0)
 
 
 def _call_seconds(module: nn.Module, value: Tensor) -> float:

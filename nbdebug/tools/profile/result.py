@@ -282,6 +282,8 @@ class Profile(Result):
     def to_text(self) -> str:
         """The verdict with its reasons and code, then phases, lines, trials and latencies."""
         lines = [f"nbdebug profile: {self.headline}", *(f"  - {reason}" for reason in self.reasons)]
+        if self.advice and (line := self.advice[0].line):
+            lines.append(f"  at {line.file}, line {line.number}: {line.text.strip()}")
         lines += [f"  {line}" for line in self.code.splitlines()]
         shares = [f"{phase} {self.share(phase):.0%}" for phase in PHASES if self.share(phase) >= 0.005]
         lines.append(f"  step {milliseconds(self.step_seconds)}: {', '.join(shares)}")
