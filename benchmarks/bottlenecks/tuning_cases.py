@@ -373,8 +373,8 @@ def balanced_transformer(change: Change) -> Program:
 
 @plant(CASES)
 def balanced_adam(change: Change) -> Program:
-    model = mlp(width=256)
-    return Program(model, cached(256), optimizer=torch.optim.Adam(model.parameters()))
+    model = mlp()
+    return Program(model, cached(128), optimizer=torch.optim.Adam(model.parameters()))
 
 
 @plant(CASES)

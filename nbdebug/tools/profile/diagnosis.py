@@ -18,7 +18,7 @@ from nbdebug.tools.profile.result import MIN_GAIN, Advice, AdviceKind, LineTime,
 
 MIN_BATCH_GAIN = 2.0  # a larger batch also changes the training, so it must gain more
 MIN_THREAD_GAIN = 1.5  # while there are no more threads than cores: other programs may use these
-_BATCH_DISCOUNT = MIN_BATCH_GAIN / MIN_GAIN
+_BATCH_DISCOUNT = 3.0  # of its gain in the order of advice
 _NEAR_BEST = 0.85  # of the throughput of the best batch size
 _MIN_CALLS = 48  # operations per step, from which a Python loop is worth vectorizing
 _VECTORIZED_COST = 3.0  # times its roofline, for forward and backward pass
@@ -58,6 +58,16 @@ class Diagnosis:
         saved = min(max(saved, 0.0), _MAX_SAVED_SHARE * self.step_seconds)
         return self.step_seconds / (self.step_seconds - saved) if self.step_seconds else 1.0
 
+    @property
+    def _disturbance(self) -> float:
+        """The seconds by which a wait or a long line slows down the passes of the same step, as by cold caches.
+
+        They take less time on cached batches, one after another. Unknown for a loop with several passes in a step.
+        """
+        if round(self.profile.passes_per_step, 1) != 1 or not self.profile.replay_seconds:
+            return 0.0
+        return max(self.profile.computing_seconds - self.profile.replay_seconds, 0.0)
+
     def _line(self, created: Any) -> SourceLine | None:
         creation = find_creation(created, sorted(self.files), sys._getframe(1))
         return creation.line if creation else None
@@ -65,8 +75,9 @@ class Diagnosis:
     def _data(self) -> Iterator[Advice]:
         """Advise on the loader: workers if they were measured to help, otherwise the slowest line."""
         wait = self.profile.phases["data"]
-        if (ceiling := self._gain(wait)) < MIN_GAIN:
+        if self._gain(wait) < MIN_GAIN:
             return
+        ceiling = self._gain(wait + self._disturbance)
         slowest = self.profile.slowest_line("data")
         loader_line = self._line(self.facts.setup.train_loader)
         line = slowest.line if slowest else loader_line
@@ -238,8 +249,9 @@ class Diagnosis:
         slowest = self.profile.slowest_line("evaluation")
         if slowest is not None:
             seconds += sum(i.seconds for i in self.profile.lines if i.phase == "python" and i.line == slowest.line)
-        if (gain := self._gain(seconds * (1 - 1 / _RARER_EVALUATION))) < MIN_GAIN:
+        if self._gain(seconds) < MIN_GAIN:
             return
+        gain = self._gain((seconds + self._disturbance) * (1 - 1 / _RARER_EVALUATION))
         headline = f"Evaluation takes {seconds / self.step_seconds:.0%} of the time of a step."
         cause = f"Evaluating {_RARER_EVALUATION} times more rarely gains {gain:.2f}×."
         code = f"if step % {_RARER_EVALUATION} == 0:   # before the evaluation, in addition to its present condition"
@@ -252,7 +264,8 @@ class Diagnosis:
             is_own = item.phase == "python" and self.profile.is_user_loop
             if not is_own or (evaluation is not None and evaluation.line == item.line):
                 continue
-            if (gain := self._gain(item.seconds * (1 - 1 / _RARER))) >= MIN_GAIN:
+            if self._gain(item.seconds) >= MIN_GAIN:
+                gain = self._gain((item.seconds + self._disturbance) * (1 - 1 / _RARER))
                 yield _line_advice(item, gain, item.seconds / self.step_seconds)
 
 

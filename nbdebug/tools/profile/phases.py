@@ -61,7 +61,7 @@ class LoopTimer:
         self.started = time.perf_counter()
         self.reading_seconds, self.reading_cpu_seconds = 0.0, 0.0  # of data, on this thread
         self.transferred_bytes, self.pinned_bytes, self.loader_starts = 0, 0, 0
-        self.has_forward_passes = self.used_anomaly_mode = False
+        self.training_passes, self.used_anomaly_mode = 0, False
         self._open_phases = ["python"]
         self._marks: list[tuple[Any, str, SourceLine | None]] = []  # an end, with the phase and line to charge
         self._loop_line: SourceLine | None = None
@@ -194,8 +194,9 @@ class LoopTimer:
         self.enter("evaluation" if is_evaluation else "data")
 
     def _begin_forward(self, *_: Any) -> None:
-        self.has_forward_passes = True
-        self.enter(self._kind("forward"))
+        phase = self._kind("forward")
+        self.training_passes += phase == "forward"
+        self.enter(phase)
 
     def _begin_backward(self, _: Any) -> None:
         self.used_anomaly_mode |= torch.is_anomaly_enabled()

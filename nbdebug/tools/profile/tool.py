@@ -117,7 +117,7 @@ class Profiler:
     def _describe_loop(self, standard: LoopTimer, loop: LoopTimer, batches: list[Batch]) -> Profile:
         """Return the result with what the timers have measured."""
         steps, standard_steps = loop.step_times(), standard.step_times()
-        if not loop.has_forward_passes and self.train is not None:
+        if not loop.training_passes and self.train is not None:
             self.notes.append("Your loop did not call the model of the setup, so its passes count as Python.")
         own_seconds = max(sum(step.seconds for step in steps), 1e-9) / len(steps)
         overhead = loop.overhead_seconds() / own_seconds
@@ -139,6 +139,7 @@ class Profiler:
             standard_seconds=typical_seconds(standard_steps),
             transferred_bytes=loop.transferred_bytes // count,
             pinned_share=loop.pinned_bytes / loop.transferred_bytes if loop.transferred_bytes else 1.0,
+            passes_per_step=loop.training_passes / count,
             overhead=overhead,
         )
 
