@@ -12,7 +12,7 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import search_files
-from nbdebug.tools.profile.line_times import called_names, find_line, is_in_loop, saves_checkpoint
+from nbdebug.tools.profile.line_times import called_names, find_line, is_in_loop, own_loop, saves_checkpoint
 from nbdebug.tools.profile.operations import OperationCounter
 from nbdebug.tools.profile.result import MIN_GAIN, Advice, AdviceKind, LineTime, Profile, Trial, milliseconds
 
@@ -37,6 +37,7 @@ class Facts:
     setup: Setup
     counter: OperationCounter
     loader_starts_per_step: float = 0.0
+    step_lines: tuple[SourceLine, ...] = ()
 
 
 class Diagnosis:
@@ -58,16 +59,6 @@ class Diagnosis:
         saved = min(max(saved, 0.0), _MAX_SAVED_SHARE * self.step_seconds)
         return self.step_seconds / (self.step_seconds - saved) if self.step_seconds else 1.0
 
-    @property
-    def _disturbance(self) -> float:
-        """The seconds by which a wait or a long line slows down the passes of the same step, as by cold caches.
-
-        They take less time on cached batches, one after another. Unknown for a loop with several passes in a step.
-        """
-        if round(self.profile.passes_per_step, 1) != 1 or not self.profile.replay_seconds:
-            return 0.0
-        return max(self.profile.computing_seconds - self.profile.replay_seconds, 0.0)
-
     def _line(self, created: Any) -> SourceLine | None:
         creation = find_creation(created, sorted(self.files), sys._getframe(1))
         return creation.line if creation else None
@@ -75,9 +66,8 @@ class Diagnosis:
     def _data(self) -> Iterator[Advice]:
         """Advise on the loader: workers if they were measured to help, otherwise the slowest line."""
         wait = self.profile.phases["data"]
-        if self._gain(wait) < MIN_GAIN:
+        if (ceiling := self._gain(wait)) < MIN_GAIN:
             return
-        ceiling = self._gain(wait + self._disturbance)
         slowest = self.profile.slowest_line("data")
         loader_line = self._line(self.facts.setup.train_loader)
         line = slowest.line if slowest else loader_line
@@ -249,24 +239,25 @@ class Diagnosis:
         slowest = self.profile.slowest_line("evaluation")
         if slowest is not None:
             seconds += sum(i.seconds for i in self.profile.lines if i.phase == "python" and i.line == slowest.line)
-        if self._gain(seconds) < MIN_GAIN:
+        if (gain := self._gain(seconds * (1 - 1 / _RARER_EVALUATION))) < MIN_GAIN:
             return
-        gain = self._gain((seconds + self._disturbance) * (1 - 1 / _RARER_EVALUATION))
         headline = f"Evaluation takes {seconds / self.step_seconds:.0%} of the time of a step."
         cause = f"Evaluating {_RARER_EVALUATION} times more rarely gains {gain:.2f}×."
         code = f"if step % {_RARER_EVALUATION} == 0:   # before the evaluation, in addition to its present condition"
         yield Advice("evaluation", gain, headline, cause, code, slowest.line if slowest else None)
 
     def _loop_lines(self) -> Iterator[Advice]:
-        """Advise on the lines of the user's loop outside all other phases."""
+        """Advise on the lines of the user's loop outside all other phases; those of an inner loop count together."""
         evaluation = self.profile.slowest_line("evaluation")
-        for item in self.profile.lines:
-            is_own = item.phase == "python" and self.profile.is_user_loop
-            if not is_own or (evaluation is not None and evaluation.line == item.line):
-                continue
-            if self._gain(item.seconds) >= MIN_GAIN:
-                gain = self._gain((item.seconds + self._disturbance) * (1 - 1 / _RARER))
-                yield _line_advice(item, gain, item.seconds / self.step_seconds)
+        groups: dict[tuple[str, int], list[LineTime]] = {}
+        for item in self.profile.lines if self.profile.is_user_loop else ():
+            if item.phase == "python" and (evaluation is None or evaluation.line != item.line):
+                first = own_loop(item.line, self.facts.step_lines)
+                groups.setdefault((item.line.file, first), []).append(item)
+        for items in groups.values():
+            seconds = sum(item.seconds for item in items)
+            if (gain := self._gain(seconds * (1 - 1 / _RARER))) >= MIN_GAIN:
+                yield _line_advice(max(items, key=lambda item: item.seconds), gain, seconds / self.step_seconds)
 
 
 def _line_advice(item: LineTime, gain: float, share: float) -> Advice:

@@ -67,7 +67,9 @@ class LoopTimer:
         self._loop_line: SourceLine | None = None
         self._counted_optimizer: Any = None
         self._reading_started = (0.0, 0.0)
-        self.step_codes: tuple[CodeType, ...] = ()  # of the user's functions that are open while the optimizer steps
+        # Of the user's functions that are open while the optimizer steps, and where they are then.
+        self.step_codes: tuple[CodeType, ...] = ()
+        self.step_lines: tuple[SourceLine, ...] = ()
 
     @property
     def phase(self) -> str:
@@ -205,7 +207,9 @@ class LoopTimer:
     def _begin_optimizer(self, optimizer: Any, *_: Any) -> None:
         if self._counted_optimizer is None:
             self._counted_optimizer = optimizer
-            self.step_codes = tuple(code for code, _ in user_lines(sys._getframe(1)))
+            frames = list(user_lines(sys._getframe(1)))
+            self.step_codes = tuple(code for code, _ in frames)
+            self.step_lines = tuple(line for _, line in frames)
         self.enter("optimizer")
 
     def _end_optimizer(self, optimizer: Any, *_: Any) -> None:

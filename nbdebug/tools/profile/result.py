@@ -151,8 +151,8 @@ class Profile(Result):
     ``steps`` are those of the user's loop if ``is_user_loop``, otherwise those of a standard loop over the setup.
     ``advice`` is sorted, the largest gain first, and empty if no change gains MIN_GAIN. ``data_seconds`` is the wait
     for data in a step of the standard loop, ``replay_seconds`` is the time of that step with cached batches.
-    ``reading_cpu_share`` is the share of that wait in which this process computes. ``passes_per_step`` are the training
-    passes of the model. ``overhead`` is the share of the step time that the hooks add.
+    ``reading_cpu_share`` is the share of that wait in which this process computes. ``overhead`` is the share of the
+    step time that the hooks add.
     """
 
     headline: str
@@ -173,7 +173,6 @@ class Profile(Result):
     reading_cpu_share: float = 0.0
     standard_seconds: float = 0.0
     replay_seconds: float = 0.0
-    passes_per_step: float = 1.0
     device_busy: float | None = None
     transferred_bytes: int = 0
     pinned_share: float = 1.0

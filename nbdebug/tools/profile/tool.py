@@ -139,7 +139,6 @@ class Profiler:
             standard_seconds=typical_seconds(standard_steps),
             transferred_bytes=loop.transferred_bytes // count,
             pinned_share=loop.pinned_bytes / loop.transferred_bytes if loop.transferred_bytes else 1.0,
-            passes_per_step=loop.training_passes / count,
             overhead=overhead,
         )
 
@@ -230,7 +229,7 @@ class Profiler:
     def _diagnose(self, result: Profile, batches: list[Batch], loop: LoopTimer) -> tuple[Advice, ...]:
         """Return the advice that gains enough."""
         starts = loop.loader_starts / max(loop.ended_steps, 1)
-        facts = Facts(self.setup, self.counter, starts)
+        facts = Facts(self.setup, self.counter, starts, loop.step_lines)
         return tuple(item for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN)
 
 

@@ -163,12 +163,6 @@ def test_fewer_threads_must_gain_more_if_there_are_not_more_than_cores(
     assert ("threads" in advised(result)) == is_advised
 
 
-def test_gain_includes_passes_that_are_faster_on_cached_batches() -> None:
-    result = make_profile(forward=1.5, data=2.5)
-    assert advised(result) == {"data": pytest.approx(4.0)}
-    assert advised(replace(result, passes_per_step=2.0)) == {"data": pytest.approx(4 / 1.5)}
-
-
 def test_larger_batch_must_double_the_throughput_in_every_round() -> None:
     trial = Trial("batch size", "16", 1.5, 16, gain=2.7, low=2.5, code="batch_size=16")
     result = replace(make_profile(forward=1.0), trials=(trial,))
