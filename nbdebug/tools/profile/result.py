@@ -33,7 +33,7 @@ AdviceKind = Literal[
     "growing",
 ]
 _REPEATED_PHASES = ("forward", "loss", "backward", "optimizer")
-MIN_GAIN = 1.2  # of the throughput; below it a change is not worth its trouble, and noise may imitate it
+MIN_GAIN = 1.3  # of the throughput; below it a change is not worth its trouble, and noise may imitate it
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
 from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import OperationCounter, measure_roofline
 from nbdebug.tools.profile.phases import PHASES, WARMUP_STEPS, LoopEnd, LoopTimer, StepTime
-from nbdebug.tools.profile.result import Latency, LineTime, Profile, Roofline, Trial
+from nbdebug.tools.profile.result import MIN_GAIN, Latency, LineTime, Profile, Roofline, Trial
 from nbdebug.tools.profile.trials import Candidate, measure_candidates
 
 from .programs import BATCH, FEATURES, make_loop, make_setup
@@ -143,7 +143,7 @@ def make_profile(**phases: float) -> Profile:
 def advised(result: Profile) -> dict[str, float]:
     """The kinds of advice on a profile with their gains."""
     facts = Facts(make_setup(), OperationCounter())
-    return {item.kind: item.gain for item in Diagnosis(result, facts).advice() if item.gain >= 1.2}
+    return {item.kind: item.gain for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN}
 
 
 def test_balanced_profile_has_no_advice() -> None:
