@@ -40,6 +40,7 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "summary": lambda debugger: debugger.summary(),
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
+    "repeatable": lambda debugger: debugger.repeatable(steps=2),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
@@ -51,10 +52,14 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "pipelines": lambda debugger: nbdebug.compare_pipelines(torch.abs, torch.neg, [torch.ones(2)]),
     "data drift": lambda debugger: debugger.data(samples=40).drift,
     "crash": lambda debugger: crash_of(debugger),
+    "diagnose": lambda _: nbdebug.diagnose({"loss": [1.0, 0.5, float("nan")], "val_loss": [1.0, 0.7, 0.8]}),
     "replay": lambda debugger: replay_of(debugger),
     "data": lambda debugger: debugger.data(samples=20),
+    "triage": lambda debugger: debugger.triage("nan"),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
     "profile": lambda debugger: profiled(debugger),
+    "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup=None),
+    "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping=0.1"], steps=5, seeds=2),
 }
 SCRIPT = """
 import torch

@@ -35,6 +35,8 @@ def findings_of(setup: Setup, rule: Rule, example: str) -> Report:
         debugger.overfit()
     if "errors" in rule.needs:
         debugger.errors()
+    if "repeatable" in rule.needs:
+        debugger.repeatable(steps=4)
     if "treatments" in rule.needs:
         debugger.treatments(steps=60, seeds=2)
     if "profile" in rule.needs:

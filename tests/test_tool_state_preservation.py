@@ -24,9 +24,13 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
     "profile": lambda debugger: profile(debugger, None),
     "profile of a loop": lambda debugger: profile(debugger, lambda: plain_loop(debugger)),
+    "repeatable": lambda debugger: debugger.repeatable(steps=3),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
+    "triage": lambda debugger: debugger.triage("overfits"),
+    "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup="quick"),
+    "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping"], steps=5, seeds=2),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 TOOLS_WITHOUT_PASSES = {"data"}  # these never call the model

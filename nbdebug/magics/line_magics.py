@@ -15,6 +15,7 @@ from nbdebug.magics.arguments import (
     spelling_hint,
     split_words,
     usage_error,
+    user_debuggers,
 )
 from nbdebug.magics.cell_magic import watch
 from nbdebug.magics.error_block import SWITCHES, switch_errors, why
@@ -129,6 +130,18 @@ def data(line: str) -> Any:
     return debugger.data(**options)
 
 
+def repeatable(line: str) -> Any:
+    """Check whether training can be repeated: run it twice, and name the first difference and its source.
+
+    %repeatable [dbg] [--steps 20]
+
+    dbg      a nbdebug.Debugger; may be omitted if there is only one
+    --steps  training steps of each run
+    """
+    debugger, options = parse_line("repeatable", line)
+    return debugger.repeatable(**options)
+
+
 def treatments(line: str) -> Any:
     """Find what cures poor learning, by trying changes on copies.
 
@@ -140,6 +153,40 @@ def treatments(line: str) -> Any:
     """
     debugger, options = parse_line("treatments", line)
     return debugger.treatments(**options)
+
+
+def triage(line: str) -> Any:
+    """Find the cause of a symptom, by the checks that tell its causes apart, cheapest first.
+
+    %triage [dbg] [symptom]
+
+    dbg      a nbdebug.Debugger; may be omitted if there is only one
+    symptom  a name such as loss-flat, or a description in words; by default that of the watched run
+    """
+    words = split_words(line)
+    names = words[:1] if words and words[0] in user_debuggers() else []
+    return find_debugger("triage", *names).triage(" ".join(words[len(names) :]) or None)
+
+
+def try_fix(line: str) -> Any:
+    """Train copies with and without one change, with matched seeds, and compare them.
+
+    %try_fix L201 [dbg] [--steps 150] [--seeds 5]
+    %try_fix "learning rate=0.01" [dbg]
+
+    L201     the code of a finding, or a built-in change such as "dropout=0.2"
+    dbg      a nbdebug.Debugger; may be omitted if there is only one
+    --steps  steps of each run
+    --seeds  number of matched pairs of runs, 2 to 16
+    """
+    words = split_words(line)
+    if not words or words[0].startswith("-"):
+        raise usage_error(
+            '%try_fix got no change; expected the code of a finding, or a change such as "learning rate=0.01". '
+            "Write %try_fix L201."
+        )
+    debugger, options = parse_line("try_fix", shlex.join(words[1:]))
+    return debugger.try_fix(words[0], **options)
 
 
 def errors(line: str) -> Any:
@@ -245,6 +292,9 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "profile": profile,
     "data": data,
     "treatments": treatments,
+    "triage": triage,
+    "repeatable": repeatable,
+    "try_fix": try_fix,
     "errors": errors,
     "explain": explain,
     "importance": importance,

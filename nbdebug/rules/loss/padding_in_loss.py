@@ -17,11 +17,15 @@ from nbdebug.measurements.padding_gradient import PaddingGradient
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location
+from nbdebug.setup.source_lines import origin_line
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import find_unique_line
 
 
 @rule("L215", "warning", origin="loss")
 def padding_in_loss(
+    setup: Setup,
     padding_gradient: PaddingGradient | NotChecked,
     known_positions: KnownPositions | NotChecked | None,
     graph: Graph | NotChecked,
@@ -69,11 +73,20 @@ def padding_in_loss(
     yield Finding(
         message=f"{padding.share:.0%} of the targets are {padding.value:g} at padded positions of the input, and they "
         "contribute to the loss.",
+        where=get_location(_padding_line(setup, padding)),
         cause="The loss averages over padded positions too.",
         fix=_get_fix(padding),
         evidence={"share of padding": padding.share, "target of padding": padding.value},
         explains=("L208", "M310", "D106", "E702", "E704", "E706", "T606"),
     )
+
+
+def _padding_line(setup: Setup, padding: PaddingGradient) -> SourceLine | None:
+    """Return the line that pads the targets with a class, if the user's code chooses another index to ignore."""
+    context = user_written_objects(setup)
+    chooses_index = find_unique_line(lambda node: getattr(node, "arg", "") == "ignore_index", context) is not None
+    is_class = padding.is_class and padding.value >= 0
+    return origin_line(setup, "padded targets") if chooses_index and is_class else None
 
 
 def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Finding:

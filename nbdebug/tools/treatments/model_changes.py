@@ -15,6 +15,7 @@ from nbdebug.autograd.call_recorders import record_calls
 from nbdebug.setup.evaluation_mode import LOW_PRECISION_DTYPES
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.training.hyperparameters import make_hyperparameter
+from nbdebug.training.model_copy import initialize_weights
 
 _CLIPPING_NORM = 1.0
 _SATURATING = (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.Hardsigmoid, nn.Softsign, nn.ReLU6, nn.ReLU, nn.Softmax)
@@ -88,29 +89,25 @@ def _calls_dropout(treated: TreatedSetup) -> bool:
     return any(name.endswith("dropout") for name in names)
 
 
-def replace_activations(treated: TreatedSetup) -> bool:
-    """Replace activation layers between weighted layers by GELU, which neither saturates nor dies."""
-    layers = [module for module in treated.model.modules() if isinstance(module, (*_WEIGHTED, *_SATURATING))]
+def replace_activations(
+    treated: TreatedSetup,
+    activation: Callable[[], nn.Module] = nn.GELU,
+    replaced: tuple[type[nn.Module], ...] = _SATURATING,
+) -> bool:
+    """Replace activation layers between weighted layers, by default by GELU, which neither saturates nor dies."""
+    layers = [module for module in treated.model.modules() if isinstance(module, (*_WEIGHTED, *replaced))]
     last_weighted = max((i for i, module in enumerate(layers) if isinstance(module, _WEIGHTED)), default=-1)
-    hidden = {id(module) for module in layers[:last_weighted] if isinstance(module, _SATURATING)}
+    hidden = {id(module) for module in layers[:last_weighted] if isinstance(module, replaced)}
     for parent in list(treated.model.modules()):
         for name, child in list(parent.named_children()):
             if id(child) in hidden:
-                setattr(parent, name, nn.GELU())
+                setattr(parent, name, activation())
     return bool(hidden)
 
 
 def initialize_again(treated: TreatedSetup) -> bool:
     """Initialize all weights again by torch's defaults."""
-    covered: set[int] = set()
-    for module in treated.model.modules():
-        if callable(reset := getattr(module, "reset_parameters", None)):
-            reset()
-            covered |= {id(p) for p in module.parameters(recurse=False)}
-    others = [p for p in treated.model.parameters() if id(p) not in covered and p.dim() > 1 and p.is_floating_point()]
-    for p in others:
-        nn.init.kaiming_uniform_(p, a=5**0.5)
-    return bool(covered or others)
+    return initialize_weights(treated.model)
 
 
 def normalize_layers(treated: TreatedSetup) -> bool:
