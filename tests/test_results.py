@@ -29,6 +29,7 @@ from nbdebug.rule_engine.crash_rules import explain_crash
 from nbdebug.views import notebook_kernel
 from nbdebug.views.page import static_html
 from nbdebug.views.saved_output import first_lines, markdown, picture
+from tests.clock import real_time
 from tests.programs import PROGRAMS
 
 TOOLS: dict[str, Callable[[Debugger], Result]] = {
@@ -56,7 +57,7 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "data": lambda debugger: debugger.data(samples=20),
     "triage": lambda debugger: debugger.triage("nan"),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
-    "profile": lambda debugger: debugger.profile(steps=4),
+    "profile": lambda debugger: profiled(debugger),
     "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup=None),
     "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping=0.1"], steps=5, seeds=2),
 }
@@ -91,6 +92,11 @@ def watched(debugger: Debugger) -> Result:
             setup.optimizers[0].step()
     assert run.result is not None
     return run.result
+
+
+def profiled(debugger: Debugger) -> Result:
+    with real_time():
+        return debugger.profile(steps=4)
 
 
 def compared_importance(debugger: Debugger) -> Result:

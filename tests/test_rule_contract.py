@@ -17,6 +17,7 @@ from nbdebug.report import FAMILY_ORDER, Report
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
+from tests.clock import real_time
 
 RULES = rule_registry.load_rules()
 HEADINGS = ["What it does", "Why it matters", "How it is measured", "How to fix", "When to ignore", "References"]
@@ -42,7 +43,8 @@ def findings_of(setup: Setup, rule: Rule, example: str) -> Report:
         present = torch.get_num_threads()
         torch.set_num_threads(getattr(rule.module, f"{example}_threads", torch.get_num_threads)())
         try:
-            debugger.profile(steps=8)
+            with real_time():
+                debugger.profile(steps=8)
         finally:
             torch.set_num_threads(present)
     return debugger.findings

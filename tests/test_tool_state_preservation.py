@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from nbdebug.debugger import Debugger
+from tests.clock import real_time
 from tests.preserve.fingerprint import Fingerprint, fingerprint
 from tests.preserve.interruption import CallPathHook, fail, first_calls, interrupt, last_calls, record_call_paths
 from tests.programs import PROGRAMS, Program, train
@@ -21,8 +22,8 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "data": lambda debugger: debugger.data(samples=24),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
-    "profile": lambda debugger: debugger.profile(steps=4),
-    "profile of a loop": lambda debugger: debugger.profile(lambda: plain_loop(debugger), steps=4),
+    "profile": lambda debugger: profile(debugger, None),
+    "profile of a loop": lambda debugger: profile(debugger, lambda: plain_loop(debugger)),
     "repeatable": lambda debugger: debugger.repeatable(steps=3),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
@@ -35,6 +36,12 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
 TOOLS_WITHOUT_PASSES = {"data"}  # these never call the model
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def profile(debugger: Debugger, train: Callable[[], None] | None) -> None:
+    """Profile four steps in real time."""
+    with real_time():
+        debugger.profile(train, steps=4)
 
 
 def plain_loop(debugger: Debugger) -> None:

@@ -31,6 +31,7 @@ from nbdebug.tools.profile.clocks import host_seconds
 
 THREADS = 1  # except where a program sets another number
 WARMUP, STEPS, ROUNDS = 3, 30, 3
+MIN_SECONDS = 0.4  # of a run, unless its steps take longer with their number
 TOLERANCE = 0.1
 # A user creates the debugger in the file of the program.
 DEBUGGER = """
@@ -155,19 +156,19 @@ def change_for(code: str) -> Change:
 
 def brought_gain(case: Case, change: Change) -> float:
     """Return the samples per second with the change divided by those without, as the median of interleaved rounds."""
-    ratios = []
+    ratios, is_growing = [], "growing" in case.kinds
     for _ in range(ROUNDS):
-        before = seconds_per_sample(build(case, Change()))
-        ratios.append(before / seconds_per_sample(build(case, change)))
+        before = seconds_per_sample(build(case, Change()), is_growing)
+        ratios.append(before / seconds_per_sample(build(case, change), is_growing))
     return median(ratios)
 
 
-def seconds_per_sample(program: Program) -> float:
+def seconds_per_sample(program: Program, is_growing: bool) -> float:
     """Return the mean time of a step after the warm-up, divided by the samples of a batch."""
     loop = program.train or (lambda: plain_loop(program))
     warmup = WARMUP + 3 * program.train_loader.num_workers  # until prefetched batches are used up
-    stamps = run_steps(loop, warmup)
-    return (stamps[-1] - stamps[warmup]) / STEPS / (program.train_loader.batch_size or 1)
+    stamps = run_steps(loop, warmup, 0.0 if is_growing else MIN_SECONDS)
+    return (stamps[-1] - stamps[warmup]) / (len(stamps) - 1 - warmup) / (program.train_loader.batch_size or 1)
 
 
 def plain_loop(program: Program) -> None:
@@ -176,13 +177,13 @@ def plain_loop(program: Program) -> None:
         update(program, x, y)
 
 
-def run_steps(loop: Callable[[], Any], warmup: int) -> list[float]:
+def run_steps(loop: Callable[[], Any], warmup: int, seconds: float) -> list[float]:
     """Run a loop for some steps after the warm-up, and return the time at the end of each."""
     stamps: list[float] = []
 
     def end_step(*_: Any) -> None:
         stamps.append(host_seconds())
-        if len(stamps) > warmup + STEPS:
+        if len(stamps) > warmup + STEPS and stamps[-1] - stamps[warmup] >= seconds:
             raise StepLimit
 
     handle = register_optimizer_step_post_hook(end_step)

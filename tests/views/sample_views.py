@@ -15,6 +15,7 @@ from nbdebug.tools.compare_optimizers.view import CandidatePanel, OptimizerCompa
 from nbdebug.tools.lr_range.data import Suggestion, Sweep
 from nbdebug.tools.lr_range.view import LrRangeView
 from nbdebug.tools.overfit.view import ExampleCard, OverfitView
+from nbdebug.tools.profile.view import ProfileView
 from nbdebug.views.findings import FindingsView
 from nbdebug.views.line_chart import LineChart
 from nbdebug.views.page import View
@@ -45,6 +46,35 @@ def line_chart_view(steps: int = 300) -> LineChart:
         marks=[(100, "lr ÷ 10"), (200, "best")],
         limits=[(0.12, "attainable floor")],
         status=f"step {steps} of {steps}",
+    )
+
+
+def profile_view(text: str = "") -> ProfileView:
+    """Twelve steps of three phases, a row in each table, and a roofline; ``text`` replaces all texts."""
+    names = ("data", "forward", "backward")
+    row = {
+        "cells": [text or "39: torch.save(state, path)", *[text or "1.2 ms"] * 5],
+        "part": 0.4,
+        "mark": "",
+        "code": "",
+    }
+    tried = {**row, "mark": "recommended", "code": text or "train_loader = DataLoader(dataset, num_workers=4)"}
+    points = [{"name": text or "fc", "intensity": 12.0, "rate": 3e10}, {"name": "", "intensity": 1.0, "rate": 1e9}]
+    return ProfileView(
+        status=text or "12 steps of your loop on cpu",
+        headline=text or "The step waits 40% of its time for data.",
+        tone="warning",
+        reasons=[text or "4 workers were measured to gain 1.6×."],
+        code=text or "train_loader = DataLoader(dataset, num_workers=4)",
+        where=text or "cell 3, line 12: image = decode(path)",
+        phases=[
+            {"index": i, "name": name, "text": text or name, "milliseconds": text or "1 ms", "percent": "33%"}
+            for i, name in enumerate(names)
+        ],
+        steps=[[0.4 + 0.01 * i, 1.0, 2.0] for i in range(12)],
+        tables={"lines": [row], "trials": [tried], "modules": [row], "latencies": [row]},
+        roofline={"flops": 9e10, "bytes": 1e10, "points": points},
+        notes=[text or "A step is short."],
     )
 
 
@@ -264,6 +294,7 @@ def hostile_views() -> list[View]:
         "limits": [(1, HOSTILE_TEXT)],
     }
     return [
+        profile_view(HOSTILE_TEXT),
         CrashView(
             trace=ShapeTrace((TraceRow(*([HOSTILE_TEXT] * 4), "raised", operands=HOSTILE_TEXT),), (HOSTILE_TEXT,))
         ),

@@ -25,6 +25,7 @@ from .sample_views import (
     hostile_views,
     line_chart_view,
     overfit_view,
+    profile_view,
     table_view,
 )
 
@@ -38,6 +39,7 @@ VIEWS = [
     comparison_view,
     batch_size_view,
     crash_view,
+    profile_view,
 ]
 MAX_PAGE_LENGTHS = {overfit_view: 60_000, lr_range_view: 60_000}
 

@@ -33,7 +33,7 @@ def idle_device(profile: Profile) -> Iterator[Finding]:
 
     ## How it is measured
     ``profile()`` finds a larger batch with at least twice the throughput, or a loop whose operations on whole tensors
-    would gain at least 1.2 times. The steps run on copies of the state, interleaved with the present one.
+    would gain at least 1.3 times. The steps run on copies of the state, interleaved with the present one.
 
     ## How to fix
     Increase ``batch_size`` and choose the learning rate again, or replace the Python loop by operations on whole

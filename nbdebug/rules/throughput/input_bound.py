@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @rule("P801", "warning")
-def input_bound(profile: Profile, *, least: float = 1.25) -> Iterator[Finding]:
+def input_bound(profile: Profile, *, least: float = 1.3) -> Iterator[Finding]:
     """The training step waits for data.
 
     ## What it does
@@ -32,7 +32,7 @@ def input_bound(profile: Profile, *, least: float = 1.25) -> Iterator[Finding]:
 
     ## How it is measured
     ``profile()`` times the wait for each batch of the loop. Without that wait the throughput would be at least
-    ``least`` = 1.25 times as high. If the loader reads its dataset by index, the same steps run with 2, 4 and 8
+    ``least`` = 1.3 times as high. If the loader reads its dataset by index, the same steps run with 2, 4 and 8
     workers.
 
     ## How to fix

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.profile import Profile
 
 DEVICE = "cuda"
+_REPEATS = 500  # of eight features, so that copies take long
 
 
 @rule("P805", "note")
@@ -61,11 +62,17 @@ def slow_transfer(
     )
 
 
+def _wide(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points whose features are repeated with noise."""
+    x, y = rings(512, seed=seed)
+    noise = torch.randn(512, 8 * _REPEATS, generator=torch.Generator().manual_seed(seed))
+    return x.repeat(1, _REPEATS) + noise, y
+
+
 def _setup(pin_memory: bool) -> Setup:
     """A small model on the accelerator, if there is one, with wide samples."""
-    x, y = rings(512)
-    data = torch.cat([x, torch.zeros(len(x), 20_000)], 1), y
-    setup = training_setup(mlp(20_008, 16, 2), data, data, torch.nn.CrossEntropyLoss(), batch_size=128)
+    data, other = _wide(0), _wide(1)
+    setup = training_setup(mlp(8 * _REPEATS, 256, 2), data, other, torch.nn.CrossEntropyLoss(), batch_size=128)
     setup.model.to(DEVICE if torch.cuda.is_available() else "cpu")
     setup.train_loader = torch.utils.data.DataLoader(
         setup.train_loader.dataset, batch_size=128, shuffle=True, pin_memory=pin_memory

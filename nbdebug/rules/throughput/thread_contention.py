@@ -31,7 +31,7 @@ def thread_contention(setup: Setup, profile: Profile) -> Iterator[Finding]:
     run, which takes longer than the operation.
 
     ## How it is measured
-    ``profile()`` tries one thread, half of the cores and all cores. Fewer threads are at least 1.2 times as fast, in
+    ``profile()`` tries one thread, half of the cores and all cores. Fewer threads are at least 1.3 times as fast, in
     each round at least 1.1 times. If there are no more threads than cores, other programs must be the reason, and the
     step must be at least 1.5 times as fast.
 

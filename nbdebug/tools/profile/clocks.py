@@ -13,6 +13,7 @@ import torch
 
 _THREAD_LOCAL = threading.local()
 _NO_FILE = -1
+_MAX_READINGS = 20
 _SHORTEST_WAIT = 2e-4  # seconds; the scheduler lets another program run for longer than that
 
 
@@ -39,7 +40,8 @@ class HostClock:
         """Return the time in seconds."""
         now = time.perf_counter()
         if now - self._asked_at > _SHORTEST_WAIT:
-            self._asked_at, self._waited = now, waited_seconds()
+            now, self._waited = _read_clocks()
+            self._asked_at = now
         return now - self._waited
 
     def finish(self) -> None:
@@ -85,7 +87,17 @@ def host_seconds() -> float:
     That time is the second number of Linux's ``schedstat`` of a thread, in nanoseconds (kernel documentation,
     scheduler/sched-stats); elsewhere it counts as 0. Time in which the thread sleeps or waits for data is included.
     """
-    return time.perf_counter() - waited_seconds()
+    now, waited = _read_clocks()
+    return now - waited
+
+
+def _read_clocks() -> tuple[float, float]:
+    """Return the wall time, and the seconds that this thread has waited for a core until then."""
+    for _ in range(_MAX_READINGS):
+        before, waited, now = time.perf_counter(), waited_seconds(), time.perf_counter()
+        if now - before < _SHORTEST_WAIT:  # otherwise it may have waited between the readings
+            break
+    return now, waited
 
 
 def waited_seconds() -> float:

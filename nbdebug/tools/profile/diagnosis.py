@@ -12,13 +12,13 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import search_files
-from nbdebug.tools.profile.line_times import called_names, find_line, is_in_loop, saves_checkpoint
+from nbdebug.tools.profile.line_times import called_names, find_line, is_in_loop, own_loop, saves_checkpoint
 from nbdebug.tools.profile.operations import OperationCounter
 from nbdebug.tools.profile.result import MIN_GAIN, Advice, AdviceKind, LineTime, Profile, Trial, milliseconds
 
 MIN_BATCH_GAIN = 2.0  # a larger batch also changes the training, so it must gain more
 MIN_THREAD_GAIN = 1.5  # while there are no more threads than cores: other programs may use these
-_BATCH_DISCOUNT = MIN_BATCH_GAIN / MIN_GAIN
+_BATCH_DISCOUNT = 3.0  # of its gain in the order of advice
 _NEAR_BEST = 0.85  # of the throughput of the best batch size
 _MIN_CALLS = 48  # operations per step, from which a Python loop is worth vectorizing
 _VECTORIZED_COST = 3.0  # times its roofline, for forward and backward pass
@@ -37,6 +37,7 @@ class Facts:
     setup: Setup
     counter: OperationCounter
     loader_starts_per_step: float = 0.0
+    step_lines: tuple[SourceLine, ...] = ()
 
 
 class Diagnosis:
@@ -246,27 +247,30 @@ class Diagnosis:
         yield Advice("evaluation", gain, headline, cause, code, slowest.line if slowest else None)
 
     def _loop_lines(self) -> Iterator[Advice]:
-        """Advise on the lines of the user's loop outside all other phases."""
+        """Advise on the lines of the user's loop outside all other phases; those of an inner loop count together."""
         evaluation = self.profile.slowest_line("evaluation")
-        for item in self.profile.lines:
-            is_own = item.phase == "python" and self.profile.is_user_loop
-            if not is_own or (evaluation is not None and evaluation.line == item.line):
-                continue
-            if (gain := self._gain(item.seconds * (1 - 1 / _RARER))) >= MIN_GAIN:
-                yield _line_advice(item, gain, item.seconds / self.step_seconds)
+        groups: dict[tuple[str, int], list[LineTime]] = {}
+        for item in self.profile.lines if self.profile.is_user_loop else ():
+            if item.phase == "python" and (evaluation is None or evaluation.line != item.line):
+                first = own_loop(item.line, self.facts.step_lines)
+                groups.setdefault((item.line.file, first), []).append(item)
+        for items in groups.values():
+            seconds = sum(item.seconds for item in items)
+            if (gain := self._gain(seconds * (1 - 1 / _RARER))) >= MIN_GAIN:
+                yield _line_advice(max(items, key=lambda item: item.seconds), gain, seconds / self.step_seconds)
 
 
 def _line_advice(item: LineTime, gain: float, share: float) -> Advice:
     """Return the advice on one line of the loop."""
-    headline = f"Line {item.line.number} takes {share:.0%} of a step: {item.text.strip()}"
+    headline = f"Line {item.line.number} takes {share:.0%} of a step."
     cause = f"It computes nothing of the training step. Running it every {_RARER} steps gains {gain:.2f}×."
     code = f"if step % {_RARER} == 0:   # before line {item.line.number}"
     if item.growth >= _MIN_GROWTH:
         cause = f"Its time grows from step to step: {item.growth:.1f} times as much in the last third as in the first."
         code = "# keep a running sum instead of all values"
-        return Advice("growing", gain, f"{headline}", cause, code, item.line)
+        return Advice("growing", gain, headline, cause, code, item.line)
     if saves_checkpoint(item.line):
-        return Advice("checkpoint", gain, f"A checkpoint is written at each step. {headline}", cause, code, item.line)
+        return Advice("checkpoint", gain, f"The loop writes a checkpoint. {headline}", cause, code, item.line)
     if called_names(item.line) & {"item", "tolist", "print"}:
         cause = f"It reads values from tensors or prints them. Doing so every {_RARER} steps gains {gain:.2f}×."
     return Advice("line", gain, headline, cause, code, item.line)

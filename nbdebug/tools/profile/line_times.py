@@ -10,7 +10,7 @@ from typing import Any
 
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine, get_code
-from nbdebug.source.search import call_name, enclosing_scope, innermost_loop
+from nbdebug.source.search import call_name, covers_line, enclosing_scope, innermost_loop
 from nbdebug.tools.profile.line_sampler import LineSampler
 from nbdebug.tools.profile.phases import LineCharges
 from nbdebug.tools.profile.result import LineTime
@@ -81,6 +81,16 @@ def is_in_loop(line: SourceLine) -> bool:
         return True
     comprehensions = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     return statement is not None and any(isinstance(node, comprehensions) for node in ast.walk(statement))
+
+
+def own_loop(line: SourceLine, step_lines: Iterable[SourceLine]) -> int:
+    """Return the first line of the outermost loop around a line in which no step is made; the line itself if none."""
+    scope = enclosing_scope(line)
+    steps = [step.number for step in step_lines if (step.file, step.function) == (line.file, line.function)]
+    loops = [node for node in ast.walk(scope) if isinstance(node, (ast.For, ast.While))] if scope is not None else []
+    around = [node for node in loops if covers_line(node, line.number)]
+    without_step = [node.lineno for node in around if not any(covers_line(node, step) for step in steps)]
+    return min(without_step, default=line.number)
 
 
 def called_names(line: SourceLine) -> set[str]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from statistics import median
 from types import CodeType, FrameType
 from typing import Any
 
@@ -60,13 +61,15 @@ class LoopTimer:
         self.started = time.perf_counter()
         self.reading_seconds, self.reading_cpu_seconds = 0.0, 0.0  # of data, on this thread
         self.transferred_bytes, self.pinned_bytes, self.loader_starts = 0, 0, 0
-        self.has_forward_passes = self.used_anomaly_mode = False
+        self.training_passes, self.used_anomaly_mode = 0, False
         self._open_phases = ["python"]
         self._marks: list[tuple[Any, str, SourceLine | None]] = []  # an end, with the phase and line to charge
         self._loop_line: SourceLine | None = None
         self._counted_optimizer: Any = None
         self._reading_started = (0.0, 0.0)
-        self.step_codes: tuple[CodeType, ...] = ()  # of the user's functions that are open while the optimizer steps
+        # Of the user's functions that are open while the optimizer steps, and where they are then.
+        self.step_codes: tuple[CodeType, ...] = ()
+        self.step_lines: tuple[SourceLine, ...] = ()
 
     @property
     def phase(self) -> str:
@@ -193,8 +196,9 @@ class LoopTimer:
         self.enter("evaluation" if is_evaluation else "data")
 
     def _begin_forward(self, *_: Any) -> None:
-        self.has_forward_passes = True
-        self.enter(self._kind("forward"))
+        phase = self._kind("forward")
+        self.training_passes += phase == "forward"
+        self.enter(phase)
 
     def _begin_backward(self, _: Any) -> None:
         self.used_anomaly_mode |= torch.is_anomaly_enabled()
@@ -203,7 +207,9 @@ class LoopTimer:
     def _begin_optimizer(self, optimizer: Any, *_: Any) -> None:
         if self._counted_optimizer is None:
             self._counted_optimizer = optimizer
-            self.step_codes = tuple(code for code, _ in user_lines(sys._getframe(1)))
+            frames = list(user_lines(sys._getframe(1)))
+            self.step_codes = tuple(code for code, _ in frames)
+            self.step_lines = tuple(line for _, line in frames)
         self.enter("optimizer")
 
     def _end_optimizer(self, optimizer: Any, *_: Any) -> None:
@@ -235,7 +241,7 @@ def user_lines(frame: FrameType | None) -> Iterator[tuple[CodeType, SourceLine]]
 
 
 def _pair_cost(timer: LoopTimer) -> float:
-    """Return the seconds of a pair of hooks around a call, as the smallest of several rounds."""
+    """Return the seconds of a pair of hooks around a call, as the median of several rounds."""
     plain, hooked = nn.Identity(), nn.Identity()
     twin = LoopTimer(timer.setup, 1, 1.0)
     value = torch.zeros(1, device=timer.device)
@@ -243,7 +249,7 @@ def _pair_cost(timer: LoopTimer) -> float:
     with observe_forward_passes(hooked, lambda *_: twin.enter("forward"), lambda _: twin.leave()):
         for _ in range(_CALIBRATION_ROUNDS):
             costs.append(_call_seconds(hooked, value) - _call_seconds(plain, value))
-    return max(min(costs), 0.0)
+    return max(median(costs), 0.0)
 
 
 def _call_seconds(module: nn.Module, value: Tensor) -> float:

@@ -33,7 +33,7 @@ AdviceKind = Literal[
     "growing",
 ]
 _REPEATED_PHASES = ("forward", "loss", "backward", "optimizer")
-MIN_GAIN = 1.2  # of the throughput; below it a change is not worth its trouble, and noise may imitate it
+MIN_GAIN = 1.3  # of the throughput; below it a change is not worth its trouble, and noise may imitate it
 
 
 @dataclass(frozen=True)
@@ -282,6 +282,8 @@ class Profile(Result):
     def to_text(self) -> str:
         """The verdict with its reasons and code, then phases, lines, trials and latencies."""
         lines = [f"nbdebug profile: {self.headline}", *(f"  - {reason}" for reason in self.reasons)]
+        if self.advice and (line := self.advice[0].line):
+            lines.append(f"  at {line.file}, line {line.number}: {line.text.strip()}")
         lines += [f"  {line}" for line in self.code.splitlines()]
         shares = [f"{phase} {self.share(phase):.0%}" for phase in PHASES if self.share(phase) >= 0.005]
         lines.append(f"  step {milliseconds(self.step_seconds)}: {', '.join(shares)}")

@@ -44,6 +44,7 @@ from nbdebug.views.live import Screen, show_view
 
 _MIN_DATA_SHARE = 0.1  # of the step time, from which numbers of workers are tried
 _MIN_OPTIMIZER_SHARE = 0.15
+_MAX_OVERHEAD = 0.03
 _LOOP_SECONDS, _TRIAL_SECONDS, _READING_SECONDS = 10.0, 8.0, 1.0
 
 
@@ -116,9 +117,13 @@ class Profiler:
     def _describe_loop(self, standard: LoopTimer, loop: LoopTimer, batches: list[Batch]) -> Profile:
         """Return the result with what the timers have measured."""
         steps, standard_steps = loop.step_times(), standard.step_times()
-        if not loop.has_forward_passes and self.train is not None:
+        if not loop.training_passes and self.train is not None:
             self.notes.append("Your loop did not call the model of the setup, so its passes count as Python.")
-        own_seconds = sum(step.seconds for step in steps) / len(steps)
+        own_seconds = max(sum(step.seconds for step in steps), 1e-9) / len(steps)
+        overhead = loop.overhead_seconds() / own_seconds
+        if overhead > _MAX_OVERHEAD:
+            text = f"A step is so short that the hooks take {overhead:.0%} of it; its phases are too long by that much."
+            self.notes.append(text)
         count = max(loop.ended_steps, 1)
         return Profile(
             headline="",
@@ -134,7 +139,7 @@ class Profiler:
             standard_seconds=typical_seconds(standard_steps),
             transferred_bytes=loop.transferred_bytes // count,
             pinned_share=loop.pinned_bytes / loop.transferred_bytes if loop.transferred_bytes else 1.0,
-            overhead=loop.overhead_seconds() / own_seconds,
+            overhead=overhead,
         )
 
     def _measure_lines(self, result: Profile, step_codes: tuple[CodeType, ...]) -> tuple[LineTime, ...]:
@@ -224,7 +229,7 @@ class Profiler:
     def _diagnose(self, result: Profile, batches: list[Batch], loop: LoopTimer) -> tuple[Advice, ...]:
         """Return the advice that gains enough."""
         starts = loop.loader_starts / max(loop.ended_steps, 1)
-        facts = Facts(self.setup, self.counter, starts)
+        facts = Facts(self.setup, self.counter, starts, loop.step_lines)
         return tuple(item for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN)
 
 

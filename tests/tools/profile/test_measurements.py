@@ -1,0 +1,201 @@
+"""Tests of phases on a clock of their own, of operations, memory and gains, and of the diagnosis of given numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from nbdebug.preserve import Preserve
+from nbdebug.setup import Batch
+from nbdebug.source.location import SourceLine
+from nbdebug.tools.profile.clocks import HostClock, host_seconds
+from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
+from nbdebug.tools.profile.modules import measure_modules
+from nbdebug.tools.profile.operations import OperationCounter, measure_roofline
+from nbdebug.tools.profile.phases import PHASES, WARMUP_STEPS, LoopEnd, LoopTimer, StepTime
+from nbdebug.tools.profile.result import MIN_GAIN, Latency, LineTime, Profile, Roofline, Trial
+from nbdebug.tools.profile.trials import Candidate, measure_candidates
+
+from .programs import BATCH, FEATURES, make_loop, make_setup
+
+
+class CountingClock(HostClock):
+    """Time that advances only when it is told to."""
+
+    now = 0.0
+
+    def stamp(self) -> float:
+        return self.now
+
+
+def timed() -> tuple[LoopTimer, CountingClock]:
+    timer, clock = LoopTimer(make_setup(), 2, 60.0), CountingClock()
+    timer.clock = clock
+    return timer, clock
+
+
+def advance(clock: CountingClock, seconds: float) -> None:
+    clock.now += seconds
+
+
+def test_nested_phases_are_charged_without_each_other() -> None:
+    timer, clock = timed()
+    with pytest.raises(LoopEnd):
+        for _ in range(WARMUP_STEPS + 2):
+            advance(clock, 1)
+            with timer.charge("forward"):
+                advance(clock, 2)
+                with timer.charge("loss"):
+                    advance(clock, 4)
+                advance(clock, 8)
+            with timer.exclude():
+                advance(clock, 100)
+            timer.end_step()
+    expected = {**dict.fromkeys(PHASES, 0.0), "python": 1.0, "forward": 10.0, "loss": 4.0}
+    assert [dict(step.phases) for step in timer.step_times()] == [expected] * 2
+
+
+def test_lines_of_loop_are_charged_within_phases() -> None:
+    timer, clock = timed()
+    first, second = SourceLine("file", 1), SourceLine("file", 2)
+    with pytest.raises(LoopEnd):
+        for _ in range(WARMUP_STEPS + 2):
+            timer.enter_line(first)
+            advance(clock, 1)
+            timer.enter_line(second)
+            with timer.charge("backward"):
+                advance(clock, 2)
+            timer.end_step()
+    charges = timer.line_seconds()[-1]
+    assert (charges["python", first], charges["backward", second]) == (1.0, 2.0)
+
+
+def test_hooks_see_each_phase_of_a_loop_and_evaluation() -> None:
+    setup = make_setup()
+    seen: set[str] = set()
+    timer = LoopTimer(setup, 4, 60.0)
+    enter = timer.enter
+    timer.enter = lambda phase: (seen.add(phase), enter(phase))[1]  # type: ignore[method-assign]
+
+    def evaluate(step: int, loss: Any) -> None:
+        with torch.no_grad():
+            setup.model(torch.randn(2, FEATURES))
+
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader,)), timer.observe():
+        make_loop(setup, evaluate)()
+    assert seen == {"data", "forward", "loss", "backward", "optimizer", "evaluation"}
+    assert len(timer.step_times()) == 4
+    assert 0 < timer.overhead_seconds() < 1
+
+
+def test_host_clock_advances_with_sleep_and_never_back() -> None:
+    stamps = [host_seconds() for _ in range(1000)]
+    assert all(b - a > -1e-3 for a, b in pairwise(stamps))
+
+
+def test_operations_and_kept_bytes_of_layers_are_exact() -> None:
+    setup = make_setup()
+    batch = Batch((torch.randn(BATCH, FEATURES),), targets=(torch.zeros(BATCH, dtype=torch.long),))
+    with Preserve(*setup.mutable_objects):
+        modules, counter = measure_modules(setup, batch)
+    costs = {cost.path: cost for cost in modules}
+    assert (costs["0"].flops, costs["2"].flops) == (2 * BATCH * FEATURES * 16, 2 * BATCH * 16 * 2)
+    assert costs["0"].kept_bytes == 4 * BATCH * 16
+    assert costs["0"].parameter_bytes == 4 * (FEATURES * 16 + 16)
+    assert all(cost.forward > 0 and cost.backward > 0 for cost in modules)
+    assert counter.total[0] > counter.flops["0"]
+    assert 0 < counter.loss_calls < 10
+
+
+def test_views_are_not_counted() -> None:
+    with OperationCounter() as counter:
+        torch.ones(4, 4).view(-1)[:2].reshape(1, 2)
+    assert counter.total[2] == 1  # ones
+
+
+def test_roofline_bounds_by_arithmetic_or_by_memory() -> None:
+    roofline = Roofline(100.0, 10.0)
+    assert (roofline.ridge, roofline.seconds(1000, 10), roofline.seconds(10, 1000)) == (10.0, 10.0, 100.0)
+    assert measure_roofline(torch.device("cpu"), torch.float32).flops_per_second > 1e6
+
+
+def test_gain_compares_samples_per_second_and_failures_are_kept() -> None:
+    def fail() -> None:
+        raise ValueError("impossible")
+
+    candidates = [Candidate("a", "base", 4, lambda: None), Candidate("a", "bad", 4, fail)]
+    base, bad = measure_candidates(candidates, torch.device("cpu"), 4, 1.0)
+    assert base.gain == 1.0
+    assert bad.failure == "ValueError: impossible"
+
+
+def make_profile(**phases: float) -> Profile:
+    """A profile of steps with given phases."""
+    step = StepTime({**dict.fromkeys(PHASES, 0.0), **phases})
+    return Profile("", (step,) * 9, batch_size=4, threads=2, cores=2, replay_seconds=1.0, roofline=Roofline(1e9, 1e9))
+
+
+def advised(result: Profile) -> dict[str, float]:
+    """The kinds of advice on a profile with their gains."""
+    facts = Facts(make_setup(), OperationCounter())
+    return {item.kind: item.gain for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN}
+
+
+def test_balanced_profile_has_no_advice() -> None:
+    assert advised(make_profile(forward=0.4, backward=0.5, data=0.1)) == {}
+
+
+def test_gain_of_perfect_loader_is_the_step_without_its_wait() -> None:
+    assert advised(make_profile(forward=1.0, data=3.0)) == {"data": pytest.approx(4.0)}
+
+
+@pytest.mark.parametrize(("threads", "gain", "is_advised"), [(2, 1.4, False), (2, 1.6, True), (16, 1.4, True)])
+def test_fewer_threads_must_gain_more_if_there_are_not_more_than_cores(
+    threads: int, gain: float, is_advised: bool
+) -> None:
+    trial = Trial("threads", "1", 1 / gain, 4, gain, gain, "torch.set_num_threads(1)")
+    result = replace(make_profile(forward=1.0), threads=threads, trials=(trial,))
+    assert ("threads" in advised(result)) == is_advised
+
+
+def test_larger_batch_must_double_the_throughput_in_every_round() -> None:
+    trial = Trial("batch size", "16", 1.5, 16, gain=2.7, low=2.5, code="batch_size=16")
+    result = replace(make_profile(forward=1.0), trials=(trial,))
+    assert advised(result) == {"batch size": pytest.approx(4 / 1.5)}
+    assert advised(replace(result, trials=(replace(trial, low=1.2),))) == {}
+
+
+def test_debugging_setting_precedes_a_larger_batch() -> None:
+    batch = Trial("batch size", "16", 1.5, 16, gain=2.7, low=2.5, code="batch_size=16")
+    setting = Trial("settings", "anomaly mode off", 0.5, 4, gain=2.0, low=1.9, code="set_detect_anomaly(False)")
+    assert next(iter(advised(replace(make_profile(forward=1.0), trials=(batch, setting))))) == "settings"
+
+
+def test_line_of_own_loop_is_advised_to_run_more_rarely() -> None:
+    line = LineTime("python", SourceLine(__file__, 1), "print(loss)", 0.5, 1.0, True)
+    result = replace(make_profile(forward=0.5, python=0.5), lines=(line,), is_user_loop=True)
+    assert advised(result) == {"line": pytest.approx(1 / 0.505)}
+    grown = replace(result, lines=(replace(line, growth=3.0),))
+    assert list(advised(grown)) == ["growing"]
+
+
+def test_result_has_frames_text_and_chart() -> None:
+    result = replace(make_profile(forward=1.0), latencies=(Latency(1, 0.1, 0.2, 0.3, 20),))
+    assert result.to_frame()["forward"].tolist() == [1.0] * 9
+    assert result.modules_frame().empty
+    assert result.trials_frame().empty
+    assert "P99 300 ms" in str(result)
+    assert len(result.plot().patches) == 9
+
+
+def test_activation_function_without_parameters_is_a_module_of_its_own() -> None:
+    setup = make_setup()
+    batch = Batch((torch.randn(BATCH, FEATURES),), targets=(torch.zeros(BATCH, dtype=torch.long),))
+    with Preserve(*setup.mutable_objects):
+        kinds = {cost.kind for cost in measure_modules(setup, batch)[0]}
+    assert kinds == {nn.Linear.__name__, nn.ReLU.__name__}

@@ -1,0 +1,203 @@
+"""Tests of the profile: bottlenecks with large planted ratios, lines, restored state, and invalid input."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import dataloader as torchs
+
+from nbdebug.exceptions import SetupError
+from nbdebug.preserve import Preserve
+from nbdebug.setup import Setup
+from nbdebug.tools.batch_size.search import TrainingStep
+from nbdebug.tools.profile import profile
+from nbdebug.tools.profile.worker_sweep import sweep_workers
+
+from .programs import BATCH, FEATURES, SleepingDataset, line_of, make_loop, make_setup
+
+counter = 0
+history: list[float] = []
+
+
+def wait(step: int, loss: Tensor) -> None:
+    """Take much longer than a step."""
+    time.sleep(0.03)
+
+
+def test_slow_dataset_is_named_with_its_line_and_workers() -> None:
+    result = profile(make_setup(0.004), steps=6)
+    first = result.advice[0]
+    assert (first.kind, first.line.number) == ("data", line_of("time.sleep(self.seconds)"))
+    assert result.share("data") > 0.5
+    assert result.loader_gain > 2
+    assert {trial.name for trial in result.trials if trial.group == "workers"} >= {"0", "2"}
+
+
+def test_slow_line_of_own_loop_is_named() -> None:
+    setup = make_setup()
+    result = profile(setup, make_loop(setup, wait), steps=6)
+    first = result.advice[0]
+    assert (first.kind, first.line.number) == ("line", line_of("after_step(step, loss)"))
+    assert result.is_user_loop
+    assert len(result.steps) == 6
+    assert first.gain > 3
+
+
+def test_growing_line_of_own_loop_is_named() -> None:
+    setup = make_setup()
+    result = profile(setup, make_loop(setup, lambda step, loss: time.sleep(0.004 * step)), steps=12)
+    assert result.bottleneck == "growing"
+
+
+def test_validation_at_each_step_is_named() -> None:
+    setup = make_setup(val_loader=DataLoader(SleepingDataset(0.001), batch_size=32))
+
+    def validate(step: int, loss: Tensor) -> None:
+        with torch.no_grad():
+            for x, _ in setup.val_loader:
+                setup.model(x)
+
+    result = profile(setup, make_loop(setup, validate), steps=6)
+    assert result.bottleneck == "evaluation"
+    assert result.advice[0].line.number == line_of("after_step(step, loss)")
+    assert result.phases["evaluation"] > result.phases["data"]
+
+
+def test_python_loop_in_loss_is_named() -> None:
+    def loss_fn(output: Tensor, target: Tensor) -> Tensor:
+        return torch.stack(
+            [nn.functional.cross_entropy(output[i : i + 1], target[i : i + 1]) for i in [*range(8)] * 20]
+        ).mean()
+
+    result = profile(make_setup(loss_fn=loss_fn), steps=6)
+    advice = next(item for item in result.advice if item.kind == "loss")
+    assert advice.line.file == __file__
+    assert "operations" in advice.headline
+
+
+def test_own_loop_stops_after_steps_and_restores_variables() -> None:
+    setup = make_setup()
+    before = [p.clone() for p in setup.model.parameters()]
+    generator_state = torch.get_rng_state()
+    steps_seen: list[int] = []
+
+    def train() -> None:
+        global counter
+        for x, y in [*setup.train_loader] * 100:
+            setup.optimizers[0].zero_grad()
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+            counter += 1
+            history.append(float(counter))
+            steps_seen.append(counter)
+
+    profile(setup, train, steps=5)
+    assert (counter, history, steps_seen) == (0, [], [])
+    assert all(torch.equal(a, b) for a, b in zip(before, setup.model.parameters(), strict=True))
+    assert torch.equal(generator_state, torch.get_rng_state())
+    assert all(p.grad is None for p in setup.model.parameters())
+
+
+@pytest.mark.parametrize("error", [RuntimeError("mine"), KeyboardInterrupt()])
+def test_exception_of_own_loop_is_raised_and_everything_is_restored(error: BaseException) -> None:
+    setup = make_setup()
+    before = [p.clone() for p in setup.model.parameters()]
+    original = torchs._BaseDataLoaderIter.__next__, torch.autograd.backward, sys.getswitchinterval(), sys.gettrace()
+
+    def fail(step: int, loss: Tensor) -> None:
+        if step == 5:
+            raise error
+
+    with pytest.raises(type(error)):
+        profile(setup, make_loop(setup, fail), steps=8)
+    after = torchs._BaseDataLoaderIter.__next__, torch.autograd.backward, sys.getswitchinterval(), sys.gettrace()
+    assert after == original
+    assert all(torch.equal(a, b) for a, b in zip(before, setup.model.parameters(), strict=True))
+
+
+def test_loop_with_too_few_steps_is_refused() -> None:
+    setup = make_setup()
+
+    def train() -> None:
+        for x, y in list(setup.train_loader)[:2]:
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+
+    with pytest.raises(SetupError, match=r"train\(\) made 2 optimizer steps; expected at least 4"):
+        profile(setup, train, steps=5)
+
+
+@pytest.mark.parametrize("steps", [3, True, 2.5])
+def test_invalid_steps_are_refused(steps: Any) -> None:
+    with pytest.raises(SetupError, match="steps is"):
+        profile(make_setup(), steps=steps)
+
+
+def test_result_of_loop_in_place_of_function_is_refused() -> None:
+    with pytest.raises(SetupError, match=r"train is 3; expected a function.*Pass train, not train\(\)"):
+        profile(make_setup(), 3, steps=4)  # type: ignore[arg-type]
+
+
+def test_stream_is_profiled_without_numbers_of_workers() -> None:
+    class Stream(IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            for _ in range(500):
+                time.sleep(0.001)
+                yield torch.randn(FEATURES), torch.tensor(0)
+
+    setup = make_setup()
+    setup.train_loader = DataLoader(Stream(), batch_size=BATCH)
+    result = profile(setup, steps=4)
+    assert result.bottleneck == "data"
+    assert "does not read its dataset by index" in result.notes[0]
+
+
+class DyingDataset(SleepingDataset):
+    """Ends the worker process that reads from it."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        if torch.utils.data.get_worker_info() is not None:
+            os._exit(1)
+        return super().__getitem__(index)
+
+
+def test_killed_worker_is_a_failed_trial() -> None:
+    setup = make_setup()
+    setup.train_loader = DataLoader(DyingDataset(0.001), batch_size=BATCH)
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader,)):
+        present, two = sweep_workers(setup, TrainingStep(setup), 4)
+    assert present.is_present
+    assert not present.failure
+    assert "RuntimeError" in two.failure
+
+
+def test_setup_without_optimizer_or_with_step_function_is_profiled() -> None:
+    plain = make_setup()
+    without = Setup(plain.model, plain.train_loader, loss_fn=plain.loss_fn)
+    assert profile(without, steps=4).phases["optimizer"] < profile(without, steps=4).step_seconds
+    stepped = Setup(
+        *(plain.model, plain.train_loader),
+        step_fn=lambda batch: nn.functional.cross_entropy(plain.model(batch[0]), batch[1]),
+        optimizers=plain.optimizers,
+    )
+    result = profile(stepped, steps=4)
+    assert result.latencies == ()
+    assert result.phases["forward"] > 0
+
+
+def test_double_precision_is_compared_with_float32_on_a_copy() -> None:
+    setup = make_setup()
+    setup.model.double()
+    data = setup.train_loader.dataset
+    data.x = data.x.double()
+    trial = next(trial for trial in profile(setup, steps=4).trials if trial.group == "dtype")
+    assert trial.name == "float32"
+    assert 0 < trial.difference < 1e-4
+    assert next(setup.model.parameters()).dtype == torch.float64
