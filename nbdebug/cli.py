@@ -32,6 +32,16 @@ def _build_parser() -> argparse.ArgumentParser:
     rule = commands.add_parser("rule", help="show the page of a rule, or the list of all")
     rule.add_argument("code", nargs="?", help="a code such as L201, or a name")
     rule.set_defaults(run=_show_rule)
+    step = commands.add_parser("bisect-step", help="run a training script once for git bisect run")
+    step.add_argument("script", type=Path, help="path of the script")
+    step.add_argument("arguments", nargs="*", help="arguments of the script, after --")
+    step.add_argument("--metric", help="name of a number that the script prints, as name=0.3 or name: 0.3")
+    limits = step.add_mutually_exclusive_group()
+    limits.add_argument("--below", type=float, help="a commit is good if the metric is below this")
+    limits.add_argument("--above", type=float, help="a commit is good if the metric is above this")
+    step.add_argument("--runs", type=int, default=1, help="run again, up to so many times, while undecided")
+    step.add_argument("--timeout", type=float, help="seconds after which a run is bad")
+    step.set_defaults(run=_bisect_step)
     return top
 
 
@@ -40,6 +50,15 @@ def _run_demo(options: argparse.Namespace) -> int:
     from nbdebug import demo
 
     return demo.open_lab() if options.lab else demo.run(options.output)
+
+
+def _bisect_step(options: argparse.Namespace) -> int:
+    """Return the exit status that ``git bisect run`` expects: 0 for good, 1 for bad, 125 for undecided."""
+    from nbdebug.tools.bisect.command import Threshold, bisect_step
+
+    limit = options.below if options.above is None else options.above
+    threshold = Threshold(options.metric, limit, options.above is not None) if options.metric else None
+    return bisect_step(options.script, options.arguments, threshold, options.runs, options.timeout)
 
 
 def _show_rule(options: argparse.Namespace) -> None:
