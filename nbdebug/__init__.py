@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbdebug.assertions import assert_healthy as assert_healthy
+    from nbdebug.comparison import compare as compare
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.exceptions import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
     from nbdebug.functional import importance as importance
     from nbdebug.functional import lr_range as lr_range
     from nbdebug.functional import overfit as overfit
+    from nbdebug.functional import profile as profile
     from nbdebug.functional import treatments as treatments
     from nbdebug.functional import watch as watch
+    from nbdebug.history import diagnose as diagnose
     from nbdebug.preserve import restore as restore
     from nbdebug.records import load as load
     from nbdebug.report import Report as Report
     from nbdebug.rule_engine.crash_rules import explain_error as explain_error
+    from nbdebug.seeding import seed as seed
     from nbdebug.tools.data import compare_pipelines as compare_pipelines
     from nbdebug.tools.importance import drift as drift
 
@@ -37,9 +41,11 @@ PUBLIC_MODULES = {
     "assert_healthy": "assertions",
     "batch_size": "functional",
     "checkup": "functional",
+    "compare": "comparison",
     "compare_optimizers": "functional",
     "compare_pipelines": "tools.data",
     "data": "functional",
+    "diagnose": "history",
     "drift": "tools.importance",
     "errors": "functional",
     "explain": "functional",
@@ -49,15 +55,18 @@ PUBLIC_MODULES = {
     "load_ipython_extension": "magics",
     "lr_range": "functional",
     "overfit": "functional",
+    "profile": "functional",
     "restore": "preserve",
+    "seed": "seeding",
     "treatments": "functional",
     "unload_ipython_extension": "magics",
     "watch": "functional",
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "batch_size", "checkup", "compare_optimizers", "compare_pipelines", "data", "drift", "errors"),
-    *("explain", "explain_error", "importance", "load", "lr_range", "overfit", "restore", "treatments", "watch"),
+    *("assert_healthy", "batch_size", "checkup", "compare", "compare_optimizers", "compare_pipelines", "data"),
+    *("diagnose", "drift", "errors", "explain", "explain_error", "importance", "load", "lr_range", "overfit"),
+    *("profile", "restore", "seed", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")

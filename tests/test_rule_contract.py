@@ -34,8 +34,17 @@ def findings_of(setup: Setup, rule: Rule, example: str) -> Report:
         debugger.overfit()
     if "errors" in rule.needs:
         debugger.errors()
+    if "repeatable" in rule.needs:
+        debugger.repeatable(steps=4)
     if "treatments" in rule.needs:
         debugger.treatments(steps=60, seeds=2)
+    if "profile" in rule.needs:
+        present = torch.get_num_threads()
+        torch.set_num_threads(getattr(rule.module, f"{example}_threads", torch.get_num_threads)())
+        try:
+            debugger.profile(steps=8)
+        finally:
+            torch.set_num_threads(present)
     return debugger.findings
 
 

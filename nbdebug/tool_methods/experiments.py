@@ -11,18 +11,12 @@ from nbdebug.tool_methods.tool_runner import ToolRunner, without_self
 
 if TYPE_CHECKING:
     from nbdebug.options import Budget
-    from nbdebug.report import Report
     from nbdebug.tools.bisect import Bisection
     from nbdebug.tools.try_fix import Ablation, TriedFix
 
 
 class ExperimentMethods(ToolRunner):
     """Each tool that changes copies of the setup, to see what the change does."""
-
-    @property
-    def findings(self) -> Report:
-        """All findings so far."""
-        raise NotImplementedError
 
     @check_option_names()
     def try_fix(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from nbdebug.report import ReportLog
+from nbdebug.report import Report, ReportLog
 from nbdebug.result import Result
 from nbdebug.rule_engine import checkup as checkups
 from nbdebug.setup import Setup
@@ -24,6 +24,11 @@ class ToolRunner:
     watched: Watch | None
     log: list[str]
     notebook_names: NotebookNames
+
+    @property
+    def findings(self) -> Report:
+        """All findings so far."""
+        raise NotImplementedError
 
     def _use_setup(self) -> Setup:
         """Return the setup for a tool, after saying so if its names in the notebook hold other objects now."""

@@ -76,6 +76,12 @@ def test_nbdebug_summary_uses_named_or_only_debugger(shell: InteractiveShell) ->
     assert completions(shell, "%nbdebug summary d") == ["dbg"]
 
 
+def test_triage_takes_a_name_or_words(shell: InteractiveShell) -> None:
+    assert run(shell, "%triage dbg loss-flat").patterns == ("loss-flat",)
+    assert run(shell, "%triage the loss is nan").patterns[0] == "nan"
+    assert "loss-flat" in completions(shell, "%triage dbg loss")
+
+
 def test_compare_and_batch_size_parse_and_complete_options(shell: InteractiveShell) -> None:
     result = run(shell, "%compare --optimizers yours,LBFGS --schedules constant,step --steps 10 --seeds 1")
     assert {len(entry.runs) for entry in result.entries} == {1}

@@ -244,8 +244,9 @@ def _margin_finding(loop: LoopSummary | NotChecked, loss: HomogeneousLoss, last:
         message=f"The loss is unbounded below: it was {loss.first:.3g} at the first step and {last:.3g} at the end. In "
         f"all {loss.passes} inspected steps it was {loss.margin:.3g} plus a part that {power}, so it can always be "
         "lowered by larger outputs.",
-        cause="A margin loss without a clamp at zero also rewards pairs that are already far enough apart.",
-        fix="loss = torch.relu(margin - (better - worse)).mean()   # zero once the margin is reached",
+        cause="Larger outputs always lower the loss, as in a margin loss without a clamp at zero, or for targets "
+        "out of the range of the loss.",
+        fix="loss = torch.relu(margin - (better - worse)).mean()   # of a margin loss: zero once the margin is reached",
         evidence={"first": loss.first, "last": last, "margin": loss.margin, "degree": loss.degree},
         explains=(*_CONSEQUENCES, "T606", "T609", "T614", "L208"),
     )

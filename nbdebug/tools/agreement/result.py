@@ -1,0 +1,137 @@
+"""Result of a comparison of two computations as plain data, and its view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from nbdebug.finding import format_module
+from nbdebug.formatting import format_value
+from nbdebug.result import Result
+from nbdebug.source.location import SourceLine
+from nbdebug.views.table import Column, FoldableTable, TableRow, TextCell
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
+    from nbdebug.views.page import View
+
+Phase = Literal["forward", "buffers", "backward", "update"]
+_COLUMNS = (
+    Column("module"),
+    Column("operations", "number"),
+    Column("matched", "number", "Results that the other side has too, within their tolerance."),
+    Column("difference ÷ tolerance", "number", "The largest of the module, where both sides have the result."),
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one side parts from the other: operation, module and its class, and the user's line."""
+
+    operation: str = ""
+    module: str = ""
+    kind: str = ""
+    line: SourceLine | None = None
+
+    @property
+    def name(self) -> str:
+        """The operation and the module, in a sentence."""
+        if not self.module:
+            return self.operation or "the output"
+        module = f"{format_module(self.module)}{f' ({self.kind})' if self.kind else ''}"
+        return f"{self.operation} in {module}" if self.operation else module
+
+    def __str__(self) -> str:
+        """The name, and the line."""
+        return f"{self.name}, {self.line.where()}: {self.line.text.strip()}" if self.line is not None else self.name
+
+
+@dataclass(frozen=True)
+class ModuleRow:
+    """The results of one module: how many the other side has too, and the largest difference in tolerances."""
+
+    module: str
+    operations: int
+    matched: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Agreement(Result):
+    """Whether two computations agree within rounding, and if not, where they part first.
+
+    ``phase`` and ``mode`` say in which pass they part. ``first`` and ``second`` are the places on both sides.
+    ``difference`` and ``tolerance`` are root mean squares of the tensor in which they part; the tolerance is measured.
+    ``causes`` are differences of weights or settings that were seen there.
+    """
+
+    agrees: bool
+    headline: str
+    phase: Phase | None = None
+    mode: str = ""
+    tensor: str = ""
+    first: Place = Place()
+    second: Place = Place()
+    difference: float = 0.0
+    tolerance: float = 0.0
+    causes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    rows: tuple[ModuleRow, ...] = ()
+    roundoff: float = 0.0
+    checked: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The module of the first side at which they part."""
+        return self.first.module
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return one row per module of the first side, in the order of execution."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(row) for row in self.rows], columns=["module", "operations", "matched", "ratio"])
+
+    def draw(self, ax: Axes) -> None:
+        """Draw the largest difference of each module in units of its tolerance."""
+        names = [row.module or "(model)" for row in self.rows]
+        ax.bar(range(len(names)), [max(row.ratio, 1e-3) for row in self.rows])
+        ax.axhline(1.0, color="black", linewidth=1)
+        ax.set(yscale="log", ylabel="difference ÷ tolerance", title="agree" if self.agrees else "differ")
+        ax.set_xticks(range(len(names)), names, rotation=90)
+
+    def view(self) -> View:
+        """A row for each module below the verdict."""
+        rows = [
+            TableRow(
+                row.module or "(model)",
+                (
+                    row.operations,
+                    row.matched,
+                    TextCell(format_value(row.ratio), row.ratio, "error" if row.ratio > 1 else "soft"),
+                ),
+            )
+            for row in self.rows
+        ]
+        return FoldableTable(
+            title="Agreement",
+            status=", ".join(self.checked),
+            columns=_COLUMNS,
+            rows=rows,
+            notice=(self.headline, "good" if self.agrees else "warning"),
+            note=" ".join(line.strip() for line in self.to_text().split("\n")[1:]),
+            noun="modules",
+        )
+
+    def to_text(self) -> str:
+        """The verdict, the place on both sides, the difference with its tolerance, and what differs there."""
+        lines = [f"nbdebug compare: {self.headline}"]
+        if not self.agrees:
+            lines += [f"  first:  {self.first}", f"  second: {self.second}"]
+            lines.append(f"  difference: {self.difference:.3g} (root mean square) in {self.tensor}; "
+                         f"tolerance {self.tolerance:.3g}, measured by rounding noise")  # fmt: skip
+        lines += [f"  - {cause}" for cause in self.causes]
+        lines += [f"  note: {note}" for note in self.notes]
+        checked = ", ".join(self.checked)
+        return "\n".join([*lines, f"  compared: {checked}; relative rounding error {self.roundoff:.2g}"])
