@@ -29,7 +29,6 @@ from nbdebug.statistics.noisy_bisection import NoisyBisection
 _HIDDEN, _STEPS, _BATCH, _FEATURES = 8, 60, 16, 6
 _CALIBRATION_SEEDS = 200
 _FACTORS = np.geomspace(1.0, 0.05, 16)
-_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,9 @@ def search(versions: list[Version], most: int, independent: bool) -> tuple[int, 
         version, seed = bisection.next_run()
         own_seed = 1000 + len(bisection.scores) if independent else seed
         bisection.add(version, own_seed, train(versions[version], own_seed))
-        if len(bisection.scores) > 1 and len(bisection.candidates(_LEVEL)) == 1:
+        if len(bisection.scores) > 1 and bisection.located is not None:
             break
-    return int(bisection.posterior().argmax()) + 1, len(bisection.candidates(_LEVEL)) == 1, len(bisection.scores)
+    return int(bisection.posterior().argmax()) + 1, bisection.located is not None, len(bisection.scores)
 
 
 def main() -> None:

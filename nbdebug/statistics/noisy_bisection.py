@@ -22,6 +22,7 @@ _SHIFTS = np.array([0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10
 _SHARES_OF_SEED = np.array([0.0, 0.5, 0.9, 0.99, 0.9999])  # of the variance of the scores of one version
 _VARIATIONS = np.array([0.0, 0.3, 2.0])  # of the shift between seeds, relative to that variance
 _SCALES = np.geomspace(3e-4, 1.5, 24)  # standard deviations of one version, relative to the range of all scores
+_CONFIRMED_SEEDS = 2
 _SMALLEST_RANGE = 1e-9
 
 
@@ -45,9 +46,12 @@ class NoisyBisection:
         """Return the version to run next and its seed: first both ends, then the median of the posterior.
 
         The seed is the first one that this version has not had, so that runs of different versions can be compared.
+        Where a single change is left, both of its sides and both ends are run with a second seed.
         """
         if len(self.scores) < 2:
             return (0, self.count)[len(self.scores)], 0
+        if unconfirmed := self._unconfirmed():
+            return unconfirmed[0]
         cumulative = np.cumsum(self.posterior())
         middle = int(np.argmin(np.abs(cumulative - 0.5))) + 1  # P(first bad version <= k) of k = 1 ... n
         used = Counter(zip(self.versions, self.seeds, strict=True))
@@ -72,6 +76,26 @@ class NoisyBisection:
         order = np.argsort(-posterior, kind="stable")
         count = int(np.searchsorted(np.cumsum(posterior[order]), level)) + 1
         return tuple(sorted(int(index) for index in order[:count]))
+
+    @property
+    def located(self) -> int | None:
+        """The change that is at fault, by its index from 0, if it alone is left with two seeds; else None."""
+        left = self.candidates()
+        return left[0] if len(left) == 1 and not self._unconfirmed() else None
+
+    def _unconfirmed(self) -> list[tuple[int, int]]:
+        """Return the runs of the only change left that are missing for two seeds; [] while several are left.
+
+        A single seed may jump at a change that only draws other random numbers.
+        """
+        left = self.candidates()
+        if len(left) > 1:
+            return []
+        run = set(zip(self.versions, self.seeds, strict=True))
+        needed = (
+            (version, seed) for seed in range(_CONFIRMED_SEEDS) for version in (left[0], left[0] + 1, 0, self.count)
+        )
+        return [item for item in dict.fromkeys(needed) if item not in run]
 
     def _log_likelihood(self, share: float, variation: float) -> Floats:
         """Return the log-likelihood of each scale, shift and change.

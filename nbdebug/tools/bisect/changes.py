@@ -21,7 +21,6 @@ from nbdebug.tools.try_fix.run_score import OwnScore, RunScore
 from nbdebug.tools.try_fix.tool import prepare_experiment
 from nbdebug.validation import describe_type
 
-_LEVEL = 0.95  # of the posterior, at which a change is named
 _END_SEEDS = 3  # with which both ends are run before a regression counts as not reproduced
 
 
@@ -52,7 +51,7 @@ def bisect_changes(
                 "not reproduced",
                 f"The {score.metric} with all changes is not lower than without any, in {_END_SEEDS} seeds.",
             )
-        while len(search.candidates(_LEVEL)) > 1:
+        while search.located is None:
             _run(search, versions, log, *search.next_run())
     except OutOfRuns:
         pass
@@ -96,7 +95,7 @@ def _reproduces(search: NoisyBisection, versions: _Versions, log: RunLog) -> boo
 
 
 def _located(search: NoisyBisection, changes: Sequence[SetupChange], log: RunLog) -> Bisection:
-    posterior, left = search.posterior(), search.candidates(_LEVEL)
+    posterior, left = search.posterior(), search.candidates()
     order = sorted(left, key=lambda index: -posterior[index])
     names = tuple(f"change {index + 1} ({changes[index].name})" for index in order)
     fields: dict[str, Any] = {
@@ -104,7 +103,7 @@ def _located(search: NoisyBisection, changes: Sequence[SetupChange], log: RunLog
         "indices": tuple(order),
         "probabilities": tuple(float(posterior[index]) for index in order),
     }
-    if len(order) == 1:
+    if search.located is not None:
         return log.result(
             "located", f"The {log.metric} falls with {names[0]}, with probability {posterior[order[0]]:.2f}.", **fields
         )
