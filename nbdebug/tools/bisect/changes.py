@@ -107,6 +107,5 @@ def _located(search: NoisyBisection, changes: Sequence[SetupChange], log: RunLog
         return log.result(
             "located", f"The {log.metric} falls with {names[0]}, with probability {posterior[order[0]]:.2f}.", **fields
         )
-    return log.result(
-        "undecided", f"{len(order)} candidates are left after {len(log.runs)} runs. Allow more runs=.", **fields
-    )
+    left_over = f"{len(order)} candidates are" if len(order) > 1 else f"{names[0]} alone is, without a second seed,"
+    return log.result("undecided", f"{left_over} left after {len(log.runs)} runs. Allow more runs=.", **fields)
