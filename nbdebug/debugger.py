@@ -151,6 +151,7 @@ class Debugger(ToolMethods):
             ignore=ignore,
             options=options,
         )
+        self._note("checkup", report)
         print_in_script(report.headline)
         return report
 
@@ -193,6 +194,7 @@ class Debugger(ToolMethods):
         """
         options = without_self(locals())
         self.watched = Watch(self._use_setup(), self.reports, notice=self.notebook_names.notice(self), **options)
+        self.watched.on_result = partial(self._note, "watch")
         return self.watched
 
     @property

@@ -28,6 +28,7 @@ SMALL_BY_NATURE = {
     "nbdebug.crashes.loss_graphs": "one walk through the graph of a loss",
     "nbdebug.hooks.device_syncs": "one hook that no other one shares code with",
     "nbdebug.history.diagnosis": "the public call",
+    "nbdebug.journal.settings": "one description of a setup",
     "nbdebug.loop_monitor.inspection_plan": "one plan, apart from the events",
     "nbdebug.loop_monitor.repeated_passes": "one counter, apart from the modes",
     "nbdebug.measurements.crash": "one measurement, apart from the passes that it reads",

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from nbdebug.history.diagnosis import diagnose as diagnose
-from nbdebug.history.result import Diagnosis as Diagnosis
+from nbdebug.history.result import CurveDiagnosis as CurveDiagnosis
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = ["CurveDiagnosis", "diagnose"]

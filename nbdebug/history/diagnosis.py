@@ -7,7 +7,7 @@ from typing import Any
 
 from nbdebug.history.curves import Curves, find_curves, to_record
 from nbdebug.history.reading import read_history
-from nbdebug.history.result import Diagnosis, find_best_positions
+from nbdebug.history.result import CurveDiagnosis, find_best_positions
 from nbdebug.history.signs import MIN_VALUES, Evidence, find_signs
 from nbdebug.loss_curves.run_summary import summarize_run
 from nbdebug.options import check_option_names
@@ -16,7 +16,7 @@ from nbdebug.validation import validate_int
 
 
 @check_option_names()
-def diagnose(history: Any, *, classes: int | None = None) -> Diagnosis:
+def diagnose(history: Any, *, classes: int | None = None) -> CurveDiagnosis:
     """Diagnose training curves: divergence, overfitting, plateaus, spikes, NaN, oscillation and the best epoch.
 
     Raises SetupError for a source that cannot be read, or without a loss.
@@ -33,7 +33,7 @@ def diagnose(history: Any, *, classes: int | None = None) -> Diagnosis:
     record = to_record(curves, chance)
     findings = rank_findings(find_signs(Evidence(curves, summarize_run(record))))
     notes = (*logged.notes, *_unjudged(curves))
-    return Diagnosis(findings, curves, record, find_best_positions(curves), logged.source, notes)
+    return CurveDiagnosis(findings, curves, record, find_best_positions(curves), logged.source, notes)
 
 
 def _unjudged(curves: Curves) -> list[str]:

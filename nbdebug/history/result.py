@@ -38,7 +38,7 @@ class _Best:
 
 
 @dataclass(frozen=True)
-class Diagnosis(Result):
+class CurveDiagnosis(Result):
     """Signs of trouble in training curves, worst first; iterable.
 
     ``best_positions`` are the best epochs or steps: by the validation score, if there is one, and by the loss of

@@ -112,7 +112,7 @@ def _early_explosion_text(evidence: Evidence) -> str:
     if evidence.curves.scores_are_accuracies and max(middle, float(loss[0])) > _ABSURD_CROSS_ENTROPY:
         level = max(middle, float(loss[0]))
         return f"The training loss reaches {level:.4g}, far above that of a uniform prediction: the outputs exploded."
-    next_level = float(np.median(loss[2:6]))
+    next_level = float(np.median(loss[2:6])) if len(loss) > 2 else float("inf")
     if evidence.curves.unit == "epoch" and loss[0] > _FIRST_EPOCH_EXCESS * next_level > 0:
         ratio = loss[0] / next_level
         return f"The mean training loss of the first epoch is {loss[0]:.4g}, {ratio:,.0f} times that of the next ones."

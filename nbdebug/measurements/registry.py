@@ -32,6 +32,7 @@ _EXTERNAL_VALUES = {
     "treatments": "the treatments tried on copies; run dbg.treatments()",
     "profile": "the profile of a training step; run dbg.profile()",
 }
+TOOL_RESULTS = frozenset(_EXTERNAL_VALUES) - {"setup", "budget", "loop", "record", "incident"}
 MAX_BATCHES, _MAX_BATCHES_QUICK = 4, 1
 TOO_SLOW_FOR_QUICK = "it takes longer than budget='quick' allows"
 

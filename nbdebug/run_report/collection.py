@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import torch
 
-import nbdebug
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location
 from nbdebug.formatting import format_value
 from nbdebug.history.curves import Curves, Series
 from nbdebug.history.signs import Evidence, find_signs
@@ -53,18 +54,16 @@ class Subject:
 
 def collect_sections(subject: Subject, *, samples: bool = False) -> list[Section]:
     """Return all sections; without ``samples``, no value of a sample of the user is among them."""
-    findings = list(subject.findings)
+    findings, results = list(subject.findings), subject.results.items()
+    files = sorted({finding.where.file for finding in findings if finding.where.file}, key=len, reverse=True)
     names = {*subject.results}
-    answers = _score_section(subject.findings.faults, subject.findings.checked_rules, names)
+    answers = _score_section(findings, subject.findings.checked_rules, names)
     journal = [Section("Journal", (Code(subject.journal),))] if subject.journal else []
     return [
         Section("Summary", _summary(subject)),
         Section("Findings", _finding_blocks(findings, samples)),
         Section("Recommendations", _recommendation_blocks(findings, subject.results)),
-        *[
-            Section(name.replace("_", " "), _result_blocks(name, item, samples))
-            for name, item in subject.results.items()
-        ],
+        *(Section(name.replace("_", " "), _result_blocks(name, item, samples, files)) for name, item in results),
         *journal,
         Section("Environment", (_environment(subject.setup),)),
         answers,
@@ -83,9 +82,10 @@ def _finding_blocks(findings: Sequence[Finding], samples: bool) -> tuple[Block, 
     blocks: list[Block] = []
     for finding in findings[:_MAX_FINDINGS]:
         blocks += [Heading(f"{finding.code} {finding.name}"), Paragraph(finding.message, finding.severity or "note")]
-        place = str(finding.where) if samples or finding.where.sample is None else ""
+        place = str(_without_folder(finding.where))
         blocks += [Paragraph(f"At: {place}")] if place else []
-        blocks += [Code(finding.where.source.strip())] if (finding.where.source or "").strip() else []
+        source = (finding.where.source or "").strip()
+        blocks += [Code(source)] if source else []
         blocks += [Paragraph(f"Cause: {finding.cause}")] if finding.cause else []
         blocks += [Paragraph("Fix:"), Code(finding.fix_text)] if finding.fix_text else []
         if evidence := _evidence_rows(finding, samples):
@@ -107,14 +107,24 @@ def _recommendation_blocks(findings: Sequence[Finding], results: Mapping[str, Re
     blocks: list[Block] = []
     for number, item in enumerate(advice, 1):
         blocks += [Heading(f"{number}. {item.reason}"), Code(item.action)]
-        blocks.append(Items((f"gain, {item.gain}", f"cost: {item.cost}")))
+        blocks.append(Items((f"gain: {item.gain}", f"cost: {item.cost}")))
     return tuple(blocks) or (Paragraph("Nothing to change."),)
 
 
-def _result_blocks(name: str, result: Result, samples: bool) -> tuple[Block, ...]:
-    """Return text and chart of a result; those that quote samples are shortened without ``samples``."""
+def _without_folder(where: Location) -> Location:
+    """Return a location with the name of its file only: a report leaves the machine."""
+    return replace(where, file=PurePath(where.file).name) if where.file else where
+
+
+def _result_blocks(name: str, result: Result, samples: bool, files: Sequence[str]) -> tuple[Block, ...]:
+    """Return text and chart of a result; those that quote samples are shortened without ``samples``.
+
+    The paths of ``files`` are replaced by their names.
+    """
     is_private = name in _WITH_SAMPLES and not samples
     text = result.to_text()
+    for file in files:
+        text = text.replace(file, PurePath(file).name)
     head, _, rest = text.partition("\n")
     draws = result.has_chart and (not is_private or name in _AGGREGATE_CHARTS)
     chart = draw_picture(result.draw, f"Chart of {name.replace('_', ' ')}") if draws else None
@@ -126,7 +136,7 @@ def _environment(setup: Setup) -> Table:
     device = next((str(parameter.device) for parameter in setup.model.parameters()), "none")
     optimizers = ", ".join(type(optimizer).__name__ for optimizer in setup.optimizers) or "none"
     rows = [
-        ("nbdebug", nbdebug.__version__),
+        ("nbdebug", _own_version()),
         ("torch", torch.__version__),
         ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.machine()}"),
@@ -137,12 +147,19 @@ def _environment(setup: Setup) -> Table:
     return Table(("part", "value"), tuple(rows))
 
 
+def _own_version() -> str:
+    try:
+        return version("nbdebug-torch")
+    except PackageNotFoundError:
+        return "not installed"
+
+
 def _name(value: Any) -> str:
     return "none" if value is None else getattr(value, "__name__", type(value).__name__)
 
 
-def _score_section(faults: Sequence[Finding], checked: frozenset[str], results: set[str]) -> Section:
-    answers = answer_questions(faults, checked, results)
+def _score_section(findings: Sequence[Finding], checked: frozenset[str], results: set[str]) -> Section:
+    answers = answer_questions(findings, checked, results)
     shown = sum(item.answer == "shown" for item in answers)
     intro = (
         f"The ML Test Score (Breck and others 2017) asks {len(answers)} questions. This run shows {shown} of them; the "
@@ -171,7 +188,7 @@ def record_sections(record: Record, name: str) -> list[Section]:
         Section("Recommendations", _recommendation_blocks(findings, {})),
         Section("Curves", compact(charts)),
         Section("About the run", (Table(("part", "value"), tuple(about)),)),
-        _score_section([f for f in findings if f.severity != "note"], checked, {"watch"}),
+        _score_section(findings, checked, {"watch"}),
     ]
 
 

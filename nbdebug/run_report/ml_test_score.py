@@ -16,10 +16,10 @@ Answer = Literal["shown", "contradicted", "open"]
 
 
 @dataclass(frozen=True)
-class Question:
+class _Question:
     """One test of the rubric: its part, its number in the part, and the question.
 
-    A run shows it if all ``rules`` were checked without a fault and one of ``results`` exists, where they are named;
+    A run shows it if all ``rules`` were checked without a finding and one of ``results`` exists, where they are named;
     without both it stays open, since only people can answer it. ``evidence`` says what the run has shown.
     """
 
@@ -32,18 +32,18 @@ class Question:
 
 
 @dataclass(frozen=True)
-class AnsweredQuestion:
+class _AnsweredQuestion:
     """A question, its answer, and the evidence for it."""
 
-    question: Question
+    question: _Question
     answer: Answer
     evidence: str
 
 
 _DATA, _MODEL, _INFRASTRUCTURE, _MONITORING = "data", "model", "infrastructure", "monitoring"
 QUESTIONS = (
-    Question(_DATA, 1, "Is it written down what each feature may contain, and is that checked?"),
-    Question(
+    _Question(_DATA, 1, "Is it written down what each feature may contain, and is that checked?"),
+    _Question(
         _DATA,
         2,
         "Does every feature help?",
@@ -51,14 +51,14 @@ QUESTIONS = (
         ("importance",),
         "no feature is constant, and the importance of each was measured",
     ),
-    Question(_DATA, 3, "Is every feature worth what it costs?"),
-    Question(_DATA, 4, "Do the features meet the rules of your organization?"),
-    Question(_DATA, 5, "Does the pipeline protect private data?"),
-    Question(_DATA, 6, "Can a feature be added quickly?"),
-    Question(_DATA, 7, "Is the code that makes the features tested?"),
-    Question(_MODEL, 1, "Is the specification of the model reviewed and under version control?"),
-    Question(_MODEL, 2, "Does the offline metric follow what matters in use?"),
-    Question(
+    _Question(_DATA, 3, "Is every feature worth what it costs?"),
+    _Question(_DATA, 4, "Do the features meet the rules of your organization?"),
+    _Question(_DATA, 5, "Does the pipeline protect private data?"),
+    _Question(_DATA, 6, "Can a feature be added quickly?"),
+    _Question(_DATA, 7, "Is the code that makes the features tested?"),
+    _Question(_MODEL, 1, "Is the specification of the model reviewed and under version control?"),
+    _Question(_MODEL, 2, "Does the offline metric follow what matters in use?"),
+    _Question(
         _MODEL,
         3,
         "Are the hyperparameters tuned?",
@@ -66,8 +66,8 @@ QUESTIONS = (
         ("tune", "lr_range", "compare_optimizers"),
         "the learning rate or the optimizer was compared with others",
     ),
-    Question(_MODEL, 4, "Is it known how fast the model becomes outdated?"),
-    Question(
+    _Question(_MODEL, 4, "Is it known how fast the model becomes outdated?"),
+    _Question(
         _MODEL,
         5,
         "Is a simpler model no better?",
@@ -75,17 +75,17 @@ QUESTIONS = (
         (),
         "no constant, linear or other simple learner is as good",
     ),
-    Question(_MODEL, 6, "Is the quality sufficient on all important slices?", ("E704",), ("errors",), "no weak slice"),
-    Question(_MODEL, 7, "Is the model tested for fairness to all groups?"),
-    Question(
+    _Question(_MODEL, 6, "Is the quality sufficient on all important slices?", ("E704",), ("errors",), "no weak slice"),
+    _Question(_MODEL, 7, "Is the model tested for fairness to all groups?"),
+    _Question(
         _INFRASTRUCTURE,
         1,
         "Is training reproducible?",
-        ("R901",),
-        (),
-        "every source of randomness in the setup was seeded",
+        ("R901", "R902"),
+        ("repeatable",),
+        "every source of randomness in the setup was seeded, and two runs were compared",
     ),
-    Question(
+    _Question(
         _INFRASTRUCTURE,
         2,
         "Are there unit tests of the model?",
@@ -93,9 +93,9 @@ QUESTIONS = (
         ("overfit",),
         "the model memorizes a tiny batch",
     ),
-    Question(_INFRASTRUCTURE, 3, "Is the whole pipeline tested together?"),
-    Question(_INFRASTRUCTURE, 4, "Is the quality checked before a model is served?"),
-    Question(
+    _Question(_INFRASTRUCTURE, 3, "Is the whole pipeline tested together?"),
+    _Question(_INFRASTRUCTURE, 4, "Is the quality checked before a model is served?"),
+    _Question(
         _INFRASTRUCTURE,
         5,
         "Can a single step of training or inference be inspected?",
@@ -103,10 +103,10 @@ QUESTIONS = (
         ("watch", "explain"),
         "the steps of the run were recorded, or a prediction was explained",
     ),
-    Question(_INFRASTRUCTURE, 6, "Does a new model serve few users first?"),
-    Question(_INFRASTRUCTURE, 7, "Can a served model be rolled back?"),
-    Question(_MONITORING, 1, "Are changes of upstream data and code announced?"),
-    Question(
+    _Question(_INFRASTRUCTURE, 6, "Does a new model serve few users first?"),
+    _Question(_INFRASTRUCTURE, 7, "Can a served model be rolled back?"),
+    _Question(_MONITORING, 1, "Are changes of upstream data and code announced?"),
+    _Question(
         _MONITORING,
         2,
         "Do the invariants of the data hold?",
@@ -114,16 +114,9 @@ QUESTIONS = (
         (),
         "labels in range, no NaN, no number for missing values, one structure in all batches checked",
     ),
-    Question(
-        _MONITORING,
-        3,
-        "Do training and serving get the same values?",
-        (),
-        ("compare_pipelines",),
-        "both pipelines were compared",
-    ),
-    Question(_MONITORING, 4, "Is the served model recent enough?"),
-    Question(
+    _Question(_MONITORING, 3, "Do training and serving get the same values?"),
+    _Question(_MONITORING, 4, "Is the served model recent enough?"),
+    _Question(
         _MONITORING,
         5,
         "Is the model numerically stable?",
@@ -131,34 +124,34 @@ QUESTIONS = (
         ("watch",),
         "no loss, activation or gradient of the watched run was NaN or Inf",
     ),
-    Question(_MONITORING, 6, "Is training and serving as fast as before?"),
-    Question(_MONITORING, 7, "Is the quality on served data as good as before?"),
+    _Question(_MONITORING, 6, "Is training and serving as fast as before?"),
+    _Question(_MONITORING, 7, "Is the quality on served data as good as before?"),
 )
 
 
 def answer_questions(
-    faults: Sequence[Finding], checked: Collection[str], results: Collection[str]
-) -> list[AnsweredQuestion]:
-    """Return the questions with what a run has shown: ``faults``, the codes ``checked``, and the names of results."""
-    codes = {fault.code: fault for fault in faults}
-    return [_answer(question, codes, checked, results) for question in QUESTIONS]
+    findings: Sequence[Finding], checked: Collection[str], results: Collection[str]
+) -> list[_AnsweredQuestion]:
+    """Return the questions with what a run has shown: ``findings``, the codes ``checked``, and the names of results."""
+    by_code = {finding.code: finding for finding in findings}
+    return [_answer(question, by_code, checked, results) for question in QUESTIONS]
 
 
 def _answer(
-    question: Question, faults: dict[str, Finding], checked: Collection[str], results: Collection[str]
-) -> AnsweredQuestion:
-    against = [faults[code] for code in question.rules if code in faults]
+    question: _Question, findings: dict[str, Finding], checked: Collection[str], results: Collection[str]
+) -> _AnsweredQuestion:
+    against = [findings[code] for code in question.rules if code in findings]
     if against:
-        return AnsweredQuestion(question, "contradicted", f"{against[0].code} {against[0].name}")
+        return _AnsweredQuestion(question, "contradicted", f"{against[0].code} {against[0].name}")
     is_checked = all(code in checked for code in question.rules)
     has_result = not question.results or any(name in results for name in question.results)
     if question.evidence and is_checked and has_result:
         names = [*question.rules, *(name for name in question.results if name in results)]
-        return AnsweredQuestion(question, "shown", f"{question.evidence} ({', '.join(names)})")
-    return AnsweredQuestion(question, "open", _how(question))
+        return _AnsweredQuestion(question, "shown", f"{question.evidence} ({', '.join(names)})")
+    return _AnsweredQuestion(question, "open", _how(question))
 
 
-def _how(question: Question) -> str:
+def _how(question: _Question) -> str:
     """Return what a run must do to answer a question; "" if only people can."""
     calls = [f"dbg.{name}()" for name in question.results if name != "tune"]
     if not question.evidence:

@@ -13,7 +13,7 @@ _COSTS = ("an edit of one place", "some lines of code", "a decision about data o
 
 
 @dataclass(frozen=True)
-class Recommendation:
+class _RankedChange:
     """One change: what to do, why, the gain that was measured or is expected, and its cost."""
 
     action: str
@@ -22,7 +22,7 @@ class Recommendation:
     cost: str
 
 
-def recommend(findings: Sequence[Finding], results: Mapping[str, Result]) -> list[Recommendation]:
+def recommend(findings: Sequence[Finding], results: Mapping[str, Result]) -> list[_RankedChange]:
     """Return recommendations, those with a measured gain first, then by severity, then by cost.
 
     Findings that are consequences of another one are left out, since its fix removes them.
@@ -45,14 +45,19 @@ def _cost(finding: Finding) -> str:
     return _COSTS[1] if is_code(finding.fix) else _COSTS[2]
 
 
-def _of_finding(finding: Finding) -> Recommendation:
+def _of_finding(finding: Finding) -> _RankedChange:
     expected = {"error": "large", "warning": "moderate", "note": "small"}[finding.severity or "note"]
-    gain = f"measured: {finding.trial}" if finding.trial else f"expected: {expected}"
-    return Recommendation(finding.fix, f"{finding.code} {finding.name}: {finding.message}", gain, _cost(finding))
+    gain = f"measured, {finding.trial}" if finding.trial else f"{expected} (expected)"
+    return _RankedChange(finding.fix, f"{finding.code} {finding.name}: {finding.message}", gain, _cost(finding))
 
 
-def _of_result(name: str, result: Result) -> Recommendation | None:
-    """Return what an experiment recommends, if it has code to apply and a headline that states its gain."""
+def _of_result(name: str, result: Result) -> _RankedChange | None:
+    """Return what an experiment recommends: its code, if it has one, and its headline, which states the gain.
+
+    A trial of a change also has ``helps``, which is whether the interval of its gain excludes zero.
+    """
     code = str(getattr(result, "code", "") or "")
+    if not code or not getattr(result, "helps", True):
+        return None
     headline = str(getattr(result, "headline", "") or result.to_text().partition("\n")[0])
-    return Recommendation(code, f"{name}: {headline}", "measured", _COSTS[1]) if code else None
+    return _RankedChange(code, f"{name}: {headline}", "measured", _COSTS[1])

@@ -40,9 +40,10 @@ main{max-width:900px;margin:0 auto;padding:24px 16px 64px}
 h1{font-size:26px;margin:0 0 8px}h2{font-size:20px;margin:36px 0 10px;padding-top:14px;border-top:1px solid var(--line)}
 h3{font-size:15px;margin:22px 0 4px}p{margin:6px 0}
 nav ul{display:flex;flex-wrap:wrap;gap:4px 16px;padding:0;margin:0;list-style:none}a{color:var(--note)}
-pre{background:var(--code);padding:10px 12px;border-radius:6px;overflow-x:auto;font-size:13px;line-height:1.45}
+pre{background:var(--code);padding:10px 12px;border-radius:6px;white-space:pre-wrap;font-size:13px;line-height:1.45}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:14px;margin:8px 0;width:100%}
 th,td{text-align:left;vertical-align:top;padding:5px 12px 5px 0;border-bottom:1px solid var(--line)}
+th,td{overflow-wrap:break-word}
 th{color:var(--soft);font-weight:600}img{max-width:100%;height:auto;border-radius:6px;background:#fff;margin:6px 0}
 .tone{border-left:4px solid;padding-left:10px;font-weight:600}.error{border-color:var(--error)}
 .warning{border-color:var(--warning)}.note{border-color:var(--note)}.good{border-color:var(--good)}
@@ -68,7 +69,7 @@ def write_report(path: str | Path, sections: Sequence[Section], title: str) -> P
     return target
 
 
-def html_page(sections: Sequence[Section], title: str) -> str:
+def _html_page(sections: Sequence[Section], title: str) -> str:
     """Return a page without scripts: its style follows the reader's light or dark theme."""
     numbered = list(enumerate(sections))
     contents = "".join(f'<li><a href="#s{i}">{escape(_capitalize(section.title))}</a></li>' for i, section in numbered)
@@ -93,7 +94,7 @@ def _html(block: Block) -> str:
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\n'
 
 
-def markdown_text(sections: Sequence[Section], title: str) -> str:
+def _markdown_text(sections: Sequence[Section], title: str) -> str:
     """Return Markdown; the pictures are part of it."""
     parts = [f"# {_plain(title)}"]
     for section in sections:
@@ -123,7 +124,7 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>#])", r"\\\1", " ".join(text.split()))
 
 
-def notebook_json(sections: Sequence[Section], title: str) -> str:
+def _notebook_json(sections: Sequence[Section], title: str) -> str:
     """Return a notebook with a Markdown cell for each section; pictures are attachments of their cell."""
     cells = [_cell("title", f"# {_plain(title)}", {})]
     for number, section in enumerate(sections):
@@ -149,7 +150,7 @@ def _capitalize(title: str) -> str:
 
 
 _WRITERS: dict[str, Callable[[Sequence[Section], str], str]] = {
-    ".html": html_page,
-    ".md": markdown_text,
-    ".ipynb": notebook_json,
+    ".html": _html_page,
+    ".md": _markdown_text,
+    ".ipynb": _notebook_json,
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nbdebug.options import check_option_names
 from nbdebug.report import Report, merge_reports
 from nbdebug.rule_engine import checkup as checkups
+from nbdebug.tool_methods.performance import PerformanceMethods
 from nbdebug.tool_methods.training import TrainingMethods
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from nbdebug.triage import SymptomPattern, Triage
 
 
-class DiagnosisMethods(TrainingMethods):
+class DiagnosisMethods(TrainingMethods, PerformanceMethods):
     """Tools that run other tools of the setup, or collect their results."""
 
     @check_option_names()
@@ -48,6 +49,7 @@ class DiagnosisMethods(TrainingMethods):
             "quick": lambda codes: self._check(codes, "quick"),
             "standard": lambda codes: self._check(codes, "standard"),
             "overfit": lambda codes: self._judged("overfit", self.overfit),
+            "profile": lambda codes: self._judged("profile", self.profile),
             "treatments": lambda codes: self._judged("treatments", self.treatments),
         }
         names = [name for name in COST_ORDER if treatments or name != "treatments"]
@@ -72,7 +74,8 @@ class DiagnosisMethods(TrainingMethods):
         results = dict(self.results)
         if self.watched is not None and self.watched.result is not None:
             results["watch"] = self.watched.result
-        subject = Subject(self.setup, self.findings, results)
+        journal = self.journal.to_text() if self.journal.entries else ""
+        subject = Subject(self.setup, self.findings, results, journal)
         title = f"Training report: {type(self.setup.eager_model).__name__}"
         return write_report(path, collect_sections(subject, samples=samples), title)
 

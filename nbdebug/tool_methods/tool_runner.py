@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from nbdebug.journal import Journal
+from nbdebug.journal.settings import describe_settings
 from nbdebug.report import Report, ReportLog
 from nbdebug.result import Result
 from nbdebug.rule_engine import checkup as checkups
@@ -24,11 +26,26 @@ class ToolRunner:
     watched: Watch | None
     log: list[str]
     notebook_names: NotebookNames
+    _journal: Journal | None = None
 
     @property
     def findings(self) -> Report:
-        """All findings so far."""
+        """All findings so far; a Debugger defines it."""
         raise NotImplementedError
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of this Debugger: problem, hypotheses, experiments and results; off until ``open(path)``."""
+        if self._journal is None:
+            self._journal = Journal()
+        return self._journal
+
+    def _note(self, name: str, result: Result) -> None:
+        """Add the headline of a result to the journal, if it is open."""
+        if self.journal.is_open:
+            headline = str(getattr(result, "headline", "") or result.to_text().partition("\n")[0])
+            headline = headline.removeprefix(f"nbdebug {name}: ")
+            self.journal.add_result(name, headline, describe_settings(self.setup))
 
     def _use_setup(self) -> Setup:
         """Return the setup for a tool, after saying so if its names in the notebook hold other objects now."""
@@ -38,6 +55,7 @@ class ToolRunner:
 
     def _keep(self, name: str, result: _AnyResult, *, judge: bool = True) -> _AnyResult:
         self.results[name] = result
+        self._note(name, result)
         if judge:
             self.reports[name] = checkups.judge_result(self.setup, **{name: result})
         return result

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nbdebug.triage.pattern import Cause as Cause
+from nbdebug.triage.pattern import SymptomCause as SymptomCause
 from nbdebug.triage.pattern import SymptomPattern as SymptomPattern
 from nbdebug.triage.pattern import load_patterns as load_patterns
 from nbdebug.triage.result import Triage as Triage
 
-__all__ = ["Cause", "SymptomPattern", "Triage", "load_patterns"]
+__all__ = ["SymptomCause", "SymptomPattern", "Triage", "load_patterns"]

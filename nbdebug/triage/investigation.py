@@ -11,9 +11,18 @@ from nbdebug.finding import Finding
 from nbdebug.measurements.registry import TOO_SLOW_FOR_QUICK
 from nbdebug.report import Report, merge_reports
 from nbdebug.rule_engine import rule_registry
-from nbdebug.triage.pattern import Cause
+from nbdebug.triage.pattern import SymptomCause
 from nbdebug.triage.result import CauseState, Triage
-from nbdebug.triage.stages import Stage, StageRecord, expand_codes, has_slow_parts, reads_run, stage_of, test_of_stage
+from nbdebug.triage.stages import (
+    FOR_SYMPTOM_ONLY,
+    Stage,
+    StageRecord,
+    expand_codes,
+    has_slow_parts,
+    reads_run,
+    stage_of,
+    test_of_stage,
+)
 from nbdebug.triage.symptom import Symptom
 
 # Findings that describe what a run or a model does, and not why; the signs of the symptom count as such, too.
@@ -73,7 +82,7 @@ class Investigation:
                 code for record in self.records if stage.name in record.name for code in record.asked
             }
             asked = [code for code in codes if code not in known and self._fits(code, stage)]
-            if self._is_established() or not asked or (wide and stage.name in ("overfit", "treatments")):
+            if self._is_established() or not asked or (wide and stage.name in FOR_SYMPTOM_ONLY):
                 continue
             start, skipped = time.perf_counter(), ""
             try:
@@ -115,7 +124,7 @@ class Investigation:
             stopped=self.stopped,
         )
 
-    def _state(self, cause: Cause, faults: list[Finding]) -> CauseState:
+    def _state(self, cause: SymptomCause, faults: list[Finding]) -> CauseState:
         """Return what is known of a cause: found, ruled out, or open with the reason."""
         codes = expand_codes(cause.codes)
         findings = tuple(fault for fault in faults if fault.code in codes)

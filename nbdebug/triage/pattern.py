@@ -16,7 +16,7 @@ _FOLDER = Path(__file__).with_name("patterns")
 
 
 @dataclass(frozen=True)
-class Cause:
+class SymptomCause:
     """One cause of a symptom.
 
     Attributes:
@@ -48,14 +48,16 @@ class SymptomPattern:
     name: str
     symptom: str
     words: tuple[str, ...]
-    causes: tuple[Cause, ...]
+    causes: tuple[SymptomCause, ...]
     signs: tuple[str, ...] = ()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SymptomPattern:
         """Return a pattern of plain data, as its file contains it; raise SetupError for other keys."""
         try:
-            causes = tuple(Cause(**{**cause, "codes": tuple(cause.get("codes", ()))}) for cause in data["causes"])
+            causes = tuple(
+                SymptomCause(**{**cause, "codes": tuple(cause.get("codes", ()))}) for cause in data["causes"]
+            )
             return cls(data["name"], data["symptom"], tuple(data["words"]), causes, tuple(data.get("signs", ())))
         except (KeyError, TypeError) as error:
             message = f"pattern is not complete ({error}); expected name, symptom, words, causes and signs."

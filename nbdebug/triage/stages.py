@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from nbdebug.measurements.registry import is_slow
+from nbdebug.measurements.registry import TOOL_RESULTS, is_slow
 from nbdebug.report import Report
 from nbdebug.rule_engine import rule_registry
 
@@ -15,20 +15,13 @@ STAGE_TEXTS = {
     "quick": "rules that need one pass of one batch",
     "standard": "rules that need several passes or the data",
     "overfit": "training on a tiny batch",
+    "profile": "timing a training step",
     "treatments": "training copies with one change each",
     "other quick": "all other rules of one pass",
     "other standard": "all other rules of several passes or the data",
-    "watch": "your own loop inside `with dbg.watch():`",
-    "errors": "the predictions on the validation samples",
 }
-_BY_MEASUREMENT = {"overfit": "overfit", "treatments": "treatments", "errors": "errors"}
-_ACTS = {
-    "watch": "with dbg.watch():   # around your own training loop, then dbg.triage() again",
-    "errors": "dbg.errors()   # then dbg.triage() again",
-    "treatments": "dbg.treatments()   # then dbg.triage() again",
-    "overfit": "dbg.overfit()   # then dbg.triage() again",
-}
-COST_ORDER = ("quick", "standard", "overfit", "treatments")
+COST_ORDER = ("quick", "standard", "overfit", "profile", "treatments")
+FOR_SYMPTOM_ONLY = ("overfit", "profile", "treatments")  # not run for causes of other symptoms
 
 
 @dataclass(frozen=True)
@@ -56,12 +49,11 @@ def expand_codes(prefixes: Iterable[str]) -> list[str]:
 
 
 def stage_of(code: str) -> str:
-    """Return the name of the cheapest stage that can check a rule."""
+    """Return the name of the cheapest stage that can check a rule: "watch", or a tool, for those that need one."""
     rule = rule_registry.load_rules()[code]
     needs = set(rule.needs) - rule.optional
-    for measurement, name in _BY_MEASUREMENT.items():
-        if measurement in needs:
-            return name
+    for name in sorted(needs & TOOL_RESULTS):
+        return name
     if needs & _OF_RUN or (reads_run(code) and code[0] in "TP"):
         return "watch"
     return "standard" if any(map(is_slow, needs)) else "quick"
@@ -78,5 +70,7 @@ def reads_run(code: str) -> bool:
 
 
 def test_of_stage(name: str) -> str:
-    """Return the call that makes a stage possible; "" for one that a triage runs by itself."""
-    return _ACTS.get(name, "")
+    """Return the call that makes a stage possible: a watch, or the tool of its name."""
+    if name == "watch":
+        return "with dbg.watch():   # around your own training loop, then dbg.triage() again"
+    return f"dbg.{name}()   # then dbg.triage() again" if name in TOOL_RESULTS else ""

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from nbdebug.exceptions import SetupError
-from nbdebug.history import Diagnosis, diagnose
-from nbdebug.triage.pattern import Cause, SymptomPattern
+from nbdebug.history import CurveDiagnosis, diagnose
+from nbdebug.triage.pattern import SymptomCause, SymptomPattern
 
 _MAX_PATTERNS = 3
 
@@ -23,9 +23,9 @@ class Symptom:
     patterns: tuple[SymptomPattern, ...] = ()
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[SymptomCause, ...]:
         """The causes of all patterns, each once, those of the best pattern first."""
-        causes: dict[tuple[str, ...] | str, Cause] = {}
+        causes: dict[tuple[str, ...] | str, SymptomCause] = {}
         for pattern in self.patterns:
             for cause in pattern.causes:
                 causes.setdefault(cause.codes or cause.name, cause)
@@ -47,7 +47,7 @@ def recognize_symptom(symptom: Any, patterns: Sequence[SymptomPattern], run_code
         return _from_codes("the watched run" if run_codes else "not described", run_codes, patterns)
     if isinstance(symptom, str):
         return _from_text(symptom, patterns)
-    result = symptom if isinstance(symptom, Diagnosis) else diagnose(symptom)
+    result = symptom if isinstance(symptom, CurveDiagnosis) else diagnose(symptom)
     codes = [finding.code for finding in result if finding.severity != "note"] or [finding.code for finding in result]
     return _from_codes(f"curves: {result.verdict}", codes, patterns)
 

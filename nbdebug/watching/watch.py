@@ -144,6 +144,7 @@ class Watch:
         self.writer = RecordWriter(Path(save)) if save is not None else None
         self.controls = _RunControls(setup, self.clicks, stop_on, on_finding)
         self.result: WatchResult | None = None
+        self.on_result: Callable[[WatchResult], None] | None = None
         self.session: WatchSession | None = None
         self.next_refresh, self.has_new_rows = 0.0, False
         self.test_seconds, self.tests_interrupted = 0.0, False
@@ -215,6 +216,8 @@ class Watch:
             )
             self.screen.finish(self.result)
         self.time_budget.attempt("file", self.write_file)
+        if self.on_result is not None:
+            self.time_budget.attempt("journal", self.on_result, self.result)
         print_in_script(self.result.headline)
         if report.findings:  # those marked in the view, including notes
             display_result(report)

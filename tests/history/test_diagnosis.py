@@ -7,7 +7,7 @@ import pytest
 
 import nbdebug
 from nbdebug.exceptions import SetupError
-from nbdebug.history import Diagnosis
+from nbdebug.history import CurveDiagnosis
 
 EPOCHS = np.arange(30)
 FALL = (0.1 + np.exp(-EPOCHS / 4)).tolist()
@@ -101,11 +101,11 @@ def test_short_history_of_one_value() -> None:
 
 
 @pytest.fixture
-def diagnosis() -> Diagnosis:
+def diagnosis() -> CurveDiagnosis:
     return nbdebug.diagnose({"loss": [*FALL, float("inf")], "val_loss": FALL, "accuracy": FALL})
 
 
-def test_result(diagnosis: Diagnosis) -> None:
+def test_result(diagnosis: CurveDiagnosis) -> None:
     assert str(pickle.loads(pickle.dumps(diagnosis))) == str(diagnosis)
     assert diagnosis.to_frame().severity[0] == "error"
     assert diagnosis.plot().get_xlabel() == "epoch"

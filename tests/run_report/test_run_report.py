@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from nbdebug.cli import main
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
+from nbdebug.result import Result
 from nbdebug.rules.examples import healthy_classifier, mlp, train
 from nbdebug.run_report.ml_test_score import QUESTIONS, answer_questions
 from nbdebug.run_report.recommendations import recommend
@@ -100,6 +102,20 @@ def test_text_of_findings_is_escaped(tmp_path: Path) -> None:
         assert "<script>" not in text.replace("\\\\<", "").replace("\\<", "")
 
 
+def test_folders_of_the_machine_are_left_out(tmp_path: Path) -> None:
+    setup = healthy_classifier()
+    debugger = Debugger.of(setup)
+    debugger.checkup("quick")
+    with debugger.watch():
+        for x, y in [*setup.train_loader] * 3:
+            setup.loss_fn(setup.model(x), y).backward()  # type: ignore[misc]
+            setup.optimizers[0].step()
+    text = debugger.report(tmp_path / "report.md").read_text(encoding="utf-8").replace("\\", "")
+    assert "O505" in text
+    assert f"{Path(__file__).name}, line" in text
+    assert str(Path(__file__).parent) not in text
+
+
 def test_refusals(debugger: Debugger, tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"path is 'report\.pdf'; expected a name that ends in \.html, \.md, \.ipynb"):
         debugger.report("report.pdf")
@@ -128,16 +144,15 @@ def test_questions_of_the_ml_test_score() -> None:
     assert len(QUESTIONS) == 28
     parts = [question.part for question in QUESTIONS]
     assert [parts.count(part) for part in ("data", "model", "infrastructure", "monitoring")] == [7, 7, 7, 7]
-    by_name = {
-        (item.question.part, item.question.number): item for item in answer_questions([], {"R901"}, {"lr_range"})
-    }
+    answers = answer_questions([], {"R901", "R902"}, {"lr_range", "repeatable"})
+    by_name = {(item.question.part, item.question.number): item for item in answers}
     assert by_name["infrastructure", 1].answer == "shown"
     assert by_name["model", 3].answer == "shown"
     assert by_name["monitoring", 5].answer == "open"  # nothing was watched
     assert sum(item.answer == "shown" for item in by_name.values()) == 2
-    fault = Finding("bad", code="R901", name="unseeded", severity="warning")
+    fault = Finding("bad", code="R901", name="unseeded", severity="note")
     answers = answer_questions([fault], {"R901"}, ())
-    assert [item.answer for item in answers if item.question.rules == ("R901",)] == ["contradicted"]
+    assert [item.answer for item in answers if "R901" in item.question.rules] == ["contradicted"]
 
 
 def test_recommendations_put_causes_and_errors_first() -> None:
@@ -148,3 +163,22 @@ def test_recommendations_put_causes_and_errors_first() -> None:
     assert [item.action for item in advice] == ["lr = 1", "lower it"]
     assert advice[0].cost == "some lines of code"
     assert advice[1].cost == "a decision about data or model"
+
+
+@dataclass(frozen=True)
+class Trial(Result):
+    """A result of an experiment, as a tool that compares before and after returns it."""
+
+    helps: bool
+    code: str = "optimizer.param_groups[0]['lr'] = 0.01"
+    headline: str = "the accuracy rises by 0.2"
+
+    def to_text(self) -> str:
+        return self.headline
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_experiments_with_a_measured_gain_come_first(helps: bool) -> None:
+    fault = Finding("c", code="O501", name="lr-too-high", severity="error", fix="lr = 1")
+    advice = recommend([fault], {"try_fix": Trial(helps)})
+    assert [item.gain for item in advice] == ["measured", "large (expected)"][not helps :]

@@ -10,7 +10,7 @@ import pytest
 from nbdebug.exceptions import SetupError
 from nbdebug.history import diagnose
 from nbdebug.rule_engine.rule_registry import load_rules
-from nbdebug.triage import Cause, SymptomPattern, load_patterns
+from nbdebug.triage import SymptomCause, SymptomPattern, load_patterns
 from nbdebug.triage.stages import expand_codes, stage_of
 from nbdebug.triage.symptom import recognize_symptom
 
@@ -76,7 +76,9 @@ def test_pattern_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     cause = {"name": "a cause", "codes": ["D104"], "prior": 2}
     path.write_text(json.dumps({"name": "mine", "symptom": "Odd.", "words": ["odd"], "causes": [cause]}))
-    assert SymptomPattern.read(path) == SymptomPattern("mine", "Odd.", ("odd",), (Cause("a cause", ("D104",), 2),))
+    assert SymptomPattern.read(path) == SymptomPattern(
+        "mine", "Odd.", ("odd",), (SymptomCause("a cause", ("D104",), 2),)
+    )
     path.write_text(json.dumps({"name": "mine", "causes": [{"title": "x"}]}))
     with pytest.raises(SetupError, match="pattern is not complete"):
         SymptomPattern.read(path)

@@ -11,7 +11,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
-from nbdebug.triage import Cause, SymptomPattern
+from nbdebug.triage import SymptomCause, SymptomPattern
 
 
 class WithSoftmax(nn.Module):
@@ -83,7 +83,7 @@ def test_watched_run_tells_the_symptom() -> None:
 
 
 def test_own_pattern() -> None:
-    pattern = SymptomPattern("odd", "Odd.", ("odd",), (Cause("by hand", test="look at the plug"),))
+    pattern = SymptomPattern("odd", "Odd.", ("odd",), (SymptomCause("by hand", test="look at the plug"),))
     result = Debugger.of(healthy_classifier()).triage("it is odd today", patterns=[pattern])
     assert result.patterns[0] == "odd"
     assert [state.name for state in result.left] == ["by hand"]
