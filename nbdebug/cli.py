@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import nbdebug
 
@@ -32,6 +33,7 @@ def _build_parser() -> argparse.ArgumentParser:
     rule = commands.add_parser("rule", help="show the page of a rule, or the list of all")
     rule.add_argument("code", nargs="?", help="a code such as L201, or a name")
     rule.set_defaults(run=_show_rule)
+    _add_bisect_step(commands)
     report = commands.add_parser("report", help="write a report of a saved record")
     report.add_argument("record", type=Path, help="a file that watch(save=...) or run.save() wrote")
     report.add_argument(
@@ -41,11 +43,34 @@ def _build_parser() -> argparse.ArgumentParser:
     return top
 
 
+def _add_bisect_step(commands: Any) -> None:
+    """Add the parser of the command for git bisect run."""
+    step = commands.add_parser("bisect-step", help="run a training script once for git bisect run")
+    step.add_argument("script", type=Path, help="path of the script")
+    step.add_argument("arguments", nargs="*", help="arguments of the script, after --")
+    step.add_argument("--metric", help="name of a number that the script prints, as name=0.3 or name: 0.3")
+    limits = step.add_mutually_exclusive_group()
+    limits.add_argument("--below", type=float, help="a commit is good if the metric is below this")
+    limits.add_argument("--above", type=float, help="a commit is good if the metric is above this")
+    step.add_argument("--runs", type=int, default=1, help="run again, up to so many times, while undecided")
+    step.add_argument("--timeout", type=float, help="seconds after which a run is bad")
+    step.set_defaults(run=_bisect_step)
+
+
 def _run_demo(options: argparse.Namespace) -> int:
     """Run the demo, or open it in JupyterLab, and return the exit status."""
     from nbdebug import demo
 
     return demo.open_lab() if options.lab else demo.run(options.output)
+
+
+def _bisect_step(options: argparse.Namespace) -> int:
+    """Return the exit status that ``git bisect run`` expects: 0 for good, 1 for bad, 125 for undecided."""
+    from nbdebug.tools.bisect.command import Threshold, bisect_step
+
+    limit = options.below if options.above is None else options.above
+    threshold = Threshold(options.metric, limit, options.above is not None) if options.metric else None
+    return bisect_step(options.script, options.arguments, threshold, options.runs, options.timeout)
 
 
 def _show_rule(options: argparse.Namespace) -> None:

@@ -59,6 +59,7 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
     "profile": lambda debugger: profiled(debugger),
     "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup=None),
+    "bisect": lambda debugger: debugger.bisect(samples=True, fails=lambda copy: True, steps=1, runs=4),
     "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping=0.1"], steps=5, seeds=2),
 }
 SCRIPT = """

@@ -31,6 +31,8 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "triage": lambda debugger: debugger.triage("overfits"),
     "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup="quick"),
     "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping"], steps=5, seeds=2),
+    "bisect": lambda debugger: debugger.bisect(["weight decay=0.1", "learning rate=1e-9"], steps=5, runs=4),
+    "bisect samples": lambda debugger: debugger.bisect(samples=True, fails=lambda copy: True, steps=1, runs=4),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 TOOLS_WITHOUT_PASSES = {"data"}  # these never call the model

@@ -11,17 +11,12 @@ from nbdebug.tool_methods.tool_runner import ToolRunner, without_self
 
 if TYPE_CHECKING:
     from nbdebug.options import Budget
-    from nbdebug.report import Report
+    from nbdebug.tools.bisect import Bisection
     from nbdebug.tools.try_fix import Ablation, TriedFix
 
 
 class ExperimentMethods(ToolRunner):
     """Each tool that changes copies of the setup, to see what the change does."""
-
-    @property
-    def findings(self) -> Report:
-        """All findings so far."""
-        raise NotImplementedError
 
     @check_option_names()
     def try_fix(
@@ -87,3 +82,37 @@ class ExperimentMethods(ToolRunner):
 
         result = ablation(self._use_setup(), findings=tuple(self.findings), **options)
         return self._keep("ablation", result, judge=False)
+
+    @check_option_names()
+    def bisect(
+        self,
+        changes: Sequence[str | Finding | Callable[[Any], Any]] | None = None,
+        *,
+        samples: bool = False,
+        checkpoints: Sequence[Any] | None = None,
+        fails: Callable[[Any], bool] | None = None,
+        score: Callable[[Any], float] | None = None,
+        steps: int = 150,
+        runs: int = 40,
+    ) -> Bisection:
+        """Find what makes training fail: one of several changes, some samples, or the step between two checkpoints.
+
+        If the runs do not suffice, the result names the candidates that are left. Raises SetupError unless exactly one
+        of ``changes``, ``samples`` and ``checkpoints`` is passed, and for a setup that cannot be run.
+
+        Args:
+            changes: Changes as for ``try_fix``, in their order; with all of them the score is lower than without any.
+            samples: True to look for the fewest training samples with which training fails.
+            checkpoints: Paths of state dictionaries, or dictionaries, in their order; the last one fails.
+            fails: ``fails(copy)``, which returns whether a copy fails, for samples after training on them; by default
+                if the loss or a weight is not finite.
+            score: ``score(copy)``, which returns a number of which a higher one is better, for changes; by default the
+                accuracy, the explained variance, or the decrease of the loss.
+            steps: Training steps of each run; with ``samples``, the most that a run may take for one epoch.
+            runs: Largest number of runs.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.bisect import bisect
+
+        findings = tuple(self.findings) if changes is not None else ()
+        return self._keep("bisect", bisect(self._use_setup(), findings=findings, **options), judge=False)

@@ -42,7 +42,7 @@ class MatchedRun(TrialRun):
         return float(np.mean(self.scores[-2:]))
 
 
-class _MatchedBatches(Iterator[Batch]):
+class MatchedBatches(Iterator[Batch]):
     """The batches of a loader, with random numbers that depend on the seed and the number of the batch only.
 
     All generators are seeded before each batch is read, and again before the step on it.
@@ -117,7 +117,7 @@ def train_copy(
     run = MatchedRun(seed)
     count = max(1, round(steps / treated.samples_per_step))
     due = sorted({max(1, round(count * number / _SCORES_PER_RUN)) for number in range(1, _SCORES_PER_RUN + 1)})
-    batches = _MatchedBatches(treated.setup, seed)
+    batches = MatchedBatches(treated.setup, seed)
     trainer = Trainer(treated.setup, treated.optimizers, batches, 1, treated.max_norm)
     schedulers = [treated.schedule(item, count) for item in treated.optimizers] if treated.schedule is not None else []
     _add_score(run, 0, run_score(treated))

@@ -95,10 +95,17 @@ def prepare_experiment(setup: Setup, steps: int, seeds: int, score: OwnScore | N
     check_whole_number("steps", steps, MIN_STEPS, MAX_STEPS)
     check_whole_number("seeds", seeds, MIN_SEEDS, MAX_SEEDS)
     validate_callable("score", score, "the copy of the setup", "Leave it out")
+    in_place = is_trained_in_place(setup)
     preserved = Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader))
     with preserved, UserCodeErrors(lambda: "before the trial"):
-        in_place = bool(copy_obstacle(setup, next(setup.batches(1))))
         return RunScore(setup, score), in_place
+
+
+def is_trained_in_place(setup: Setup) -> bool:
+    """Check whether the model cannot be copied, so that it is trained itself and restored."""
+    preserved = Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader))
+    with preserved, UserCodeErrors(lambda: "before the trial"):
+        return bool(copy_obstacle(setup, next(setup.batches(1))))
 
 
 def _running_view(result: Callable[[], TriedFix], status: str) -> Any:
