@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Place:
+class DivergencePlace:
     """Where one side parts from the other: operation, module and its class, and the user's line."""
 
     operation: str = ""
@@ -72,8 +72,8 @@ class Agreement(Result):
     phase: Phase | None = None
     mode: str = ""
     tensor: str = ""
-    first: Place = Place()
-    second: Place = Place()
+    first: DivergencePlace = DivergencePlace()
+    second: DivergencePlace = DivergencePlace()
     difference: float = 0.0
     tolerance: float = 0.0
     causes: tuple[str, ...] = ()
