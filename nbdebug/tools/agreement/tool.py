@@ -18,7 +18,7 @@ from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.agreement.causes import optimizer_causes, setting_causes
 from nbdebug.tools.agreement.matching import Matching, is_equal
 from nbdebug.tools.agreement.recording import RecordedTensor, Recording
-from nbdebug.tools.agreement.result import Agreement, ModuleRow, Phase, DivergencePlace
+from nbdebug.tools.agreement.result import Agreement, DivergencePlace, ModuleRow, Phase
 from nbdebug.tools.agreement.sides import Side, copied, make_side, shared_inputs
 from nbdebug.tools.agreement.tolerance import Deviation, NodeTolerances, RoundingNoise, tolerance, unit_roundoff
 
@@ -235,8 +235,8 @@ class _AgreementCheck:
         return None
 
     def difference(
-        self, phase: Phase, runs: _Round, tensor: str, first: DivergencePlace, second: DivergencePlace, deviation: Deviation | None,
-        limit: Deviation, causes: list[str], notes: tuple[str, ...] = (),
+        self, phase: Phase, runs: _Round, tensor: str, first: DivergencePlace, second: DivergencePlace,
+        deviation: Deviation | None, limit: Deviation, causes: list[str], notes: tuple[str, ...] = (),
     ) -> Agreement:  # fmt: skip
         """Return the result for a difference."""
         size = deviation.typical if deviation is not None else float("nan")
