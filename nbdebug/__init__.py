@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nbdebug.assertions import assert_healthy as assert_healthy
     from nbdebug.comparison import compare as compare
+    from nbdebug.comparison import snapshot as snapshot
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.exceptions import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
@@ -54,6 +55,7 @@ PUBLIC_MODULES = {
     "overfit": "functional",
     "restore": "preserve",
     "seed": "seeding",
+    "snapshot": "comparison",
     "treatments": "functional",
     "unload_ipython_extension": "magics",
     "watch": "functional",
