@@ -22,12 +22,13 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "data": lambda debugger: debugger.data(samples=24),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
     "repeatable": lambda debugger: debugger.repeatable(steps=3),
+    "snapshot": lambda debugger: debugger.changes_since(debugger.snapshot()),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
-TOOLS_WITHOUT_PASSES = {"data"}  # these never call the model
+TOOLS_WITHOUT_PASSES = {"data", "snapshot"}  # these never call the model
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

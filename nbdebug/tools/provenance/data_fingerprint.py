@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import PeekableLoader
@@ -48,7 +48,7 @@ def fingerprint_data(source: Any, limit: int, seconds: float) -> DataFingerprint
 
     Each sample is read with equal seeds, so that an augmentation with global generators does not change it.
     """
-    dataset = getattr(source, "dataset", source)
+    dataset = source.dataset if isinstance(source, DataLoader) else source
     with Preserve(loaders=(source,)):
         if (
             isinstance(dataset, IterableDataset)

@@ -44,7 +44,7 @@ def hardware() -> dict[str, Any]:
     }
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-        facts |= {"GPUs": names, "CUDA": torch.version.cuda, "cuDNN": torch.backends.cudnn.version()}
+        facts |= {"GPUs": names, "CUDA": torch.version.cuda, "cuDNN": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
     if torch.backends.mps.is_available():
         facts["GPUs"] = ["mps"]
     return facts
