@@ -22,7 +22,7 @@ _NO_VALUE = "—"
 
 
 @dataclass(frozen=True)
-class Change:
+class _FactChange:
     """A fact that differs: its section, name, and its values before and after."""
 
     section: str
@@ -32,7 +32,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class CodeChange:
+class _CodeChange:
     """A cell or a file that was changed, added or removed, with the diff of its lines."""
 
     name: str
@@ -46,8 +46,8 @@ class SnapshotChanges(Result):
 
     has_chart = False
 
-    changes: tuple[Change, ...]
-    code: tuple[CodeChange, ...]
+    changes: tuple[_FactChange, ...]
+    code: tuple[_CodeChange, ...]
     before: str = ""
     after: str = ""
 
@@ -91,21 +91,21 @@ def compare_snapshots(before: ProgramSnapshot, after: ProgramSnapshot) -> Snapsh
     return SnapshotChanges(tuple(changes), tuple(_code_changes(before, after)), before.taken, after.taken)
 
 
-def _section_changes(section: str, before: ProgramSnapshot, after: ProgramSnapshot) -> Iterator[Change]:
+def _section_changes(section: str, before: ProgramSnapshot, after: ProgramSnapshot) -> Iterator[_FactChange]:
     old, new = getattr(before, section), getattr(after, section)
     for name in dict.fromkeys([*old, *new]):
         values = [_text(facts.get(name, _NO_VALUE)) for facts in (old, new)]
         if values[0] != values[1]:
             if (section, name) == ("git", "diff"):
                 values = [f"{len(value.splitlines())} lines" for value in values]
-            yield Change(section, name, *values)
+            yield _FactChange(section, name, *values)
 
 
 def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _code_changes(before: ProgramSnapshot, after: ProgramSnapshot) -> Iterator[CodeChange]:
+def _code_changes(before: ProgramSnapshot, after: ProgramSnapshot) -> Iterator[_CodeChange]:
     """Yield the changes of cells, which are aligned by their sources, since a cell gets another number in each run."""
     old, new = before.cells, after.cells
     matcher = difflib.SequenceMatcher(a=[source for _, source in old], b=[source for _, source in new], autojunk=False)
@@ -119,10 +119,10 @@ def _code_changes(before: ProgramSnapshot, after: ProgramSnapshot) -> Iterator[C
                 removed.remove(partner)
                 label = name if partner[0] == name else f"{partner[0]} → {name}"
                 if partner[1] != source:
-                    yield CodeChange(label, "changed", _diff(partner[1], source))
+                    yield _CodeChange(label, "changed", _diff(partner[1], source))
             else:
-                yield CodeChange(name, "added", _diff("", source))
-        yield from (CodeChange(name, "removed", _diff(source, "")) for name, source in removed)
+                yield _CodeChange(name, "added", _diff("", source))
+        yield from (_CodeChange(name, "removed", _diff(source, "")) for name, source in removed)
 
 
 def _similarity(first: str, second: str) -> float:

@@ -21,7 +21,7 @@ _CHECKED = 4  # samples that are read twice, to see whether they are the same ea
 
 
 @dataclass(frozen=True)
-class DataFingerprint:
+class _DataFingerprint:
     """The sum of the hashes of the samples that were read, their number, and that of all samples, if it is known.
 
     Another order gives the same sum if all samples were read; a part of a large set is taken at equal distances.
@@ -43,7 +43,7 @@ class DataFingerprint:
         return f"{self.digest} ({share} samples, {self.structure})" if self.is_stable else f"changes ({self.structure})"
 
 
-def fingerprint_data(source: Any, limit: int, seconds: float) -> DataFingerprint:
+def fingerprint_data(source: Any, limit: int, seconds: float) -> _DataFingerprint:
     """Return the fingerprint of a loader or a dataset from up to ``limit`` samples; its state is restored.
 
     Each sample is read with equal seeds, so that an augmentation with global generators does not change it.
@@ -64,7 +64,7 @@ def fingerprint_data(source: Any, limit: int, seconds: float) -> DataFingerprint
         return _fingerprint(samples, count, seconds, is_stable)
 
 
-def _fingerprint(samples: Iterable[Any], count: int | None, seconds: float, is_stable: bool) -> DataFingerprint:
+def _fingerprint(samples: Iterable[Any], count: int | None, seconds: float, is_stable: bool) -> _DataFingerprint:
     total, read, structure, started = 0, 0, "", time.perf_counter()
     for sample in samples:
         total = (total + hash_value(sample)) % _MODULUS
@@ -72,7 +72,7 @@ def _fingerprint(samples: Iterable[Any], count: int | None, seconds: float, is_s
         read += 1
         if time.perf_counter() - started > seconds:
             break
-    return DataFingerprint(f"{total:016x}", read, count, structure, is_stable)
+    return _DataFingerprint(f"{total:016x}", read, count, structure, is_stable)
 
 
 def _seeded(dataset: Any, index: int) -> Any:

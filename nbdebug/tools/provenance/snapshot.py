@@ -50,7 +50,7 @@ class ProgramSnapshot(Result):
         """Write the snapshot as JSON, at once and completely: an interrupted write leaves the former file."""
         target = Path(path)
         content = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, default=str, ensure_ascii=False)
-        write_atomically(target, content.encode("utf-8"))
+        _write_atomically(target, content.encode("utf-8"))
         return target
 
     def rows(self) -> list[tuple[str, str, str]]:
@@ -131,7 +131,7 @@ def _program_files(files: set[str]) -> tuple[tuple[str, str], ...]:
     return tuple((path.name, path.read_text("utf-8", "replace")[:_MAX_SOURCE]) for path in sorted(paths))
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def _write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a reader sees either all of the former content or all of the new one."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
