@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from nbdebug.functional import importance as importance
     from nbdebug.functional import lr_range as lr_range
     from nbdebug.functional import overfit as overfit
+    from nbdebug.functional import profile as profile
     from nbdebug.functional import treatments as treatments
     from nbdebug.functional import watch as watch
+    from nbdebug.history import diagnose as diagnose
     from nbdebug.preserve import restore as restore
     from nbdebug.records import load as load
     from nbdebug.report import Report as Report
@@ -44,6 +46,7 @@ PUBLIC_MODULES = {
     "compare_optimizers": "functional",
     "compare_pipelines": "tools.data",
     "data": "functional",
+    "diagnose": "history",
     "drift": "tools.importance",
     "errors": "functional",
     "explain": "functional",
@@ -53,6 +56,7 @@ PUBLIC_MODULES = {
     "load_ipython_extension": "magics",
     "lr_range": "functional",
     "overfit": "functional",
+    "profile": "functional",
     "restore": "preserve",
     "seed": "seeding",
     "snapshot": "comparison",
@@ -62,29 +66,9 @@ PUBLIC_MODULES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *(
-        "assert_healthy",
-        "batch_size",
-        "checkup",
-        "compare",
-        "compare_optimizers",
-        "compare_pipelines",
-        "data",
-        "drift",
-        "errors",
-    ),
-    *(
-        "explain",
-        "explain_error",
-        "importance",
-        "load",
-        "lr_range",
-        "overfit",
-        "restore",
-        "seed",
-        "treatments",
-        "watch",
-    ),
+    *("assert_healthy", "batch_size", "checkup", "compare", "compare_optimizers", "compare_pipelines", "data"),
+    *("diagnose", "drift", "errors", "explain", "explain_error", "importance", "load", "lr_range", "overfit"),
+    *("profile", "restore", "seed", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")

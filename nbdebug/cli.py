@@ -32,6 +32,12 @@ def _build_parser() -> argparse.ArgumentParser:
     rule = commands.add_parser("rule", help="show the page of a rule, or the list of all")
     rule.add_argument("code", nargs="?", help="a code such as L201, or a name")
     rule.set_defaults(run=_show_rule)
+    report = commands.add_parser("report", help="write a report of a saved record")
+    report.add_argument("record", type=Path, help="a file that watch(save=...) or run.save() wrote")
+    report.add_argument(
+        "--output", type=Path, default=Path("report.html"), help="path that ends in .html, .md or .ipynb"
+    )
+    report.set_defaults(run=_write_report)
     return top
 
 
@@ -51,6 +57,15 @@ def _show_rule(options: argparse.Namespace) -> None:
         return
     for rule in rule_registry.load_rules().values():
         print(f"{rule.code}  {rule.severity:8} {rule.name:34} {rule.page.splitlines()[0]}")
+
+
+def _write_report(options: argparse.Namespace) -> None:
+    """Write the report of a saved record, and print its path."""
+    from nbdebug.records import load
+    from nbdebug.run_report import record_sections, write_report
+
+    sections = record_sections(load(options.record), options.record.name)
+    print(write_report(options.output, sections, f"Training report: {options.record.stem}"))
 
 
 if __name__ == "__main__":

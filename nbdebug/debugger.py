@@ -142,7 +142,15 @@ class Debugger(ToolMethods):
             options: Options of rules by code, such as ``{"L208": {"excess": 2.0}}``.
         """
         keep = partial(self.reports.__setitem__, "checkup")
-        report = checkups.checkup(self._use_setup(), keep, budget=budget, select=select, ignore=ignore, options=options)
+        report = checkups.checkup(
+            self._use_setup(),
+            keep,
+            try_fix=self._try_from_page,
+            budget=budget,
+            select=select,
+            ignore=ignore,
+            options=options,
+        )
         print_in_script(report.headline)
         return report
 
@@ -193,6 +201,7 @@ class Debugger(ToolMethods):
         line = self.watched.loss_line if self.watched else None
         notice = self.notebook_names.notice(self) if self.reports else None
         report = replace(merge_reports(self.reports.values()), title="Findings", subject=str(notice or ""))
+        report = report.with_trials(self._try_from_page)
         return report.with_loss_location(line.where()) if line else report
 
     def __repr__(self) -> str:

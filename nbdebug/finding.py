@@ -76,7 +76,9 @@ class Finding:
     to come; the finding becomes a note if a watched run has disproved it. ``confirms`` names assumptions that this
     finding, on a trained model, supports: a note that makes them becomes a warning. ``edits`` are the changes of the
     user's source that the fix consists of, if it can be written so, and ``changes`` their lines before and after.
-    ``trial`` states what the fix did on a copy of the setup, if it was tried.
+    ``trial`` states what the fix did on a copy of the setup, if it was tried. ``setup_fix`` is the fix as code in
+    the names of the setup, or the name of a built-in change with its effect, so that ``try_fix`` can train a copy with
+    it; empty if it changes the user's loop.
     """
 
     card: ClassVar[Callable[[Finding], dict[str, str]] | None] = None  # set by the layer of reports, above this one
@@ -94,6 +96,7 @@ class Finding:
     edits: tuple[Edit, ...] = ()
     changes: tuple[LineChange, ...] = ()
     trial: str = ""
+    setup_fix: str = ""
     code: str = ""
     name: str = ""
     severity: Severity | None = None

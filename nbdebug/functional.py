@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.importance import Importance
     from nbdebug.tools.lr_range import LrRange
     from nbdebug.tools.overfit import Overfit
+    from nbdebug.tools.profile import Profile
     from nbdebug.tools.treatments import Treatments
     from nbdebug.watching.optimizer_steps import Match
 
@@ -250,6 +251,34 @@ def batch_size(
     The options are those of ``Debugger`` and ``Debugger.batch_size``.
     """
     return _run(Debugger.batch_size, locals())
+
+
+@check_option_names()
+def profile(
+    model: nn.Module,
+    train_loader: Any,
+    val_loader: Any = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    scheduler: Any = None,
+    task: str | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    forward: Callable[..., Any] | None = None,
+    unpack: Callable[[Any], Any] | None = None,
+    step_fn: Callable[[Any], Any] | None = None,
+    device: torch.device | str | None = None,
+    extra_state: Iterable[Any] = (),
+    train: Callable[[], Any] | None = None,
+    steps: int = 30,
+    try_changes: bool = False,
+) -> Profile:
+    """Measure where the time of a training step goes, which line costs most, and what each change would gain.
+
+    The options are those of ``Debugger`` and ``Debugger.profile``.
+    """
+    return _run(Debugger.profile, locals())
 
 
 @check_option_names({"columns": "metadata"})

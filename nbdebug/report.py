@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nbdebug.exceptions import SetupError
 from nbdebug.finding import SEVERITIES, Finding, Location, cause_indices, is_consequence
 from nbdebug.result import Result
 from nbdebug.views.findings import FindingsView, skipped_rules_line
@@ -50,6 +51,8 @@ class Report(Result):
     although the user's loop may call it differently; rules that need such a pass could not be checked.
     """
 
+    _live_fields: ClassVar[tuple[str, ...]] = ("_try_fix",)
+
     findings: tuple[Finding, ...] = ()
     not_checked: tuple[SkippedRule, ...] = ()
     checked_rules: frozenset[str] = frozenset()
@@ -63,6 +66,7 @@ class Report(Result):
     asked_again: frozenset[str] = frozenset()
     pass_error: str = ""
     part_seconds: Mapping[str, float] = field(default_factory=dict)
+    _try_fix: Callable[[Finding], Result] | None = field(default=None, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -99,6 +103,16 @@ class Report(Result):
             seconds=self.seconds,
             part_seconds=self.part_seconds,
         )
+
+    def with_trials(self, try_fix: Callable[[Finding], Result]) -> Report:
+        """Return a copy whose page tries the fixes of its findings by ``try_fix``."""
+        return replace(self, _try_fix=try_fix)
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Handle a click in the view: train copies with the fix of a finding."""
+        if self._try_fix is None:
+            raise SetupError("this report has no setup; expected one to train. Run the checkup again.")
+        return {"text": self._try_fix(self.findings[request["finding"]]).to_text()}
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per finding, by rank."""

@@ -53,9 +53,14 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "pipelines": lambda debugger: nbdebug.compare_pipelines(torch.abs, torch.neg, [torch.ones(2)]),
     "data drift": lambda debugger: debugger.data(samples=40).drift,
     "crash": lambda debugger: crash_of(debugger),
+    "diagnose": lambda _: nbdebug.diagnose({"loss": [1.0, 0.5, float("nan")], "val_loss": [1.0, 0.7, 0.8]}),
     "replay": lambda debugger: replay_of(debugger),
     "data": lambda debugger: debugger.data(samples=20),
+    "triage": lambda debugger: debugger.triage("nan"),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
+    "profile": lambda debugger: debugger.profile(steps=4),
+    "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup=None),
+    "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping=0.1"], steps=5, seeds=2),
 }
 SCRIPT = """
 import torch

@@ -41,6 +41,13 @@ def findings_of(setup: Setup, rule: Rule, example: str) -> Report:
         debugger.changes_since(rule.module.older(now) if example == "bad" else now)
     if "treatments" in rule.needs:
         debugger.treatments(steps=60, seeds=2)
+    if "profile" in rule.needs:
+        present = torch.get_num_threads()
+        torch.set_num_threads(getattr(rule.module, f"{example}_threads", torch.get_num_threads)())
+        try:
+            debugger.profile(steps=8)
+        finally:
+            torch.set_num_threads(present)
     return debugger.findings
 
 

@@ -29,6 +29,7 @@ TOOLS = [
     "importance",
     "lr_range",
     "overfit",
+    "profile",
     "treatments",
 ]
 

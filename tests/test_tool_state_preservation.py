@@ -21,16 +21,32 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "data": lambda debugger: debugger.data(samples=24),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
+    "profile": lambda debugger: debugger.profile(steps=4),
+    "profile of a loop": lambda debugger: debugger.profile(lambda: plain_loop(debugger), steps=4),
     "repeatable": lambda debugger: debugger.repeatable(steps=3),
     "snapshot": lambda debugger: debugger.changes_since(debugger.snapshot()),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
+    "triage": lambda debugger: debugger.triage("overfits"),
+    "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup="quick"),
+    "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping"], steps=5, seeds=2),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 TOOLS_WITHOUT_PASSES = {"data", "snapshot"}  # these never call the model
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def plain_loop(debugger: Debugger) -> None:
+    """A loop of eight steps on the objects of a setup."""
+    setup = debugger.setup
+    for _ in range(8):
+        for optimizer in setup.optimizers:
+            optimizer.zero_grad()
+        setup.output_and_loss(next(setup.batches(1)))[1].backward()
+        for optimizer in setup.optimizers:
+            optimizer.step()
 
 
 class ModelPassHook(CallPathHook):

@@ -26,7 +26,7 @@ import warnings
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from benchmarks.crashes.case import Crash, Half
 from benchmarks.crashes.check import FEWEST_BACKWARD_PASSES, SECONDS_PER_PROGRAM, run
@@ -166,11 +166,10 @@ def _run_and_explain(source: str, path: str, sender: Connection) -> None:
 
 def _describe(said: Explained, findings: tuple[Finding, ...]) -> Explained:
     first = findings[0]
-    evidence: dict[str, Any] = {**first.evidence}
     said.codes = tuple(finding.code for finding in findings)
-    said.text = f"{first}\n{evidence}"
+    said.text = f"{first}\n{first.evidence}"
     said.lines = tuple({first.where.line or 0, *(edit.line for edit in first.edits)})
-    said.edits, said.tried = first.edits, str(evidence.get("fix tried", ""))
+    said.edits, said.tried = first.edits, first.trial
     return said
 
 

@@ -38,7 +38,7 @@ def find_layer_change(crash: Crash) -> tuple[str, Change] | None:
         creation = find_layer_creation(crash, layer)
         if creation is None:
             continue
-        changed = _with_option(layer, name, value)
+        changed = with_option(layer, name, value)
         try:
             call.run(copy_model(call.model, {layer: changed}))
         except Exception:
@@ -63,7 +63,7 @@ def _candidates(owner: nn.Module) -> Iterator[tuple[_ConvNd, str, Any]]:
         yield from ((layer, "stride", stride) for stride in sorted(strides, reverse=True) if layer.stride[0] != stride)
 
 
-def _with_option(layer: _ConvNd, name: str, value: Any) -> _ConvNd:
+def with_option(layer: _ConvNd, name: str, value: Any) -> _ConvNd:
     """Return a shallow copy of a convolution with another padding or stride."""
     changed = copy.copy(layer)
     sizes = value if isinstance(value, tuple) else (value,) * len(layer.kernel_size)

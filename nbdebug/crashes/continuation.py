@@ -110,7 +110,7 @@ class _Continuation:
         is_known = output is not _NO_VALUE
         for position, frame in enumerate(frames):
             edits = self.edits if position == 0 else ()
-            if position and self.returned is _NO_VALUE:
+            if position and (self.returned is _NO_VALUE or not _is_called_by(frame, frames[position - 1])):
                 break
             block = _rest_of_block(frame, edits, self.start if position == 0 else None)
             nodes = {span_of(frame.node): self.returned} if self.returned is not _NO_VALUE else {}
@@ -150,6 +150,12 @@ class _Continuation:
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)):
             return evaluator.value(statement.value)
         return UNKNOWN
+
+
+def _is_called_by(frame: CrashFrame, inner: CrashFrame) -> bool:
+    """Return whether the call of a frame returns what an inner frame does, without a container such as Sequential."""
+    called = Evaluator(frame).value(frame.node.func) if isinstance(frame.node, ast.Call) else UNKNOWN
+    return not isinstance(called, nn.Module) or called is inner.variables.get("self")
 
 
 def _bind(names: dict[str, Any], target: ast.expr | None, value: Any) -> None:
@@ -202,8 +208,14 @@ def _raising_statement(frame: CrashFrame, block: Sequence[ast.stmt]) -> ast.stmt
 
 def _statements_between(path: list[tuple[list[ast.stmt], int]], first: int) -> list[ast.stmt]:
     """Return the statements from a line to the end of a path, without those that contain the end."""
-    statements = [statement for block, index in path for statement in block[:index]]
+    statements = [inner for block, index in path for statement in block[:index] for inner in _without_with(statement)]
     return [statement for statement in statements if statement.lineno >= first and not hasattr(statement, "body")]
+
+
+def _without_with(statement: ast.stmt) -> list[ast.stmt]:
+    """Return a statement, or those inside it if it is a ``with``, which always run."""
+    inner = statement.body if isinstance(statement, (ast.With, ast.AsyncWith)) else []
+    return [part for node in inner for part in _without_with(node)] or [statement]
 
 
 def _path_to(tree: ast.AST, number: int) -> list[tuple[list[ast.stmt], int]]:

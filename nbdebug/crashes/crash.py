@@ -271,6 +271,8 @@ class Crash:
             return False
         called = self.value(self.call.func) if self.call is not None else UNKNOWN
         owner = self.value(self.call.func.value) if self.call and isinstance(self.call.func, ast.Attribute) else None
+        if isinstance(self.node, ast.Attribute) and isinstance(self.node.ctx, ast.Store):
+            return isinstance(self.value(self.node.value), Tensor)
         kinds = [called, called if isinstance(called, type) else type(called), type(owner)]
         if self.unpacked is not None:
             value = self.value(self.unpacked)

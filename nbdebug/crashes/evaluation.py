@@ -98,9 +98,9 @@ class Evaluator:
 
     def _unaryop(self, node: ast.UnaryOp, depth: int) -> Any:
         value = self.value(node.operand, depth)
-        if value is UNKNOWN or not isinstance(node.op, ast.USub):
+        if value is UNKNOWN or not isinstance(node.op, (ast.USub, ast.Invert)):
             return UNKNOWN
-        return -as_meta(value)
+        return -as_meta(value) if isinstance(node.op, ast.USub) else ~as_meta(value)
 
     def _binop(self, node: ast.BinOp, depth: int) -> Any:
         left, right = self.value(node.left, depth), self.value(node.right, depth)

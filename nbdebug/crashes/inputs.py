@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +44,15 @@ def _is_passed_by_user(crash: Crash) -> bool:
 def outermost_place(
     crash: Crash, node: ast.expr | None, *, only_forward: bool = False, start: CrashFrame | None = None
 ) -> tuple[CrashFrame, ast.expr] | None:
-    """Return the outermost frame of the user that passes on a value unchanged, with its expression there.
+    """Return the outermost of the ``passing_places`` of a value; None without an expression."""
+    places = [*passing_places(crash, node, only_forward=only_forward, start=start)]
+    return places[-1] if places else None
+
+
+def passing_places(
+    crash: Crash, node: ast.expr | None, *, only_forward: bool = False, start: CrashFrame | None = None
+) -> Iterator[tuple[CrashFrame, ast.expr]]:
+    """Yield the frames of the user that pass on a value unchanged, innermost first, with its expression there.
 
     A variable that is a parameter of its function and has not been assigned since has the value of the caller's
     argument. With ``only_forward``, only the arguments of ``forward`` methods are followed. ``start`` is the frame of
@@ -52,22 +61,23 @@ def outermost_place(
     frames = list(crash.user_frames())
     frames = frames[frames.index(start) :] if start in frames else frames
     if node is None or not frames:
-        return None
+        return
     frame = frames[0]
+    yield frame, node
     for outer in frames[1:]:
         position = _parameter_position(frame, node)
         call = outer.node
         if only_forward and frame.function != "forward":
-            break
+            return
         if position is None or not isinstance(call, ast.Call) or not isinstance(node, ast.Name):
-            break
+            return
         named = next((keyword.value for keyword in call.keywords if keyword.arg == node.id), None)
         has_star = any(isinstance(argument, ast.Starred) for argument in call.args)
         argument = named or (call.args[position] if not has_star and position < len(call.args) else None)
         if argument is None:
-            break
+            return
         frame, node = outer, argument
-    return frame, node
+        yield frame, node
 
 
 def _parameter_position(frame: CrashFrame, node: ast.expr) -> int | None:
@@ -89,7 +99,7 @@ def wrap_at_source(crash: Crash, node: ast.expr | None, template: str) -> tuple[
         return ()
     frame, expression = place
     value = assigned_value_in(frame, expression)
-    if (made := _returned_once(frame.file, value)) is not None:
+    if (made := returned_once(frame.file, value)) is not None:
         return (wrap_node(frame.file, made, template),)
     is_read_again = isinstance(expression, ast.Name) and count_reads(frame, expression.id) > 1
     is_conversion = isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS
@@ -103,7 +113,7 @@ def wrap_at_source(crash: Crash, node: ast.expr | None, template: str) -> tuple[
     return (wrap_node(frame.file, expression, template),)
 
 
-def _returned_once(file: str, value: ast.expr | None) -> ast.expr | None:
+def returned_once(file: str, value: ast.expr | None) -> ast.expr | None:
     """Return what a function of the same file returns, if a value is its only call."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
         return None

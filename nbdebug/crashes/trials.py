@@ -27,6 +27,7 @@ from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.layer_sizes import fit_layer_to_input
 from nbdebug.crashes.meta import copy_model
 from nbdebug.crashes.model_copies import ModelCall, apply_to_copy, find_model_call
+from nbdebug.crashes.size_changes import changed_sizes
 from nbdebug.crashes.value_producers import move_to_producer
 from nbdebug.setup import Batch, Setup
 
@@ -75,7 +76,7 @@ def _find_change_that_runs(trials: _Trials, explanation: CrashCause) -> tuple[Cr
     """Return an explanation with a change that runs in a trial; the number of trials is limited."""
     if not trials.is_about_shapes:
         return None
-    sources = (changed_inputs, changed_operands, changed_layers, changed_maps, changed_statements)
+    sources = (changed_sizes, changed_inputs, changed_operands, changed_layers, changed_maps, changed_statements)
     return trials.first_that_runs(
         itertools.chain.from_iterable(source(trials.crash, explanation) for source in sources)
     )
@@ -162,7 +163,8 @@ class _Trials:
             return _Trial(explanation, _step_runs(explanation, crash.setup, crash.batch), STEP_RUNS)
         if self.copy_failure is not None and self.call is not None:
             return self._run_forward(self.call, self.copy_failure, explanation)
-        runs = continues(crash, explanation.edits) if self.is_about_shapes else None
+        runs = continues(crash, explanation.edits)
+        runs = runs if self.is_about_shapes or runs is False else None
         if runs is None and self.is_about_shapes and explanation.modules:
             runs = continues_with_modules(crash, explanation.modules)
         return _Trial(explanation, runs, STATEMENTS_RUN)

@@ -14,10 +14,10 @@ from nbdebug.crashes.continuation import continues
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.evaluation import Evaluator
 from nbdebug.crashes.frames import CrashFrame
-from nbdebug.crashes.inputs import count_reads
+from nbdebug.crashes.inputs import count_reads, returned_once
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement, find_function, last_assignment
-from nbdebug.source.edits import replace_node, wrap_node
+from nbdebug.source.edits import node_text, replace_node, wrap_node
 from nbdebug.source.location import is_user_code
 from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope, syntax_tree
 
@@ -37,6 +37,8 @@ def move_to_producer(crash: Crash, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     for frame in frames:
         if frame.file != edit.file or frame.statement is None or edit.line != edit.end_line:
             continue
+        if (returned := _returned_by_only_call(frame, edit)) is not None:
+            return returned
         node = _name_at(frame, edit)
         if node is None or not edit.text.startswith(node.id):
             continue
@@ -48,6 +50,20 @@ def move_to_producer(crash: Crash, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
         is_read_once = count_reads(frame, node.id) <= 1
         return moved if continues(crash, moved) or is_read_once else edits
     return edits
+
+
+def _returned_by_only_call(frame: CrashFrame, edit: Edit) -> tuple[Edit, ...] | None:
+    """Return the edit of what a function of the user returns, instead of that of its only call."""
+    nodes = ast.walk(frame.statement) if frame.statement is not None else ()
+    for call in nodes:
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        span, text = replace_node(frame.file, call, ""), node_text(frame.file, call)
+        is_edited = (span.line, span.column, span.end_column) == (edit.line, edit.column, edit.end_column)
+        returned = returned_once(frame.file, call) if is_edited and edit.text.startswith(f"{text}.") else None
+        if returned is not None:
+            return (wrap_node(frame.file, returned, "{}" + edit.text[len(text) :]),)
+    return None
 
 
 def _name_at(frame: CrashFrame, edit: Edit) -> ast.Name | None:

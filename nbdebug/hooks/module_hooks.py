@@ -103,7 +103,7 @@ class SubmoduleOutputs:
     ) -> None:
         self.on_output, self.calls = on_output, dict[str, int]()
         self.modules = dict(
-            [entry for entry in _computing_modules(model).items() if is_selected(entry[0])][:_MAX_HOOKED_MODULES]
+            [entry for entry in computing_modules(model).items() if is_selected(entry[0])][:_MAX_HOOKED_MODULES]
         )
         self.handles: list[RemovableHandle] = []
 
@@ -168,7 +168,7 @@ def _inert_hook() -> Callable[..., None]:
     return _ignore_call
 
 
-def _computing_modules(model: nn.Module) -> dict[str, nn.Module]:
+def computing_modules(model: nn.Module) -> dict[str, nn.Module]:
     """Return the submodules without children or with parameters of their own, by path."""
     return {
         name: module

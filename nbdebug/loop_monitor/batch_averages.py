@@ -1,4 +1,4 @@
-"""Numbers of a loop that equal a wrong mean over validation batches of a metric or the loss, recognized by values."""
+"""Numbers of a loop that equal a wrong metric or mean loss of the validation batches, recognized by their values."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from nbdebug.loop_monitor.mistaken_metrics import (
+    MistakeKind,
+    MistakenMetric,
+    MistakenNumber,
+    metric_line,
+    mistaken_metrics,
+)
 from nbdebug.loop_monitor.whole_set_metrics import whole_set_metrics
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine
@@ -28,6 +36,8 @@ _MIN_DIFFERENCE = 1e-3  # relative, between the mean over batches and the value 
 _OPAQUE_TYPES = (nn.Module, torch.optim.Optimizer, type, ModuleType, FunctionType)
 Divisor = Literal["", "batches", "rows"]
 NumberKey = tuple[str, str, str]  # file, function and name of a variable
+_Array = NDArray[np.float64]
+_WholeSet = list[tuple[_Array, _Array]]  # scores and targets of each batch
 _Batch = tuple[Tensor, list[Tensor]]  # scores, and targets that fit them
 _Expected = tuple[str, float, float, int, Divisor]  # metric, its mean, its value on all rows, their number
 
@@ -61,6 +71,7 @@ class BatchAverageMonitor:
         self.batches: list[_Batch] = []
         self.line: SourceLine | None = None
         self.matches: dict[tuple[NumberKey, str], list[BatchAverage]] = {}
+        self.mistakes: dict[tuple[NumberKey, str, MistakeKind], list[MistakenNumber]] = {}
 
     @property
     def wants_output(self) -> bool:
@@ -90,17 +101,23 @@ class BatchAverageMonitor:
                 self.line = SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
     def compare(self, frame: FrameType | None) -> None:
-        """Compare the numbers in the variables of the user's functions with the means over the recorded batches."""
+        """Compare the numbers in the variables of the user's functions with wrong metrics of the recorded batches."""
         batches, self.batches, self.values = self.batches, [], 0
         self.evaluations += 1
-        if len(batches) < 2 or self.line is None:
+        if self.line is None:
             return
-        expected = [*_batch_means(batches), *self.loss_quotients(batches)]
+        whole_sets = [*_whole_sets(batches)]
+        expected = [*_batch_means(whole_sets), *self.loss_quotients(batches)] if len(batches) > 1 else []
+        mistaken = [pair for whole_set in whole_sets for pair in _mistaken_metrics(whole_set)]
         for key, number in loop_numbers(frame):
             for metric, mean, whole, rows, divisor in expected:
                 if math.isclose(number, mean, rel_tol=_ROUNDING):
                     average = BatchAverage(key[2], metric, mean, whole, len(batches), rows, self.line, divisor)
                     self.matches.setdefault((key, metric), []).append(average)
+            for mistake, rows in mistaken:
+                if mistake.is_value_of(key[2], number):
+                    mistaken_number = MistakenNumber(key[2], mistake, rows, metric_line(mistake.metric, self.line))
+                    self.mistakes.setdefault((key, mistake.metric, mistake.kind), []).append(mistaken_number)
 
     def loss_quotients(self, batches: list[_Batch]) -> Iterator[_Expected]:
         """Yield the loss with a wrong divisor: sums over rows over batches, or sums of means over rows."""
@@ -127,6 +144,11 @@ class BatchAverageMonitor:
         averages = [matches[-1] for matches in self.matches.values() if len(matches) >= _MIN_MATCHES]
         return tuple({average.metric: average for average in reversed(averages)}.values())
 
+    def mistaken_numbers(self) -> tuple[MistakenNumber, ...]:
+        """Return the variables that were the same mistaken metric after several evaluations, one for each metric."""
+        numbers = [matches[-1] for matches in self.mistakes.values() if len(matches) >= _MIN_MATCHES]
+        return tuple({number.metric.metric: number for number in reversed(numbers)}.values())
+
 
 def returns_mean(loss_fn: Any) -> bool:
     """Check whether a loss of torch returns the mean over rows, whose weights are equal."""
@@ -138,13 +160,29 @@ def returns_mean(loss_fn: Any) -> bool:
     return getattr(loss_fn, "__module__", "") == "torch.nn.functional"
 
 
-def _batch_means(batches: list[_Batch]) -> Iterator[_Expected]:
-    """Yield each metric, its mean over batches, its different value on all rows, and the number of rows."""
-    for index in range(min(len(targets) for _, targets in batches)):
+def _whole_sets(batches: list[_Batch]) -> Iterator[_WholeSet]:
+    """Yield scores and targets of all batches, for each tensor of targets that fits the scores."""
+    for index in range(min((len(targets) for _, targets in batches), default=0)):
         pairs = [(_array(scores), _array(targets[index])) for scores, targets in batches]
-        if len({(scores.shape[1:], targets.shape[1:]) for scores, targets in pairs}) != 1:
-            continue
-        whole = whole_set_metrics(*(np.concatenate(parts) for parts in zip(*pairs, strict=True)))
+        if len({(scores.shape[1:], targets.shape[1:]) for scores, targets in pairs}) == 1:
+            yield pairs
+
+
+def _concatenate(pairs: _WholeSet) -> tuple[_Array, _Array]:
+    scores, targets = zip(*pairs, strict=True)
+    return np.concatenate(scores), np.concatenate(targets)
+
+
+def _mistaken_metrics(pairs: _WholeSet) -> list[tuple[MistakenMetric, int]]:
+    """Return the mistaken metrics of all rows, each with the number of rows."""
+    scores, targets = _concatenate(pairs)
+    return [(mistake, len(scores)) for mistake in mistaken_metrics(scores, targets)]
+
+
+def _batch_means(whole_sets: list[_WholeSet]) -> Iterator[_Expected]:
+    """Yield each metric, its mean over batches, its different value on all rows, and the number of rows."""
+    for pairs in whole_sets:
+        whole = whole_set_metrics(*_concatenate(pairs))
         by_batch = [whole_set_metrics(*pair) for pair in pairs]
         for metric, value in whole.items():
             mean = float(np.mean([values.get(metric, math.nan) for values in by_batch]))
@@ -153,7 +191,7 @@ def _batch_means(batches: list[_Batch]) -> Iterator[_Expected]:
                 yield metric, mean, value, sum(len(scores) for scores, _ in pairs), ""
 
 
-def _array(values: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _array(values: Tensor) -> _Array:
     return np.atleast_1d(values.detach().double().cpu().numpy())
 
 

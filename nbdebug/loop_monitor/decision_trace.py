@@ -17,6 +17,7 @@ from nbdebug.tensors.pytree import tree_tensors
 
 MIN_DECISIONS = 2
 _MAX_TRACES, _MIN_ROWS = 64, 8
+_COMPARING_CALLS = {"eq", "ne", "sub", "rsub", "subtract"}  # a difference compares values of a regression
 _INDEXING_CALLS = {"argmax", "argmin", "max", "min", "topk", "sort", "argsort"}
 
 
@@ -45,7 +46,7 @@ class DecisionTrace(CallTrace):
             self.open([scores])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.addresses and len(args) > 1 and getattr(func, "__name__", "") in ("eq", "ne"):
+        if self.addresses and len(args) > 1 and getattr(func, "__name__", "").strip("_") in _COMPARING_CALLS:
             self.on_comparison(*args[:2])
         result = func(*args, **(kwargs or {}))
         if self.addresses and args:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -29,6 +29,7 @@ _LENGTH_ATTRIBUTES = (
 )  # of OneCycleLR, CosineAnnealingLR, LinearLR and PolynomialLR
 _SCORE_NAME = re.compile(r"acc|f1|auc|score|iou|dice|precision|recall|r2|bleu|correct", re.IGNORECASE)
 _LOSS_NAME = re.compile(r"loss|err|mse|mae|nll|perplexity|ppl", re.IGNORECASE)
+_MAX_EVALUATED_STEPS = 100_000
 _EQUAL_RATES = 1e-9  # relative difference
 Item = TypeVar("Item")
 _MAX_ITEMS = 256
@@ -235,6 +236,33 @@ def unfinished_length(scheduler: Any, steps: int) -> int | None:
     first_change = min(milestones) if milestones else getattr(scheduler, "step_size", None)
     length = planned_length(scheduler) or first_change
     return length if isinstance(length, int) and 0 < steps < length / 2 else None
+
+
+@dataclass(frozen=True)
+class UnreachedPeak:
+    """The largest factor that a LambdaLR reached, and the larger one that it plans for a later ``step``."""
+
+    reached: float
+    planned: float
+    step: int
+
+
+def unreached_peak(scheduler: Any, steps: int, batches: int) -> UnreachedPeak | None:
+    """Return the peak of a schedule that ``steps`` did not reach, if half as many steps as there are batches would.
+
+    Only functions are evaluated, since an object may change with each call.
+    """
+    functions = [function for function in getattr(scheduler, "lr_lambdas", ()) if isinstance(function, FunctionType)]
+    if not functions or not 0 < steps < batches / 2 or batches > _MAX_EVALUATED_STEPS:
+        return None
+    try:
+        factors = [float(functions[0](step)) for step in range(batches // 2 + 1)]
+    except Exception:  # a function may be limited to the steps of its table
+        return None
+    reached, planned = max(factors[: steps + 1]), max(factors)
+    step = factors.index(planned)
+    has_peak = step < len(factors) - 1 and planned > 0
+    return UnreachedPeak(reached, planned, step) if has_peak and reached < planned / 2 else None
 
 
 def required_plateau_mode(

@@ -23,6 +23,7 @@ from nbdebug.loop_monitor.gradient_accumulation import (
 )
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
+from nbdebug.loop_monitor.mistaken_metrics import MistakenNumber
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
 from nbdebug.loop_monitor.monitor import LoopMonitor
 from nbdebug.loop_monitor.parameter_updates import (
@@ -148,6 +149,7 @@ class LoopSummary:
     wrong_decisions: tuple[WrongDecision, ...] = ()
     stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
+    mistaken_numbers: tuple[MistakenNumber, ...] = ()
     training_evaluations: TrainingEvaluations = field(default_factory=TrainingEvaluations)
     training_averages: tuple[TrainingAverage, ...] = ()
     step_groups: StepGroups = field(default_factory=StepGroups)
@@ -252,6 +254,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         wrong_decisions=monitor.evaluation.decisions.wrong_decisions.summary(),
         stale_predictions=monitor.evaluation.stale_predictions.summary(),
         batch_averages=monitor.evaluation.batch_averages.summary(),
+        mistaken_numbers=monitor.evaluation.batch_averages.mistaken_numbers(),
         training_evaluations=monitor.evaluation.batches.summary(),
         training_averages=monitor.training_averages.summary(),
         step_groups=monitor.step_groups.summary()

@@ -37,7 +37,7 @@ def _metrics(scores: _Array, targets: _Array) -> Iterator[tuple[str, float]]:
         if np.isin(targets, (0.0, 1.0)).all():
             for name, threshold in (("", 0.0), (" at 0.5", 0.5)):
                 yield from _binary_metrics(scores.ravel() > threshold, targets.ravel() > 0.5, name)
-            yield "AUC", _area(scores.ravel(), targets.ravel() > 0.5)
+            yield "AUC", area_under_curve(scores.ravel(), targets.ravel() > 0.5)
         else:
             yield from _regression_metrics(scores.reshape(targets.shape), targets)
     elif scores.ndim == 2 and len(scores) == targets.size and 1 < scores.shape[1] <= _MAX_CLASSES:
@@ -71,7 +71,7 @@ def _class_metrics(scores: _Array, targets: _Array) -> Iterator[tuple[str, float
     yield from ((name, metric()) for name, metric in compute.items())
     if classes == 2:
         yield from _binary_metrics(predicted == 1, labels == 1, "")
-        yield "AUC", _area(scores[:, 1] - scores[:, 0], labels == 1)
+        yield "AUC", area_under_curve(scores[:, 1] - scores[:, 0], labels == 1)
 
 
 def _binary_metrics(predicted: NDArray[np.bool_], positive: _Flags, suffix: str) -> Iterator[tuple[str, float]]:
@@ -82,7 +82,7 @@ def _binary_metrics(predicted: NDArray[np.bool_], positive: _Flags, suffix: str)
     yield f"F1{suffix}", 2 * hits / max(float(predicted.sum() + positive.sum()), 1.0)
 
 
-def _area(scores: _Array, positive: _Flags) -> float:
+def area_under_curve(scores: _Array, positive: _Flags) -> float:
     """Return the area under the ROC curve: the share of pairs in which the positive row has the higher score."""
     positives = int(positive.sum())
     negatives = len(positive) - positives

@@ -258,7 +258,7 @@ def find_rate_too_low(
         and run.second_half.falls
         and max(travel.median_ratio, travel.first_ratio) < _MIN_EXPLOSIVE_UPDATE
     )
-    falls_linearly_near_chance = remaining >= 0.8 and run.learned_share < 0.25 and _falls_linearly(run)
+    falls_linearly_near_chance = remaining >= 0.8 and run.learned_share < 0.25 and falls_linearly(run)
     is_slow = (
         travel.upper_quartile < 2 * short_travel
         and travel.median_ratio < small_ratio / 2
@@ -274,7 +274,7 @@ def _second_half_gain(run: RunSummary) -> float:
     return -run.second_half.change / max(run.end, 1e-12)
 
 
-def _falls_linearly(run: RunSummary) -> bool:
+def falls_linearly(run: RunSummary) -> bool:
     """Return whether all quarters of the run gained about the same."""
     gains = -np.diff(quarter_levels(run))
     return bool(gains.min() >= 0.3 * gains.mean() and gains[-1] >= 0.5 * gains.max())

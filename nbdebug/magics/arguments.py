@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from types import FunctionType
 from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -32,6 +33,13 @@ def _parse_count(text: str) -> int | None:
     return None if text == "all" else int(text)
 
 
+def _parse_switch(text: str) -> bool:
+    """Parse yes or no."""
+    if text not in ("yes", "no"):
+        raise ValueError(text)
+    return text == "yes"
+
+
 # By the name of the magic; that of a cell magic starts with %.
 OPTIONS: dict[str, dict[str, _Converter]] = {
     "checkup": {"--select": _parse_codes, "--ignore": _parse_codes, "--budget": str},
@@ -43,10 +51,13 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "compare": {"--optimizers": _parse_names, "--schedules": _parse_names, "--steps": int, "--seeds": int},
     "data": {"--samples": _parse_count, "--seconds": float, "--seed": int},
     "treatments": {"--steps": int, "--seeds": int},
+    "triage": {},
     "repeatable": {"--steps": int},
+    "try_fix": {"--steps": int, "--seeds": int},
     "errors": {"--loader": str, "--tags": str},
     "explain": {"--method": str, "--target": _parse_target, "--background": str, "--loader": str, "--layer": str},
     "importance": {"--loader": str, "--method": str, "--metric": str, "--samples": int, "--repeats": int},
+    "profile": {"--train": str, "--steps": int, "--try-changes": _parse_switch},
     "batch_size": {"--start": int, "--most": int, "--seconds": float},
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }
@@ -95,6 +106,7 @@ def _convert_value(name: str, value: str, convert: _Converter) -> Any:
             float: "a number",
             _parse_codes: "codes such as L,M301",
             _parse_names: "names",
+            _parse_switch: "yes or no",
         }
         description = descriptions.get(convert, "a word")
         raise usage_error(f"{name} is {value!r}; expected {description}. Write {name} and a value.") from None
@@ -102,7 +114,7 @@ def _convert_value(name: str, value: str, convert: _Converter) -> Any:
 
 def find_debugger(magic: str, name: str | None = None) -> Any:
     """Return the debugger with a name in the user's namespace, or the only one."""
-    by_name = _user_debuggers()
+    by_name = user_debuggers()
     if name is not None:
         if name not in by_name:
             choices = (
@@ -119,7 +131,22 @@ def find_debugger(magic: str, name: str | None = None) -> Any:
     return next(iter(by_name.values()))
 
 
-def _user_debuggers() -> dict[str, Any]:
+def find_function(magic: str, name: str) -> Any:
+    """Return the function with a name in the user's namespace."""
+    function = current_shell().user_ns.get(name)
+    if not callable(function):
+        choices = "the name of a function that runs your loop"
+        raise usage_error(f"train of %{magic} is {name!r}; expected {choices}. Define it: def {name}(): ...")
+    return function
+
+
+def _user_functions() -> list[str]:
+    """Return the names of the functions that the user has defined."""
+    names = current_shell().user_ns.items()
+    return [name for name, value in list(names) if isinstance(value, FunctionType) and not name.startswith("_")]
+
+
+def user_debuggers() -> dict[str, Any]:
     """Return the debuggers among the user's variables, also after the class was reloaded."""
     names = current_shell().user_ns.items()
     return {name: value for name, value in list(names) if not name.startswith("_") and _is_debugger(value)}
@@ -202,7 +229,7 @@ def _choices(magic: str, previous: list[str]) -> Iterable[str]:
     if magic == "nbdebug":
         topic_choices: dict[str, Callable[[], Iterable[str]]] = {
             "rule": rule_registry.load_rules,
-            "summary": _user_debuggers,
+            "summary": user_debuggers,
             "errors": _switches,
         }
         return topic_choices[last_word]() if last_word in topic_choices else () if previous else TOPICS
@@ -222,8 +249,16 @@ def _choices(magic: str, previous: list[str]) -> Iterable[str]:
         return ("val", "train")
     if magic in ("explain", "importance") and last_word in _EXPLAIN_CHOICES:
         return _EXPLAIN_CHOICES[last_word]()
+    if last_word == "--train":
+        return _user_functions()
+    if last_word == "--try-changes":
+        return ("yes", "no")
     if last_word == "--stop-on":
         return ("error", "warning")
+    if magic == "triage":
+        from nbdebug.triage import load_patterns
+
+        return [*user_debuggers(), *(pattern.name for pattern in load_patterns())]
     if last_word in OPTIONS[magic]:
         return ()
-    return [*_user_debuggers(), *(name for name in OPTIONS[magic] if name not in previous)]
+    return [*user_debuggers(), *(name for name in OPTIONS[magic] if name not in previous)]

@@ -7,7 +7,16 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from nbdebug.magics.arguments import TOPICS, find_debugger, parse_line, spelling_hint, split_words, usage_error
+from nbdebug.magics.arguments import (
+    TOPICS,
+    find_debugger,
+    find_function,
+    parse_line,
+    spelling_hint,
+    split_words,
+    usage_error,
+    user_debuggers,
+)
 from nbdebug.magics.cell_magic import watch
 from nbdebug.magics.error_block import SWITCHES, switch_errors, why
 from nbdebug.rule_engine import rule_registry
@@ -76,6 +85,22 @@ def batch_size(line: str) -> Any:
     return debugger.batch_size(**options)
 
 
+def profile(line: str) -> Any:
+    """Measure where the time of a training step goes, which line costs most, and what each change would gain.
+
+    %profile [dbg] [--train train] [--steps 30] [--try-changes yes]
+
+    dbg            a nbdebug.Debugger; may be omitted if there is only one
+    --train        name of a function that runs your own loop; by default a standard loop over the setup
+    --steps        number of steps to measure, at least 4
+    --try-changes  yes, which tries bfloat16, channels-last and torch.compile on copies, too
+    """
+    debugger, options = parse_line("profile", line)
+    if "train" in options:
+        options["train"] = find_function("profile", options["train"])
+    return debugger.profile(**options)
+
+
 def compare(line: str) -> Any:
     """Compare optimizers and schedules: which converge, which are stable, and which are significantly better.
 
@@ -128,6 +153,40 @@ def treatments(line: str) -> Any:
     """
     debugger, options = parse_line("treatments", line)
     return debugger.treatments(**options)
+
+
+def triage(line: str) -> Any:
+    """Find the cause of a symptom, by the checks that tell its causes apart, cheapest first.
+
+    %triage [dbg] [symptom]
+
+    dbg      a nbdebug.Debugger; may be omitted if there is only one
+    symptom  a name such as loss-flat, or a description in words; by default that of the watched run
+    """
+    words = split_words(line)
+    names = words[:1] if words and words[0] in user_debuggers() else []
+    return find_debugger("triage", *names).triage(" ".join(words[len(names) :]) or None)
+
+
+def try_fix(line: str) -> Any:
+    """Train copies with and without one change, with matched seeds, and compare them.
+
+    %try_fix L201 [dbg] [--steps 150] [--seeds 5]
+    %try_fix "learning rate=0.01" [dbg]
+
+    L201     the code of a finding, or a built-in change such as "dropout=0.2"
+    dbg      a nbdebug.Debugger; may be omitted if there is only one
+    --steps  steps of each run
+    --seeds  number of matched pairs of runs, 2 to 16
+    """
+    words = split_words(line)
+    if not words or words[0].startswith("-"):
+        raise usage_error(
+            '%try_fix got no change; expected the code of a finding, or a change such as "learning rate=0.01". '
+            "Write %try_fix L201."
+        )
+    debugger, options = parse_line("try_fix", shlex.join(words[1:]))
+    return debugger.try_fix(words[0], **options)
 
 
 def errors(line: str) -> Any:
@@ -230,9 +289,12 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "lr_range": lr_range,
     "compare": compare,
     "batch_size": batch_size,
+    "profile": profile,
     "data": data,
     "treatments": treatments,
+    "triage": triage,
     "repeatable": repeatable,
+    "try_fix": try_fix,
     "errors": errors,
     "explain": explain,
     "importance": importance,

@@ -83,12 +83,7 @@ def reversing_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
 
     A loss that falls in the wrong direction has such a line if the labels are mapped to the wrong signs.
     """
-    calls: list[TorchCall] = []
-    try:
-        with torch.no_grad(), CallRecorder(ModuleStack(), calls.append):
-            setup.loss(first_pass.output, first_pass.batch)
-    except Exception:  # a loss of other arguments, or one that needs gradients
-        return None
+    calls = _loss_calls(setup, first_pass)
     target = first_pass.batch.target
     derived = {id(target)} if isinstance(target, Tensor) and target.numel() > 1 else set[int]()
     for call in calls:
@@ -98,6 +93,38 @@ def reversing_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
             return call.line
         derived.update(id(tensor) for tensor in call.outputs)
     return None
+
+
+def negative_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
+    """Return the line that makes negative values of the output, which make the loss negative.
+
+    Follows the loss back to the output, at each call through the most negative of the values that come from it.
+    """
+    calls = _loss_calls(setup, first_pass)
+    makers: dict[int, TorchCall] = {}
+    dependent = {id(tensor) for tensor in tree_tensors(first_pass.output)}
+    for call in calls:
+        if any(id(tensor) in dependent for tensor in call.inputs):
+            dependent |= {id(tensor) for tensor in call.outputs}
+            makers |= {id(tensor): call for tensor in call.outputs}
+    value, line = (calls[-1].outputs[0] if calls and calls[-1].outputs else None), None
+    while value is not None and (maker := makers.pop(id(value), None)) is not None:
+        line = maker.line or line
+        inputs = [tensor for tensor in maker.inputs if id(tensor) in dependent and tensor.is_floating_point()]
+        lowest = min(inputs, key=lambda tensor: float(tensor.mean()), default=None)
+        value = lowest if lowest is not None and float(lowest.mean()) < 0 else None
+    return line
+
+
+def _loss_calls(setup: Setup, first_pass: ForwardPass) -> list[TorchCall]:
+    """Return the calls of the loss of the first batch; none for a loss of other arguments, or that needs gradients."""
+    calls: list[TorchCall] = []
+    try:
+        with torch.no_grad(), CallRecorder(ModuleStack(), calls.append):
+            setup.loss(first_pass.output, first_pass.batch)
+    except Exception:
+        return []
+    return calls
 
 
 def _is_reversed(values: Tensor, target: Tensor) -> bool:

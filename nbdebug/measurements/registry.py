@@ -31,6 +31,7 @@ _EXTERNAL_VALUES = {
     "changes": "what differs from an earlier snapshot; run dbg.changes_since(before)",
     "repeatable": "the comparison of two runs from the same state; run dbg.repeatable()",
     "treatments": "the treatments tried on copies; run dbg.treatments()",
+    "profile": "the profile of a training step; run dbg.profile()",
 }
 MAX_BATCHES, _MAX_BATCHES_QUICK = 4, 1
 TOO_SLOW_FOR_QUICK = "it takes longer than budget='quick' allows"
@@ -72,7 +73,11 @@ def is_slow(name: str) -> bool:
 
 @cache
 def _get_dependencies(name: str) -> tuple[str, ...]:
-    """Return the measurements that a measurement depends on; empty for external values."""
+    """Return the measurements that a measurement depends on; empty for external values.
+
+    All are registered first, since the answer is cached.
+    """
+    measurement_descriptions()
     return tuple(inspect.signature(_MEASUREMENTS[name]).parameters) if name in _MEASUREMENTS else ()
 
 

@@ -21,6 +21,7 @@ from nbdebug.measurements.registry import is_slow, measurement_closure
 from nbdebug.options import Budget
 from nbdebug.preserve import Preserve
 from nbdebug.report import Report, merge_reports, rank_findings
+from nbdebug.result import Result
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.head_rules import HEAD_RULES, name_head
 from nbdebug.rule_engine.rule_registry import Options, Rule
@@ -46,6 +47,7 @@ def checkup(
     setup: Setup,
     on_report: Callable[[Report], None],
     *,
+    try_fix: Callable[[Finding], Result] | None = None,
     budget: Budget = "standard",
     select: Iterable[str] | None = None,
     ignore: Iterable[str] = (),
@@ -53,9 +55,10 @@ def checkup(
 ) -> Report:
     """Return the findings on a setup; nothing of the user's is changed.
 
-    ``on_report`` receives the report in any case. ``budget`` "quick" runs only the rules that one pass of one batch can
-    decide, "thorough" also runs the tiny-batch overfit test, and tries treatments if no finding explains poor learning.
-    ``select`` and ``ignore`` are prefixes of codes.
+    ``on_report`` receives the report in any case. ``try_fix`` trains copies with the fix of a finding when the page of
+    the report asks for it. ``budget`` "quick" runs only the rules that one pass of one batch can decide, "thorough"
+    also runs the tiny-batch overfit test, and tries treatments if no finding explains poor learning. ``select`` and
+    ``ignore`` are prefixes of codes.
     ``options`` maps codes to the keyword options of their rules.
 
     Raises SetupError if the setup cannot be run and no finding explains why. If the model rejects a batch as the loader
@@ -70,7 +73,7 @@ def checkup(
             try:
                 runner.run(screen)
             finally:
-                report = runner.report()
+                report = replace(runner.report(), _try_fix=try_fix)
                 on_report(report)
                 screen.finish(report)
     if budget == "thorough" and not report.stopped and not any(f.severity != "note" for f in report):
@@ -94,6 +97,14 @@ def judge_result(setup: Setup, ignored: Iterable[str] = (), /, **external_values
             **external_values,
         }
     return _judge(setup, rules, external_values)
+
+
+def judge_copy(setup: Setup, budget: Budget) -> Report:
+    """Return the findings on a copy of the user's setup, without the lines that made it and their changes."""
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+        runner = RuleRunner(Measurements(setup, budget=budget), rule_registry.select_rules(), {}, is_copy=True)
+        runner.run(Screen())
+        return runner.report()
 
 
 def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_values: Any) -> Report:

@@ -36,6 +36,15 @@ def removed_module(fix: str) -> str:
     return match["path"] if match else ""
 
 
+def setting_of_creation(fix: str) -> tuple[str, str, str] | None:
+    """Return the object, the option and the value of a fix such as "Create the train loader with shuffle=True."."""
+    match = _CREATION.fullmatch(fix)
+    if match is None:
+        return None
+    option, _, value = match["option"].partition("=")
+    return _OBJECTS.get(match["object"], match["object"]), option, value
+
+
 def find_edits(setup: Setup, finding: Finding) -> tuple[Edit, ...]:
     """Return the changes of the user's source that a fix consists of; none if it cannot be written so.
 
@@ -47,9 +56,9 @@ def find_edits(setup: Setup, finding: Finding) -> tuple[Edit, ...]:
     fix, objects = finding.fix, setup_objects(setup)
     if path := removed_module(fix):
         return remove_layer(setup, path)
-    if match := _CREATION.fullmatch(fix):
-        name, (option, value) = match["object"], match["option"].split("=", 1)
-        created = objects.get(_OBJECTS.get(name, name)) or _scheduler_of_class(setup, name)
+    if creation := setting_of_creation(fix):
+        name, option, value = creation
+        created = objects.get(name) or _scheduler_of_class(setup, name)
         return _change_creation(setup, finding, created, {option: value})
     line = SourceLine(finding.where.file or "", finding.where.line or 0)
     if match := _POSITION.fullmatch(fix):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from dataclasses import replace
 from functools import partial
 
 from nbdebug.finding import Edit, Finding, is_code
 from nbdebug.measurements import Measurements
-from nbdebug.rule_engine.fix_edits import find_edits
+from nbdebug.rule_engine.fix_edits import find_edits, removed_module, setting_of_creation
 from nbdebug.rule_engine.fix_trials import QUIET, FixTrial, try_fix
 from nbdebug.rule_engine.rule_registry import Options, Rule
-from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects
-from nbdebug.setup.fix_text import is_part_of_fix, names_place, write_as_sentence
+from nbdebug.setup import Setup
+from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects, setup_objects
+from nbdebug.setup.fix_text import IMPORTS, free_names, is_part_of_fix, names_place, write_as_sentence
 from nbdebug.source.edits import line_changes
 
+_CHANGED_METHODS = "changed methods"  # the fix of a copy is in the edits of the finding
+_SETTINGS_OF = ("optimizer", "train_loader", "val_loader")
 _LEAST_SECONDS, _SHARE_OF_CHECKUP = 1.0, 0.2  # that trials may take together
 
 
@@ -40,12 +44,14 @@ class FixWriter:
         except Exception:  # a finding is worth more than its fix
             return replace(finding, fix=_as_sentence(finding.fix))
         shown = QUIET if trial.is_quiet else ""
+        setup_fix = _find_setup_fix(self._setup, finding, edits, trial)
+        finding, raw = replace(finding, setup_fix=setup_fix), finding.fix
         if edits and trial.is_quiet is not False:
             return replace(finding, edits=edits, changes=line_changes(edits), trial=shown)
-        code = name_objects(finding.fix, self._setup)
+        code = name_objects(raw, self._setup)
         is_offered = trial.changes_setup is not False and trial.is_quiet is not False
         is_whole = is_code(code) and not is_part_of_fix(code) and (trial.is_quiet or not names_place(code))
-        if not (is_whole and is_offered and has_known_names(finding.fix, self._setup)):
+        if not (is_whole and is_offered and has_known_names(raw, self._setup)):
             return replace(finding, fix=_as_sentence(code))
         return replace(finding, fix=add_imports(code, self._setup), trial=shown)
 
@@ -65,3 +71,30 @@ class FixWriter:
 
 def _as_sentence(fix: str) -> str:
     return write_as_sentence(fix) if is_code(fix) else fix
+
+
+def _find_setup_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], trial: FixTrial) -> str:
+    """Return the fix of a finding in the names of the setup, for ``try_fix``; "" if it does not change the setup.
+
+    ``finding`` is as the rule reports it; a rule whose fix is in other names or lines states one with the same effect.
+    ``trial`` is the outcome of the fix on a copy of the setup.
+    """
+    fix, stated = finding.fix, finding.setup_fix
+    if trial.is_quiet is False or trial.changes_setup is False:
+        return stated
+    if removed_module(fix):
+        return fix
+    if setting := setting_of_creation(fix):
+        return fix if setting[0] in _SETTINGS_OF else stated
+    if is_code(fix) and _is_whole(fix, trial) and _names(fix) <= setup_objects(setup).keys() | IMPORTS.keys():
+        return fix
+    return _CHANGED_METHODS if edits and trial.is_quiet else stated
+
+
+def _is_whole(fix: str, trial: FixTrial) -> bool:
+    """Return whether code is the whole fix, wherever it stands."""
+    return not is_part_of_fix(fix) and bool(trial.is_quiet or not names_place(fix))
+
+
+def _names(fix: str) -> set[str]:
+    return free_names(ast.parse(fix))

@@ -13,7 +13,7 @@ from nbdebug.setup.fix_text import free_names
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
-from nbdebug.source.edits import insert_after, insert_before
+from nbdebug.source.edits import insert_after, insert_after_statement, insert_before
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import enclosing_scope, innermost_loop, search_files
 
@@ -47,6 +47,26 @@ def insert_before_loop(setup: Setup, line: SourceLine | None, code: str) -> tupl
     else:
         return ()
     return (insert_before(line.file, place, own_code),) if own_code else ()
+
+
+def move_after(line: SourceLine | None, target: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits that move a one-line statement behind another statement of the same function.
+
+    Return () for other functions, where its names may mean something else, and for the only statement of a block.
+    """
+    if line is None or target is None or (line.file, line.function) != (target.file, target.function):
+        return ()
+    moved, anchor, scope = covering_statement(line), covering_statement(target), enclosing_scope(line)
+    if moved is None or anchor is None or scope is None or moved.lineno != moved.end_lineno:
+        return ()
+    blocks = [
+        block for node in ast.walk(scope) for block in (getattr(node, "body", None), getattr(node, "orelse", None))
+    ]
+    is_alone = any(block == [moved] for block in blocks if isinstance(block, list))
+    if is_alone or moved is anchor:
+        return ()
+    removal = Edit(line.file, moved.lineno, 0, moved.lineno + 1, 0, "")
+    return (insert_after_statement(line.file, anchor, ast.unparse(moved)), removal)
 
 
 def _with_names_at(setup: Setup, line: SourceLine, code: str) -> str | None:

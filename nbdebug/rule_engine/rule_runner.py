@@ -32,9 +32,15 @@ _MODEL_RULES = ("L", "M", "G", "T608", "X")  # what a module computes is at faul
 
 
 class RuleRunner:
-    """Runs the rules in the order of the debugging pyramid and collects their findings."""
+    """Runs the rules in the order of the debugging pyramid and collects their findings.
 
-    def __init__(self, measurements: Measurements, rules: list[Rule], options: Options) -> None:
+    With ``is_copy``, the setup is a copy of the user's: its findings have no line and their fixes are not written.
+    """
+
+    def __init__(
+        self, measurements: Measurements, rules: list[Rule], options: Options, *, is_copy: bool = False
+    ) -> None:
+        self._is_copy = is_copy
         self.measurements, self._options, self._head_rules = measurements, options, HeadRules(measurements)
         self._fixes = FixWriter(measurements, options)
         quick = measurements["budget"] == "quick"
@@ -95,6 +101,10 @@ class RuleRunner:
     def _record_findings(self, rule: Rule, findings: list[Finding], *, is_of_whole: bool) -> None:
         """Add the findings of a rule, except those that a comment in the user's source suppresses."""
         setup = self.measurements["setup"]
+        if self._is_copy:
+            self._findings += findings
+            self._checked_codes.add(rule.code)
+            return
         findings = [locate_finding(setup, rule, finding) for finding in findings]
         findings = [self._fixes.write(rule, finding, is_of_whole=is_of_whole) for finding in findings]
         suppressed = [finding for finding in findings if is_ignored(finding)]

@@ -6,6 +6,7 @@ import ast
 import math
 import sys
 from collections.abc import Collection, Iterator
+from functools import partial
 from types import FunctionType, GeneratorType
 from typing import Any, Literal
 
@@ -18,10 +19,12 @@ from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import (
     certain_line,
+    covering_statement,
     find_function,
     next_assignment,
     part_line,
     part_producer,
+    returned_by_function,
     returned_value,
 )
 from nbdebug.source.creation import Creation, find_creation
@@ -41,10 +44,11 @@ from nbdebug.source.search import (
 from nbdebug.source.writes import find_write
 
 Origin = (
-    Literal["samples", "inputs", "targets", "target order", "validation", "loader"]
+    Literal["samples", "inputs", "targets", "padded targets", "target order", "loader"]
+    | Literal["validation", "validation values"]
     | Literal["optimizer", "parameters", "scheduler", "loss"]
 )
-_POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1, "target order": -1}
+_POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1, "padded targets": -1, "target order": -1}
 _MAX_NESTING = 8
 
 
@@ -144,7 +148,8 @@ def factor_line(scheduler: LambdaLR) -> SourceLine | None:
 def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:
     """Return the line that makes a part of the setup; the data are those of the training split by default.
 
-    A conversion to a tensor or another dtype makes targets, but not their order.
+    A conversion to a tensor or another dtype makes targets, but not their order; a collate function pads them.
+    A function that makes the values of the validation split and none of training is entered.
     """
     optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
     if origin == "parameters":
@@ -153,11 +158,15 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
         return creation_line(
             setup, {"optimizer": optimizer, "scheduler": setup.scheduler, "loss": setup.loss_fn}[origin]
         )
-    is_validation = origin == "validation" or split in ("val", "validation")
+    is_validation = origin.startswith("validation") or split in ("val", "validation")
     loader = setup.val_loader if is_validation else setup.train_loader
     if origin == "loader":
         return _sampler_line(loader) or creation_line(setup, loader)
-    selection = _split_line(setup, loader) if origin == "validation" else None
+    selection = _split_line(setup, loader) if origin.startswith("validation") else None
+    if selection and origin == "validation values":
+        selection = _line_in_own_function(setup, selection)
+    if origin == "padded targets" and (collated := next(_collate_functions(loader), None)):
+        return _returned_line(setup, collated, -1, [])
     passes_conversions = origin == "target order"
     return selection or _data_line(setup, loader, _POSITIONS.get(origin), passes_conversions=passes_conversions)
 
@@ -206,12 +215,39 @@ def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
     return next(filter(None, lines), creation.line if creation else None)
 
 
+def _line_in_own_function(setup: Setup, line: SourceLine) -> SourceLine:
+    """Return what is returned by the function that a line calls to make validation data, if training calls another."""
+    training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
+    assigned = [certain_line(line, name) for name in (read_names(training_data) if training_data else ())]
+    training_calls = {_assigned_call(assigned_line) for assigned_line in assigned if assigned_line}
+    name = _assigned_call(line)
+    value = (
+        returned_by_function(line.file, name) if name and training_calls - {""} and name not in training_calls else None
+    )
+    return SourceLine(line.file, value.lineno, name) if value is not None else line
+
+
+def _assigned_call(line: SourceLine) -> str:
+    """Return the name of the function whose result a line assigns; "" for other lines."""
+    statement = covering_statement(line)
+    return call_name(statement.value) if isinstance(statement, ast.Assign) else ""
+
+
 def _dataset_producer(creation: Creation | None, loader: Any) -> ast.expr | None:
     """Return the expression that makes the dataset of a loader."""
     argument = creation.argument(loader, "dataset") if creation else None
-    return (
-        part_producer(creation.file, argument, None, enters=_has_constant_arguments) if creation and argument else None
-    )
+    if creation is None or argument is None:
+        return None
+    may_make = partial(_may_make, getattr(loader, "dataset", None))
+    return part_producer(creation.file, argument, None, enters=_has_constant_arguments, may_make=may_make)
+
+
+def _may_make(dataset: Any, value: ast.expr) -> bool:
+    """Return whether an expression may make a dataset: it calls its class, or no class at all."""
+    name = call_name(value)
+    if name == "random_split":
+        return isinstance(dataset, Subset)
+    return not name[:1].isupper() or name in {kind.__name__ for kind in type(dataset).__mro__}
 
 
 def _has_constant_arguments(call: ast.Call) -> bool:
@@ -227,14 +263,23 @@ def _data_line(setup: Setup, loader: Any, position: int | None, *, passes_conver
     """
     datasets = [*_nested_datasets(getattr(loader, "dataset", None))]
     for function in _sample_functions(loader, datasets):
-        syntax = find_function(function.__code__)
-        if value := returned_value(syntax) if syntax else None:
-            keys = TARGET_KEYS if position == -1 else ()
-            file = function.__code__.co_filename
-            if position is not None:
-                value = part_producer(file, value, position, keys, passes_conversions=passes_conversions)
-            return _argument_line(setup, datasets[-1:], value) or SourceLine(file, value.lineno)
+        if line := _returned_line(setup, function, position, datasets, passes_conversions=passes_conversions):
+            return line
     return _created_data_line(setup, loader, datasets, position, passes_conversions=passes_conversions)
+
+
+def _returned_line(
+    setup: Setup, function: FunctionType, position: int | None, datasets: list[Any], *, passes_conversions: bool = False
+) -> SourceLine | None:
+    """Return the line that makes what a function returns, or its part at a position."""
+    syntax = find_function(function.__code__)
+    value = returned_value(syntax) if syntax else None
+    if value is None:
+        return None
+    file, keys = function.__code__.co_filename, TARGET_KEYS if position == -1 else ()
+    if position is not None:
+        value = part_producer(file, value, position, keys, passes_conversions=passes_conversions)
+    return _argument_line(setup, datasets[-1:], value) or SourceLine(file, value.lineno)
 
 
 def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> SourceLine | None:
@@ -293,16 +338,24 @@ def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[FunctionType
 
     A collate function makes the parts of a sample only if the dataset returns a single part.
     """
-    collate = getattr(loader, "collate_fn", None)
-    user_collate = [collate] if isinstance(collate, FunctionType) and _is_user_code(collate) else []
     if not _returns_parts(datasets):
-        yield from user_collate
+        yield from _collate_functions(loader)
     for dataset in datasets:
         name = "__iter__" if isinstance(dataset, IterableDataset) else "__getitem__"
         method = getattr(type(dataset), name, None)
         if isinstance(method, FunctionType) and _is_user_code(method):
             yield method
-    yield from user_collate
+    yield from _collate_functions(loader)
+
+
+def _collate_functions(loader: Any) -> Iterator[FunctionType]:
+    """Yield the user's collate function, if the loader has one; it may be a method, or an object with ``__call__``."""
+    collate = getattr(loader, "collate_fn", None)
+    collate = getattr(collate, "func", collate)  # of functools.partial
+    if not isinstance(collate, FunctionType):
+        collate = getattr(collate, "__func__", vars(type(collate)).get("__call__"))
+    if isinstance(collate, FunctionType) and _is_user_code(collate):
+        yield collate
 
 
 def _is_user_code(function: FunctionType) -> bool:

@@ -172,13 +172,15 @@ def part_producer(
     keys: Container[str] = (),
     *,
     enters: Callable[[ast.Call], bool] = lambda _: True,
+    may_make: Callable[[ast.expr], bool] | None = None,
     passes_conversions: bool = False,
 ) -> ast.expr:
     """Return the expression that makes a value, or its part at a position; in a dictionary, the part under a key.
 
     Follows variables to their assignments, attributes to the only one in their class, and calls that ``enters`` accepts
-    to what a function of the same file returns. With ``passes_conversions``, a conversion to a tensor or another dtype
-    counts as what it converts.
+    to what a function of the same file returns. Of the assignments in the branches of an ``if``, ``may_make`` chooses
+    the one whose value may be the object. With ``passes_conversions``, a conversion to a tensor or another dtype counts
+    as what it converts.
     """
     for _ in range(_MAX_STEPS):
         parts = getattr(value, "elts", None)
@@ -192,7 +194,7 @@ def part_producer(
         if passes_conversions and (converted := _converted(value)):
             value = converted
             continue
-        producer = _producer(SourceLine(file, value.lineno), value, position)
+        producer = _producer(SourceLine(file, value.lineno), value, position, may_make)
         if producer is None:
             return value
         value, position = producer
@@ -211,21 +213,49 @@ def _is_one_of(key: ast.expr | None, keys: Container[str]) -> bool:
     return isinstance(key, ast.Constant) and key.value in keys
 
 
-def _producer(line: SourceLine, value: ast.expr, position: int | None) -> tuple[ast.expr, int | None] | None:
+def _producer(
+    line: SourceLine, value: ast.expr, position: int | None, may_make: Callable[[ast.expr], bool] | None
+) -> tuple[ast.expr, int | None] | None:
     """Return the expression that makes a value, and the position of the value in it; None if the value makes itself."""
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
         returned = returned_by_function(line.file, value.func.id)
         return (returned, position) if returned is not None else None
     if attribute := _attribute_of_rows(value):
         return _assigned_attribute(line, attribute)
-    statement = _certain_assignment(line, value.id) if isinstance(value, ast.Name) else None
-    if not isinstance(statement, ast.Assign) or not isinstance(value, ast.Name):
+    if not isinstance(value, ast.Name):
+        return None
+    statement = _certain_assignment(line, value.id)
+    if statement is None and may_make is not None:
+        statement = _possible_assignment(line, value.id, may_make)
+    if not isinstance(statement, ast.Assign):
         return (statement.value, None) if isinstance(statement, ast.AugAssign) else None
+    return _assigned_part(statement, value.id, position)
+
+
+def _assigned_part(statement: ast.Assign, name: str, position: int | None) -> tuple[ast.expr, int | None]:
+    """Return the value of an assignment, and the position in it of what a variable gets."""
     for target in statement.targets:
         names = [getattr(part, "id", None) for part in getattr(target, "elts", [])]
-        if value.id in names:
-            return statement.value, names.index(value.id)
+        if name in names:
+            return statement.value, names.index(name)
     return statement.value, position
+
+
+def _possible_assignment(line: SourceLine, name: str, may_make: Callable[[ast.expr], bool]) -> ast.stmt | None:
+    """Return the last assignment in the only branch of an ``if`` before a line that may make the value."""
+    scope = enclosing_scope(line)
+    last = _last_assigning_statement(line, name)
+    choices = [node for node in own_statements(scope) if isinstance(node, ast.If)] if scope else []
+    choice = next((node for node in choices if last and covers_line(node, last.lineno)), None)
+    possible = []
+    for branch in (choice.body, choice.orelse) if choice else ():
+        assigned = [statement for statement in branch if name in _assigned_names(statement)]
+        if assigned and isinstance(assigned[-1], ast.Assign):
+            value, position = _assigned_part(assigned[-1], name, None)
+            parts = getattr(value, "elts", None)
+            if may_make(parts[position] if parts and position is not None else value):
+                possible.append(assigned[-1])
+    return possible[0] if len(possible) == 1 else None
 
 
 def certain_line(line: SourceLine, name: str) -> SourceLine | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from nbdebug.tool_methods.analysis import AnalysisMethods
+from nbdebug.tool_methods.diagnosis import DiagnosisMethods
+from nbdebug.tool_methods.experiments import ExperimentMethods
+from nbdebug.tool_methods.performance import PerformanceMethods
 from nbdebug.tool_methods.repeatability import RepeatabilityMethods
-from nbdebug.tool_methods.training import TrainingMethods
 
 
-class ToolMethods(TrainingMethods, AnalysisMethods, RepeatabilityMethods):
+class ToolMethods(DiagnosisMethods, AnalysisMethods, PerformanceMethods, RepeatabilityMethods, ExperimentMethods):
     """Each tool, run on the setup; its result is stored, and the rules judge it."""

@@ -3,23 +3,27 @@
 import { codeBlock, formatNumber, h } from "./kit.js";
 
 /** @typedef {{place: string, removed: string[], added: string[]}} LineChange */
-/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, changes: LineChange[], trial: string, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
+/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, try_line: string, changes: LineChange[], trial: string, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
 
 /** The sign and the plural of each severity. @type {Record<string, [string, string]>} */
 export const SEVERITY_SIGNS = { error: ["✕", "errors"], warning: ["▲", "warnings"], note: ["●", "notes"] };
 
-/** Cards as a tree, consequences under their causes; if a cause is hidden, its consequences move up. @param {Card[]} cards @param {Set<string>} hidden */
-export function cardTree(cards, hidden) {
+/**
+ * Cards as a tree, consequences under their causes; if a cause is hidden, its consequences move up. `trial` returns the
+ * node below the line that tries the fix of a card, by its index.
+ * @param {Card[]} cards @param {Set<string>} hidden @param {(index: number) => HTMLElement | null} [trial]
+ */
+export function cardTree(cards, hidden, trial = () => null) {
   const isVisible = (/** @type {Card} */ card) => !hidden.has(card.severity);
   /** @param {number | null} index @returns {number | null} */
   const above = (index) => (index === null || isVisible(cards[index]) ? index : above(cards[index].under));
   /** @param {number | null} index @returns {HTMLElement[]} */
-  const under = (index) => cards.flatMap((card, i) => (isVisible(card) && above(card.under) === index ? [findingCard(card, under(i))] : []));
+  const under = (index) => cards.flatMap((card, i) => (isVisible(card) && above(card.under) === index ? [findingCard(card, under(i), trial(i))] : []));
   return under(null);
 }
 
-/** @param {Card} card @param {HTMLElement[]} consequences */
-function findingCard(card, consequences) {
+/** @param {Card} card @param {HTMLElement[]} consequences @param {HTMLElement | null} trial */
+function findingCard(card, consequences, trial) {
   const [sign] = SEVERITY_SIGNS[card.severity] ?? ["●"], rows = Object.entries(card.evidence);
   return h(`article.card.${card.severity}`, { ariaLabel: `${card.severity} ${card.code} ${card.name}` },
     h("div.tag", {}, h("span.pill", {}, `${sign} ${card.severity}`), h("b", {}, card.code), h("span.soft", {}, card.name)),
@@ -28,6 +32,8 @@ function findingCard(card, consequences) {
     card.cause && h("div", {}, h("span.label", {}, "Cause"), card.cause),
     ...fixBlock(card),
     card.trial && h("div.soft.trial", {}, `Tried: ${card.trial}.`),
+    card.try_line && codeBlock("Train with it", card.try_line),
+    card.try_line && trial,
     rows.length > 0 && foldable(`Evidence (${rows.length})`, nameValueTable(rows.map(([name, value]) => [name, formatValue(value)]))),
     consequences.length > 0 && foldable(`Explains ${consequences.length} more`, ...consequences));
 }

@@ -1,7 +1,8 @@
 // @ts-check
-/** @import { Props } from "./kit.js" */
+/** @import { Model, Props } from "./kit.js" */
 /** @import { Card } from "./finding_cards.js" */
 import { cardTree, foldable, nameValueTable, SEVERITY_SIGNS, skippedChecks } from "./finding_cards.js";
+import { connectKernel } from "./kernel_requests.js";
 import { formatNumber, h, heading, makeButton, mountView, redrawOnMessage, stopButton, trackState } from "./kit.js";
 
 /** Elements that the user may be about to click are created once and kept. @param {Props} props */
@@ -9,7 +10,7 @@ function render({ model, el }) {
   const { node, title, status } = heading(model, false), counts = h("div.counts", { role: "group", ariaLabel: "Filter by severity" });
   const bar = h("progress", { ariaLabel: "checks done" }), progressText = h("span", { role: "status" });
   const progress = h("div.progress", {}, bar, progressText, model.get("live") && stopButton(model));
-  const banner = h("div"), cards = h("div.cards"), rest = h("div");
+  const banner = h("div"), cards = h("div.cards"), rest = h("div"), trial = fixTrials(model);
   /** @type {Set<string>} */
   const hidden = new Set();
   let drawnKey = "";
@@ -20,7 +21,7 @@ function render({ model, el }) {
     const { findings, not_checked, more, times } = model.get("state"), key = JSON.stringify([findings, not_checked, times, [...hidden]]);
     if (drawnKey === (drawnKey = key)) return;
     updateFilters(counts, findings, hidden, updateCards);
-    cards.replaceChildren(...cardTree(findings, hidden));
+    cards.replaceChildren(...cardTree(findings, hidden, trial));
     rest.replaceChildren(...skippedChecks(not_checked, more), ...timesOfParts(times));
   }
 
@@ -34,6 +35,39 @@ function render({ model, el }) {
     banner.replaceChildren(...resultBanner(state));
     updateCards();
   });
+}
+
+/**
+ * The buttons that train copies with the fix of a finding, and what they answer; hidden unless Python is available.
+ * @param {Model} model @returns {(index: number) => HTMLElement}
+ */
+function fixTrials(model) {
+  /** @type {Map<number, {node: HTMLElement, button: HTMLElement}>} */
+  const trials = new Map();
+  let isAvailable = false;
+  const ask = connectKernel(model, (available) => {
+    isAvailable = available;
+    for (const { button } of trials.values()) button.hidden = !available;
+  });
+
+  /** @param {number} index */
+  function create(index) {
+    const answer = h("div", { role: "status" }), button = makeButton("try", "Try it now", run, { hidden: !isAvailable });
+    async function run() {
+      if (button.ariaDisabled) return;
+      button.ariaDisabled = "true";
+      answer.textContent = "Training copies…";
+      const response = await ask({ kind: "try", finding: index }, ({ done, total }) => { answer.textContent = `Training copies: ${formatNumber(done)} of ${formatNumber(total)} steps`; });
+      button.ariaDisabled = null;
+      answer.replaceChildren(response?.trouble || !response ? h("span", {}, response?.trouble ?? "") : h("pre.code", { style: "white-space:pre-wrap" }, response.text));
+    }
+    return { node: h("div.trial", {}, button, answer), button };
+  }
+  return (index) => {
+    const trial = trials.get(index) ?? create(index);
+    trials.set(index, trial);
+    return trial.node;
+  };
 }
 
 /** Counts by severity; a click shows or hides that severity. @param {HTMLElement} node @param {Card[]} findings @param {Set<string>} hidden @param {() => void} update */

@@ -15,6 +15,7 @@ _MAX_FINDINGS_ON_PAGE = 40
 _MAX_PARTS = 10
 _SEVERITY_SIGNS = {"error": "✕", "warning": "▲", "note": "●"}
 _CARD_DEFAULTS = {"severity": "note", "message": "", "cause": "", "fix": "", "trial": "", "code": "", "name": ""}
+_TRY_LINE = 'dbg.try_fix("{code}")'
 
 
 class CheckupProgress(TypedDict):
@@ -106,6 +107,7 @@ def _card(finding: Mapping[str, Any], cause: int | None) -> dict[str, Any]:
         **to_json_value({**texts, **parts}),
         "changes": to_json_value([*finding.get("changes", ())]),
         "is_code": is_code(texts["fix"]) or "\n" in texts["fix"],
+        "try_line": _TRY_LINE.format(code=texts["code"]) if finding.get("setup_fix") else "",
         "under": cause,
     }
 
@@ -127,6 +129,7 @@ def _article(card: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> str
         _code(card["where"].get("source")),
         html_paragraph(f"Cause: {card['cause']}" if card["cause"] else ""),
         _fix_html(card),
+        html_paragraph("Train copies with and without this fix:") + _code(card["try_line"]) if card["try_line"] else "",
         html_table((key, format_value(value)) for key, value in card["evidence"].items()),
     ]
     return "".join(parts)

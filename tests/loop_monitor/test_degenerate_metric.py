@@ -135,13 +135,23 @@ def test_degenerate_metric_on_uncloned_weight_is_a_note(tmp_path: Path) -> None:
     assert not e710_findings(tmp_path, "model(x)", 3, "old = model[0].weight.data.clone()", after)
 
 
-def test_degenerate_metric_on_column_compared_with_row_fires(tmp_path: Path) -> None:
-    validation_step = "row = y.squeeze(1); pred = decode(model(x)); right += (pred == row).sum().item()"
+@pytest.mark.parametrize("comparison", ["(pred == row)", "torch.eq(pred, row)", "pred.eq(row)"])
+def test_degenerate_metric_on_column_compared_with_row_fires(tmp_path: Path, comparison: str) -> None:
+    validation_step = f"row = y.squeeze(1); pred = decode(model(x)); right += {comparison}.sum().item()"
     (finding,) = e710_findings(tmp_path, validation_step)
     assert finding.severity == "error"
     assert "8 × 8 comparisons" in finding.message
-    assert "pred == row" in (finding.where.source or "")
+    assert comparison in (finding.where.source or "")
     assert not e710_findings(tmp_path, validation_step.replace("model(x))", "model(x)).squeeze(1)"))
+
+
+def test_degenerate_metric_on_difference_of_column_and_row_fires(tmp_path: Path) -> None:
+    validation_step = "row = y.squeeze(1); out = model(x); total += (row - out).abs().mean().item()"
+    (finding,) = e710_findings(tmp_path, validation_step)
+    assert "8 × 8 comparisons" in finding.message
+    assert "(row - out)" in (finding.where.source or "")
+    assert not e710_findings(tmp_path, validation_step.replace("row - out", "row - out[:, 0]"))
+    assert not e710_findings(tmp_path, "out = model(x); total += (out - out[:, 0]).abs().mean().item()")
 
 
 def test_degenerate_metric_on_pairwise_comparison_of_targets_finds_nothing(tmp_path: Path) -> None:

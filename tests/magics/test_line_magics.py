@@ -76,6 +76,12 @@ def test_nbdebug_summary_uses_named_or_only_debugger(shell: InteractiveShell) ->
     assert completions(shell, "%nbdebug summary d") == ["dbg"]
 
 
+def test_triage_takes_a_name_or_words(shell: InteractiveShell) -> None:
+    assert run(shell, "%triage dbg loss-flat").patterns == ("loss-flat",)
+    assert run(shell, "%triage the loss is nan").patterns[0] == "nan"
+    assert "loss-flat" in completions(shell, "%triage dbg loss")
+
+
 def test_compare_and_batch_size_parse_and_complete_options(shell: InteractiveShell) -> None:
     result = run(shell, "%compare --optimizers yours,LBFGS --schedules constant,step --steps 10 --seeds 1")
     assert {len(entry.runs) for entry in result.entries} == {1}
@@ -85,6 +91,14 @@ def test_compare_and_batch_size_parse_and_complete_options(shell: InteractiveShe
     assert completions(shell, "%compare --optimizers SGD") == ["SGD", "SGD+momentum"]
     assert [entry.size for entry in run(shell, "%batch_size dbg --start 4 --most=16").sizes] == [4, 8, 16]
     assert "expected a whole number" in usage_message(shell, "%batch_size --most all")
+
+
+def test_try_fix_takes_a_change_or_the_code_of_a_finding(shell: InteractiveShell) -> None:
+    run(shell, "%checkup")
+    assert run(shell, "%try_fix L201 --steps 8 --seeds 2").change == "fix of L201"
+    result = run(shell, '%try_fix "learning rate=0.02" dbg --steps 6 --seeds 3')
+    assert (result.change, result.steps, len(result.before)) == ("learning rate 0.02", 6, 3)
+    assert "got no change; expected the code of a finding" in usage_message(shell, "%try_fix --steps 8")
 
 
 def test_errors_parses_and_completes_loader(shell: InteractiveShell) -> None:

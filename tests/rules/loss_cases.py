@@ -157,6 +157,7 @@ FAULTY_SETUPS: dict[str, tuple[str, SetupBuilder, str]] = {
         lambda: with_sgd(minimal_setup(network(1), X, VALUES, summed_squared_error), 0.1),
         "16 samples",
     ),
+    "sum beside a mean": ("L216", with_tail(None, lambda o, t: F.mse_loss(o, t) + o.square().sum(), VALUES, 1), "mean"),
 }
 
 HEALTHY_SETUPS: dict[str, SetupBuilder] = {
@@ -164,6 +165,9 @@ HEALTHY_SETUPS: dict[str, SetupBuilder] = {
     "clip-style loss": lambda: minimal_setup(
         ContrastivePair(), torch.randn(64, 2, 6), torch.zeros(64), ContrastivePair.loss
     ),
+    "sums of both terms": with_tail(None, lambda o, t: (o - t).square().sum() + o.square().sum(), VALUES, 1),
+    "means of both terms": with_tail(None, lambda o, t: F.mse_loss(o, t) + o.square().sum() / len(o), VALUES, 1),
+    "small sum beside a mean": with_tail(None, lambda o, t: F.mse_loss(o, t) + 1e-4 * o.square().sum(), VALUES, 1),
     "sigmoid for unit targets": with_tail(torch.sigmoid, MSE, BINARY[:, None], 1),
     "tanh for scaled targets": with_tail(torch.tanh, MSE, VALUES.tanh(), 1),
     "relu for counts": with_tail(F.relu, MSE, VALUES.abs().round(), 1),

@@ -63,9 +63,30 @@ def rare_class_that_is_easy() -> Debugger:
     return classifier(mlp(4, 16, 2), x, y)
 
 
+class TokenMean(nn.Module):
+    """Attention without positions over three tokens of one of two kinds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Linear(1, 8), nn.Linear(8, 2)
+        self.attention = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.attention(self.embed(x)).mean(1))
+
+
+def attention_over_slow_series() -> Debugger:
+    """Series whose mean gives the class, so that their order does not matter."""
+    g = torch.Generator().manual_seed(0)
+    y = torch.arange(384) % 2
+    x = 0.1 * torch.randn(384, 16, 1, generator=g).cumsum(1) + (4.0 * y - 2)[:, None, None]
+    return classifier(TokenMean(), x, y)
+
+
 @pytest.mark.parametrize(
     ("build", "code", "epochs"),
     [
+        (attention_over_slow_series, "M311", 8),
         (large_initial_weights, "L208", 40),
         (large_initial_weights_of_a_convolution, "L208", 40),
         (rare_class_that_is_easy, "D106", 8),

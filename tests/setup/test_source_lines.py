@@ -127,7 +127,8 @@ def build_setup(tmp_path: Path, text: str) -> Setup:
     file.write_text(text, encoding="utf-8")
     scope: dict[str, Any] = {"__name__": "program"}
     exec(compile(text, str(file), "exec"), scope)
-    setup = Setup(nn.Linear(2, 2), scope["build"]())
+    loaders = scope["build"]()
+    setup = Setup(nn.Linear(2, 2), *(loaders if isinstance(loaders, tuple) else (loaders,)))
     setup.files = {str(file)}
     return setup
 
@@ -174,6 +175,76 @@ def test_origin_line_of_the_target_order_passes_conversions(name: str, tmp_path:
     line = origin_line(build_setup(tmp_path, HEADER + body), "target order")
     assert line is not None
     assert line.text.strip() == expected
+
+
+COLLATE = """\
+class Rows(Dataset):
+    def __init__(self): self.rows = [(tokens[i, :-1], tokens[i, 1:]) for i in range(8)]
+    def __len__(self): return 8
+    def __getitem__(self, i): return self.rows[i]
+{function}
+def build():
+    return DataLoader(Rows(), collate_fn={collate})
+"""
+BODY = "    x, y = zip(*rows)\n    targets = torch.stack(y)  # here\n    return torch.stack(x), targets\n"
+COLLATE_FUNCTIONS = {
+    "function": ("def pad(rows):\n" + BODY, "pad"),
+    "partial": ("import functools\ndef pad(rows, value):\n" + BODY, "functools.partial(pad, value=0)"),
+    "object": ("class Pad:\n    def __call__(self, rows):\n" + BODY.replace("    ", "        "), "Pad()"),
+    "method": ("class Pad:\n    def pad(self, rows):\n" + BODY.replace("    ", "        "), "Pad().pad"),
+}
+
+
+@pytest.mark.parametrize("name", COLLATE_FUNCTIONS)
+def test_origin_line_of_padded_targets_is_in_the_collate_function(name: str, tmp_path: Path) -> None:
+    function, collate = COLLATE_FUNCTIONS[name]
+    setup = build_setup(tmp_path, HEADER + COLLATE.format(function=function, collate=collate))
+    line = origin_line(setup, "padded targets")
+    assert line is not None
+    assert line.text.endswith("# here")
+
+
+# By name: the functions that make the data of both splits, and the text of the line of the values of validation.
+SCALINGS = {
+    "another method": (
+        "class Scaler:\n    def fit(self, x):\n        return x.log()\n    def apply(self, x):\n"
+        "        return x / 2\nscaler = Scaler()\n",
+        ("scaler.fit(tokens)", "scaler.apply(tokens)"),
+        "return x / 2",
+    ),
+    "the same function": (
+        "def scale(x):\n    return x / 2\n",
+        ("scale(tokens)", "scale(tokens + 1)"),
+        "x_val = scale(tokens + 1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_origin_line_of_validation_values_enters_a_function_of_validation_alone(name: str, tmp_path: Path) -> None:
+    functions, (train, val), expected = SCALINGS[name]
+    text = (
+        f"{functions}def build():\n    x_train = {train}\n    x_val = {val}\n"
+        "    return DataLoader(TensorDataset(x_train, tokens)), DataLoader(TensorDataset(x_val, tokens), 4)\n"
+    )
+    line = origin_line(build_setup(tmp_path, HEADER + text), "validation values")
+    assert line is not None
+    assert line.text.strip() == expected
+
+
+@pytest.mark.parametrize(("flag", "expected"), [(True, "train, val = random_split"), (False, "train, val = Tensor")])
+def test_origin_line_of_validation_is_in_the_branch_that_makes_its_dataset(
+    flag: bool, expected: str, tmp_path: Path
+) -> None:
+    text = (
+        "from torch.utils.data import random_split\ndef build():\n"
+        f"    if {flag}:\n        train, val = random_split(TensorDataset(tokens), [6, 2])\n"
+        "    else:\n        train, val = TensorDataset(tokens[:6]), TensorDataset(tokens[6:])\n"
+        "    return DataLoader(train, shuffle=True), DataLoader(val, batch_size=2)\n"
+    )
+    line = origin_line(build_setup(tmp_path, HEADER + text), "validation")
+    assert line is not None
+    assert line.text.strip().startswith(expected)
 
 
 def test_origin_line_of_validation_data_and_loss_is_the_line_that_makes_them(tmp_path: Path) -> None:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
 from nbdebug.finding import Finding, LineChange, Location
 from nbdebug.views.findings import FindingsView
+from nbdebug.views.kernel_bridge import get_response
+from nbdebug.views.page import static_html
+from tests.tools.try_fix.programs import debugger, sgd
 
 from .conftest import OpenPage
+from .error_browser_pages import FAKE_KERNEL
 from .sample_views import findings_view
 
 
@@ -118,3 +129,35 @@ def test_findings_that_explain_each_other_are_nested_once() -> None:
     )
     view.findings = [first, second]
     assert [card["under"] for card in view.state()["findings"]] == [None, 0]
+
+
+def test_finding_whose_fix_changes_the_setup_shows_the_line_that_tries_it(open_page: OpenPage) -> None:
+    findings = [Finding("Too low.", code="O502", setup_fix="learning rate=0.1"), Finding("No clear.", code="O505")]
+    view = FindingsView(findings=[finding.to_dict() for finding in findings], checked=1)
+    page = open_page(view)
+    assert page.get_by_text("dbg.try_fix").all_inner_texts() == ['dbg.try_fix("O502")']
+    assert page.get_by_role("button", name="Try it now").count() == 0
+    assert "dbg.try_fix(&quot;O502&quot;)" in view.html()
+
+
+def test_try_button_trains_with_the_fix_while_python_is_available(browser: Any, tmp_path: Path) -> None:
+    dbg = debugger(nn.Softmax(1), optimizer=sgd(0.05))
+    report = dbg.checkup(select=["L"])
+    page = browser.new_page()
+    file = tmp_path / "report.html"
+    file.write_text("<!doctype html><meta charset=utf-8>" + static_html(report.view(), "result"), encoding="utf-8")
+    page.goto(file.as_uri())
+    page.expose_function("python", lambda text: json.dumps(get_response(report, json.loads(text))))
+    page.evaluate(FAKE_KERNEL)
+    button = page.get_by_role("button", name="Try it now")
+    button.click()
+    page.get_by_text("nbdebug try_fix: helps. With fix of L201").wait_for(timeout=60_000)
+    assert dbg.results["try_fix"].helps  # type: ignore[attr-defined]
+    page.evaluate("restart()")
+    assert not button.is_visible()
+    page.close()
+
+
+def test_report_without_setup_refuses_a_trial() -> None:
+    report = pickle.loads(pickle.dumps(debugger(nn.Softmax(1)).checkup(select=["L"])))
+    assert "this report has no setup" in get_response(report, {"kind": "try", "finding": 0})["trouble"]

@@ -16,7 +16,9 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.edits import replace_node, wrap_node
+from nbdebug.source.assignments import find_function, returned_value
+from nbdebug.source.edits import node_text, replace_node, wrap_node
+from nbdebug.source.search import call_name, call_subject
 from nbdebug.tensors.pytree import tree_tensors
 
 
@@ -42,6 +44,8 @@ def backward_of_many_values(crash: Crash) -> CrashCause | None:
     ## References
     Documentation of torch.Tensor.backward.
     """
+    if crash.has_torch_function("grad_and_value_impl", "grad_impl") and "scalar" in crash.message:
+        return _differentiated_function(crash)
     tensor = loss_tensor(crash)
     if explanation := _gradient_of_other_shape(crash):
         return explanation
@@ -54,6 +58,27 @@ def backward_of_many_values(crash: Crash) -> CrashCause | None:
     return CrashCause(
         message, cause, "" if edits else "loss.mean().backward()", edits, evidence={"values": tensor.numel()}
     )
+
+
+def _differentiated_function(crash: Crash) -> CrashCause | None:
+    """Explain a function that torch.func differentiates and that returns more than one value."""
+    function, output = crash.local("func", function="grad_and_value_impl"), crash.local("output")
+    code = getattr(function, "__code__", None)
+    definition = find_function(code) if code is not None else None
+    if code is None or not isinstance(output, Tensor):
+        return None
+    shape = [*output.shape]
+    message = f"torch.func.grad differentiates a scalar; {code.co_name} returns a tensor of {shape}."
+    cause = f"{code.co_name} keeps an axis: mean() makes one number (a scalar without axes) of it."
+    returned = returned_value(definition) if definition is not None else None
+    if returned is None:
+        return CrashCause(message, cause, "Return loss.mean().")
+    is_reduced = isinstance(returned, ast.Call) and call_name(returned) in ("mean", "sum")
+    reduced = call_subject(returned) if is_reduced else None  # type: ignore[arg-type]
+    if reduced is not None:
+        text = f"{node_text(code.co_filename, reduced)}.{call_name(returned)}()"
+        return CrashCause(message, cause, edits=(replace_node(code.co_filename, returned, text),))
+    return CrashCause(message, cause, edits=(wrap_node(code.co_filename, returned, "{}.mean()"),))
 
 
 def _gradient_of_other_shape(crash: Crash) -> CrashCause | None:

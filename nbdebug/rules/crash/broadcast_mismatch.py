@@ -140,7 +140,7 @@ def _repair(crash: Crash, function: Callable[..., Any], operands: list[Any]) -> 
     (first, left), (second, right) = operands
     fix = "# give both the same shape"
     for node, value, other in ((second, right, left), (first, left, right)):
-        if table := _slice_of_table(crash, node, value, other):
+        if table := _square_table(crash, node, value, other) or _slice_of_table(crash, node, value, other):
             return table
     if left.dim() == right.dim() and left.dim() > 2:
         found = find_layer_change(crash) or find_projection(crash, operands)
@@ -159,6 +159,27 @@ def _repair(crash: Crash, function: Callable[..., Any], operands: list[Any]) -> 
             fix,
         )
     return "The two come from branches that make unlike shapes.", Change(), fix
+
+
+def _square_table(crash: Crash, node: ast.expr, table: Tensor, other: Tensor) -> tuple[str, Change, str] | None:
+    """Explain a mask or a table of pairs of positions that is larger than the sequence."""
+    held = node.operand if isinstance(node, ast.UnaryOp) else node
+    buffer = crash.value(held)
+    is_table = any(buffer is part for module in crash.modules for part in (*module.buffers(), *module.parameters()))
+    partner = next((n for n, _ in crash.operands[:2] if n is not node), None)
+    if not is_table or table.dim() < 2 or other.dim() < 2 or crash.own is None or partner is None:
+        return None
+    axes = [a for a in (-2, -1) if 1 < table.shape[a] != other.shape[a]]
+    if len(axes) != 2 or any(table.shape[a] < other.shape[a] for a in axes):
+        return None
+    text, length, wanted = crash.text(held), table.shape[-1], other.shape[-1]
+    fix = f"{text}[:{wanted}, :{wanted}]"
+    if isinstance(partner, (ast.Name, ast.Attribute)):
+        ends = ", ".join(f": {crash.text(partner)}.shape[{a}]" for a in axes)
+        sliced = f"{text}[{'..., ' * (table.dim() > 2)}{ends}]"
+        cause = f"{text} was made for {length} positions, longer than this batch of {wanted}: cut (slice) it."
+        return cause, Change((replace_node(crash.own.file, held, sliced),)), fix
+    return f"{text} has {length} positions, and the batch {wanted}: take a part.", Change(), fix
 
 
 def _slice_of_table(crash: Crash, node: ast.expr, table: Tensor, other: Tensor) -> tuple[str, Change, str] | None:

@@ -17,7 +17,7 @@ from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.crash.backward_of_many_values import loss_tensor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, last_assignment
 from nbdebug.source.edits import insert_after_statement, node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_scope
@@ -70,6 +70,8 @@ def changed_in_place(crash: Crash) -> CrashCause | None:
             )
             cause += "before, which needs the old ones: detach it."
             return CrashCause(message, cause, edits=state.edits, line=state.line)
+        if explanation := _step_in_function(crash, message):
+            return explanation
         if step := _step_between(crash):
             call, edits = step
             cause = f"{crash.text(call)} in line {call.lineno} changes the weights in place, and this backward pass "
@@ -83,6 +85,38 @@ def changed_in_place(crash: Crash) -> CrashCause | None:
         return CrashCause(message, cause, "x = x + 1  # instead of x += 1, in the code before the loss")
     cause = f"{change.subject} is changed in place in line {change.statement.lineno}: {change.line.text.strip()}"
     return CrashCause(message, cause, edits=change.edits, line=change.line)
+
+
+def _step_in_function(crash: Crash, message: str) -> CrashCause | None:
+    """Explain a step of an optimizer in a function that is called between a forward pass and its backward pass."""
+    for frame in list(crash.user_frames())[1:]:
+        call, scope = frame.node, enclosing_scope(frame.line)
+        if not isinstance(call, ast.Call) or scope is None or frame.statement is None:
+            continue
+        for argument in call.args:
+            made = last_assignment(frame.line, argument.id) if isinstance(argument, ast.Name) else None
+            statement = covering_statement(made) if made is not None else None
+            is_tensor = isinstance(Evaluator(frame).value(argument), Tensor)
+            if made is None or not isinstance(statement, ast.Assign) or not is_tensor:
+                continue
+            between = [
+                node
+                for node in ast.walk(scope)
+                if isinstance(node, ast.Expr)
+                and made.number < node.lineno < frame.number
+                and call_name(node.value) == call_name(call)
+            ]
+            if not between:
+                continue
+            text, name = node_text(frame.file, between[-1]), ast.unparse(argument)
+            cause = f"{text} in line {between[-1].lineno} steps an optimizer, which changes weights in place, between "
+            cause += f"the forward pass of {name} and its backward pass: compute {name} after that step."
+            edits = (
+                replace_node(frame.file, statement, "pass"),
+                insert_after_statement(frame.file, between[-1], node_text(frame.file, statement)),
+            )
+            return CrashCause(message, cause, edits=edits, line=SourceLine(frame.file, between[-1].lineno))
+    return None
 
 
 def _is_size_of_parameter(crash: Crash, sizes: list[int] | None) -> bool:

@@ -46,6 +46,8 @@ def concatenation_mismatch(crash: Crash) -> CrashCause | None:
     ## References
     Documentation of torch.cat. Ronneberger et al., U-Net (2015), which crops the maps of the encoder.
     """
+    if explanation := _to_be_stacked(crash):
+        return explanation
     function = _FUNCTIONS.get(crash.operation)
     call = crash.call
     if function is None or call is None or not call.args or crash.torch_frames:
@@ -66,6 +68,31 @@ def concatenation_mismatch(crash: Crash) -> CrashCause | None:
     cause, change, fix = _repair(crash, function, nodes, tensors, axis, position, names)
     evidence = dict(zip(names, map(describe_tensor, tensors), strict=True))
     return CrashCause(message, cause, "" if change.edits else fix, change.edits, change.modules, evidence=evidence)
+
+
+def _to_be_stacked(crash: Crash) -> CrashCause | None:
+    """Explain tensors without axes that are concatenated, and a list of tensors that ``torch.tensor`` gets."""
+    call, statement = crash.call, crash.own.statement if crash.own is not None else None
+    if call is None or crash.own is None or not call.args or crash.torch_frames:
+        return None
+    text, arguments = crash.text(call.args[0]), ", ".join(crash.text(part) for part in (*call.args, *call.keywords))
+    value = crash.value(call.args[0])
+    tensors = [part for part in value if isinstance(part, Tensor)] if isinstance(value, (list, tuple)) else []
+    stack = f"torch.stack({text})"
+    if crash.operation in ("cat", "concat", "concatenate") and "zero-dimensional" in crash.message:
+        shown = f" ({len(tensors)} numbers)" if tensors else ""
+        message = f"{crash.operation}({arguments}) joins tensors along an axis; those of {text}{shown} have none."
+        cause = "Tensors of one number, such as losses, have no axis: stack makes one."
+        return CrashCause(message, cause, edits=(replace_node(crash.own.file, call, stack),))
+    is_copy = crash.operation in ("tensor", "as_tensor", "asarray", "Tensor", "FloatTensor", "LongTensor")
+    if not is_copy or statement is None or not tensors or len(tensors) != len(value):
+        return None
+    message = f"{crash.operation} makes a tensor of numbers; {text} is a list of {len(tensors)} tensors, the first "
+    message += f"{describe_tensor(tensors[0])}."
+    if len({tensor.shape for tensor in tensors}) > 1:
+        return CrashCause(message, "Their shapes differ.", "torch.nn.utils.rnn.pad_sequence(…) gives them one length.")
+    cause = "stack joins tensors along a new axis, and keeps their graph."
+    return CrashCause(message, cause, edits=(replace_node(crash.own.file, call, stack),))
 
 
 def _parts(crash: Crash, node: ast.expr) -> tuple[list[ast.expr], list[Any]]:

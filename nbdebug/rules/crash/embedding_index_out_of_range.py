@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
@@ -14,6 +16,11 @@ from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.creation import Creation
+from nbdebug.source.edits import node_text
+from nbdebug.source.search import call_name
+
+_EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 
 
 @crash_rule("X1011")
@@ -66,9 +73,9 @@ def embedding_index_out_of_range(crash: Crash) -> CrashCause | None:
         template = "{} + 1" if low == -1 and high + 1 < rows else "{}.clamp(min=0)"
         node = crash.input_node if isinstance(layer, nn.Module) else crash.argument_node("input", 0)
         edits = wrap_at_source(crash, node, template) if node is not None else ()
-    elif isinstance(layer, nn.Embedding) and (creation := find_layer_creation(crash, layer)) is not None:
-        edits = (set_argument(creation, layer, "num_embeddings", high + 1),)
-        modules = {layer: nn.Embedding(high + 1, layer.embedding_dim, layer.padding_idx, device="cpu")}
+    elif isinstance(layer, _EMBEDDINGS) and (creation := find_layer_creation(crash, layer)) is not None:
+        edits = (set_argument(creation, layer, "num_embeddings", _rows(creation, layer, rows, high + 1)),)
+        modules = {layer: type(layer)(high + 1, layer.embedding_dim, padding_idx=layer.padding_idx, device="cpu")}
     elif owner_of_parameter(crash, weight) is not None and (edit := resize_parameter(crash, weight, rows, high + 1)):
         edits = (edit,)
     sample = position[0] if len(position) > 1 else None
@@ -76,6 +83,13 @@ def embedding_index_out_of_range(crash: Crash) -> CrashCause | None:
     return CrashCause(
         message, cause, "" if edits else fix, edits, modules, module=path, sample=sample, evidence=evidence
     )
+
+
+def _rows(creation: Creation, layer: nn.Module, rows: int, needed: int) -> str:
+    """Return the number of rows: counted from the user's expression, such as the length of a vocabulary, if any."""
+    argument = creation.argument(layer, "num_embeddings")
+    is_counted = isinstance(argument, ast.Call) and call_name(argument) == "len"
+    return f"{node_text(creation.file, argument)} + {needed - rows}" if is_counted and argument else str(needed)
 
 
 class _Bag(nn.Module):

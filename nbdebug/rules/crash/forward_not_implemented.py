@@ -45,7 +45,7 @@ def forward_not_implemented(crash: Crash) -> CrashCause | None:
     layer = crash.layer if crash.layer is not None else next(reversed(crash.modules), None)
     if crash.kind == "NotImplementedError" and layer is None:
         return _dataset(crash)
-    if crash.kind != "NotImplementedError" or layer is None:
+    if crash.kind != "NotImplementedError" or layer is None or not _has_no_forward(layer):
         return None
     path = crash.path(layer)
     name = type(layer).__name__
@@ -55,16 +55,20 @@ def forward_not_implemented(crash: Crash) -> CrashCause | None:
         cause = f"A {name} only holds modules: call each in a loop, or make a Sequential of them."
         creation = find_layer_creation(crash, layer)
         edits: tuple[Edit, ...] = ()
-        if creation is not None and isinstance(layer, nn.ModuleList) and len(creation.call.args) == 1:
+        if creation is not None and isinstance(layer, nn.ModuleList) and len(creation.call.args) <= 1:
             function = node_text(creation.file, creation.call.func).replace("ModuleList", "Sequential")
             edits = (
                 replace_node(creation.file, creation.call.func, function),
-                wrap_node(creation.file, creation.call.args[0], "*{}"),
+                *(wrap_node(creation.file, argument, "*{}") for argument in creation.call.args),
             )
         return CrashCause(
             message, cause, "" if edits else "for block in self.blocks:\n    x = block(x)", edits, module=path
         )
     return _misspelled(crash, layer, message, path)
+
+
+def _has_no_forward(layer: nn.Module) -> bool:
+    return type(layer).forward is nn.Module.forward
 
 
 def _dataset(crash: Crash) -> CrashCause | None:

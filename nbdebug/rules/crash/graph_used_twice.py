@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
+from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.shared_graphs import SharedTensor, find_shared_tensors, leaves, optimized_parameters
 from nbdebug.crashes.statements import find_carried_state
 from nbdebug.finding import Edit
@@ -66,6 +68,7 @@ def graph_used_twice(crash: Crash) -> CrashCause | None:
     explanations = (
         *(_summed_losses(crash, item, message) for item in shared),
         *(_used_by_two_losses(crash, item, message) for item in shared),
+        *(_passed_to_two_losses(crash, item, message) for item in shared),
         *(_computed_once(item, loss, message) for item in shared),
         _two_losses(crash, text, message),
     )
@@ -217,6 +220,41 @@ def _used_by_two_losses(crash: Crash, shared: SharedTensor, message: str) -> Cra
     cause += f"The loss in line {line.number} trains other parameters than those that made it: detach it there."
     edits = tuple(wrap_node(crash.own.file, node, "{}.detach()") for node in nodes if node.lineno == line.number)
     return CrashCause(message, cause, edits=edits, line=line)
+
+
+def _passed_to_two_losses(crash: Crash, shared: SharedTensor, message: str) -> CrashCause | None:
+    """Explain a tensor that a function passes to two others, each of which goes backward and steps."""
+    frame, scope = shared.frame, enclosing_scope(shared.frame.line)
+    if frame is crash.own or shared.owner is not None or scope is None or crash.own is None or shared.in_container:
+        return None
+    calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and node.lineno <= frame.number]
+    passing = [
+        (call, argument)
+        for call in sorted(calls, key=lambda call: call.lineno)
+        for argument in call.args
+        if ast.unparse(argument) == shared.name and _goes_backward(frame, call)
+    ]
+    if len(passing) < 2 or passing[-1][0].lineno != frame.number:
+        return None
+    own_scope = enclosing_scope(crash.own.line)
+    steps = [node for node in (ast.walk(own_scope) if own_scope is not None else ()) if isinstance(node, ast.Call)]
+    owners = [crash.value(n.func.value) for n in steps if isinstance(n.func, ast.Attribute) and call_name(n) == "step"]
+    trained = {p for o in owners if isinstance(o, torch.optim.Optimizer) for p in optimized_parameters(o)}
+    trains_maker = bool(trained & leaves(shared.tensor))
+    call, argument = passing[-2] if trains_maker else passing[-1]
+    cause = f"{shared.name} was computed once, and both {ast.unparse(passing[-2][0].func)} and "
+    cause += f"{ast.unparse(passing[-1][0].func)} go backward through its graph, which the first of them frees. "
+    cause += f"{ast.unparse(call.func)} trains other parameters than those that made it: pass {shared.name}.detach()."
+    return CrashCause(message, cause, edits=(wrap_node(frame.file, argument, "{}.detach()"),))
+
+
+def _goes_backward(frame: CrashFrame, call: ast.Call) -> bool:
+    """Return whether a function or method that a frame calls has a backward pass in its code."""
+    function = Evaluator(frame).value(call.func)
+    if function is UNKNOWN and isinstance(call.func, ast.Attribute):
+        function = getattr(type(Evaluator(frame).value(call.func.value)), call.func.attr, None)
+    code = getattr(function, "__code__", None)
+    return code is not None and "backward" in code.co_names
 
 
 def _two_losses(crash: Crash, text: str, message: str) -> CrashCause | None:

@@ -50,7 +50,8 @@ def indivisible_sizes(crash: Crash) -> CrashCause | None:
             continue
         name = type(frame.variables.get("self")).__name__
         message = f"{name} gets {whole_name}={whole} and {part_name}={part}; {part} does not divide {whole}."
-        nodes = [*crash.call.args, *(keyword.value for keyword in crash.call.keywords)]
+        named = [keyword.value for keyword in crash.call.keywords if keyword.arg == part_name]
+        nodes = [*named, *crash.call.args, *(keyword.value for keyword in crash.call.keywords)]
         node = next((node for node in nodes if crash.value(node) == part), None)
         sizes = [v for k, v in frame.variables.items() if k.endswith("channels") and type(v) is int]
         fitting = max(number for number in range(1, part + 1) if all(size % number == 0 for size in sizes))
@@ -69,12 +70,22 @@ def _edit(crash: Crash, node: ast.expr, old: int, new: int) -> Edit:
     is_shared = crash.own.function != "<module>"
     if constant is not None and constant[1].value == old and not is_shared:
         return replace_node(constant[0], constant[1], str(new))
-    sizes = [crash.text(n) for n in crash.call.args if crash.value(n) != old] if crash.call is not None else []
+    sizes = [crash.text(n) for n in _channel_nodes(crash) if n is not node]
     if is_shared and not is_literal and sizes:
         # The function makes layers of several sizes: the largest divisor of each.
-        name = crash.text(node)
-        return replace_node(crash.own.file, node, f"max(n for n in range(1, {name} + 1) if {sizes[0]} % n == 0)")
+        name, divides = crash.text(node), " and ".join(f"{size} % n == 0" for size in dict.fromkeys(sizes))
+        return replace_node(crash.own.file, node, f"max(n for n in range(1, {name} + 1) if {divides})")
     return replace_node(crash.own.file, node, str(new))
+
+
+def _channel_nodes(crash: Crash) -> list[ast.expr]:
+    """Return the expressions of the numbers of channels in the call of a layer."""
+    frame = next((f for f in reversed(crash.torch_frames) if f.function == "__init__"), None)
+    if crash.call is None or frame is None:
+        return []
+    names = frame.code.co_varnames[1 : frame.code.co_argcount]
+    nodes = [*zip(names, crash.call.args, strict=False), *((k.arg, k.value) for k in crash.call.keywords)]
+    return [node for name, node in nodes if name is not None and name.endswith("channels")]
 
 
 def bad() -> Setup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Any
 
@@ -12,12 +13,13 @@ from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
-from nbdebug.crashes.inputs import wrap_at_source
+from nbdebug.crashes.inputs import passing_places, wrap_at_source
 from nbdebug.crashes.repairs import owner_of_parameter
 from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import wrap_node
 from nbdebug.tensors.pytree import tree_tensors
 
 _CASTS = {
@@ -102,13 +104,28 @@ def _layer_explanation(crash: Crash, layer: nn.Module) -> CrashCause | None:
             if value.is_complex()
             else _CASTS[expected]
         )
-        edits = wrap_at_source(crash, node, cast)
+        edits = _at_converted_part(crash, node, expected, value.dtype, cast) or wrap_at_source(crash, node, cast)
     elif node is not None:
         part = _element(crash, node, value)
         edits = wrap_at_source(crash, part, _CASTS[expected]) if part is not None else ()
     cause = _cause("The input", value.dtype, expected)
     fix = "" if edits else _CASTS[expected].format("x = x")
     return CrashCause(message, cause, fix, edits, module=path, evidence={"input": describe_tensor(value)})
+
+
+def _at_converted_part(
+    crash: Crash, node: ast.expr, expected: torch.dtype, actual: torch.dtype, cast: str
+) -> tuple[Edit, ...]:
+    """Return the edit of the input of the only part of a model that has another dtype than the rest; empty without one.
+
+    The rest of the model takes the input as it is.
+    """
+    for frame, expression in passing_places(crash, node, only_forward=True):
+        owner = frame.variables.get("self")
+        dtypes = {p.dtype for p in owner.parameters()} if isinstance(owner, nn.Module) else set()
+        if {expected, actual} <= dtypes:
+            return (wrap_node(frame.file, expression, cast),)
+    return ()
 
 
 def _element(crash: Crash, node: Any, value: Tensor) -> Any:

@@ -12,11 +12,11 @@ from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation, set_layer_argument
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import batch_size, change_input, find_reshape, reshaped_owner
-from nbdebug.finding import format_module
+from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.edits import replace_node
+from nbdebug.source.edits import node_text, replace_node
 
 
 @crash_rule("X1001")
@@ -51,7 +51,8 @@ def linear_size_mismatch(crash: Crash) -> CrashCause | None:
     if actual == expected:
         return None
     explanation = (
-        _mixed_samples(crash, layer, input)
+        _flattened_batch(crash, layer, input)
+        or _mixed_samples(crash, layer, input)
         or _missing_flatten(crash, layer, input)
         or _transposed(crash, layer, input)
         or _other_size(crash, layer, input)
@@ -62,6 +63,23 @@ def linear_size_mismatch(crash: Crash) -> CrashCause | None:
     explanation.message = f"{name} takes {expected} features; its input has {actual}: {describe_tensor(input)}."
     explanation.evidence = {"in_features": expected, "input": describe_tensor(input)}
     return explanation
+
+
+def _flattened_batch(crash: Crash, layer: nn.Linear, input: Tensor) -> CrashCause | None:
+    """Explain a Flatten that begins with the axis of the samples."""
+    size = batch_size(crash)
+    modules = crash.root.modules() if crash.root is not None else ()
+    layers = [module for module in modules if isinstance(module, nn.Flatten) and module.start_dim == 0]
+    creation = find_layer_creation(crash, layers[0]) if layers and input.dim() == 1 else None
+    if not size or creation is None or input.numel() % size:
+        return None
+    function = node_text(creation.file, creation.call.func)
+    features = input.numel() // size
+    edits: tuple[Edit, ...] = (replace_node(creation.file, creation.call, f"{function}()"),)
+    replaced: dict[nn.Module, nn.Module] = {layers[0]: nn.Flatten()}
+    cause = f"{function}(0) begins with the axis of the batch (start_dim=0), and puts {size} samples of {features} "
+    cause += "features into one row."
+    return CrashCause("", cause, edits=edits, modules=replaced)
 
 
 def _mixed_samples(crash: Crash, layer: nn.Linear, input: Tensor) -> CrashCause | None:

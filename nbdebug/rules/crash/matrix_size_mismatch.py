@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -138,7 +139,31 @@ def _einsum(crash: Crash) -> CrashCause | list[CrashCause] | None:
                 sentence = f"{cause} With {''.join(order)} for {names[index]}, the sizes fit."
                 edit = replace_node(crash.own.file, node, f'"{changed}"')
                 candidates.append(CrashCause(message, sentence, edits=(edit,)))
+    candidates += _with_more_letters(crash, node, message, terms, output, names, tensors)
     return [*candidates, CrashCause(message, cause, "Give each letter one size.")]
+
+
+def _with_more_letters(
+    crash: Crash, node: ast.expr, message: str, terms: list[str], output: str, names: list[str], tensors: list[Tensor]
+) -> Iterator[CrashCause]:
+    """Yield explanations of a tensor with more axes than its term has letters: one more letter, in the result, too."""
+    letter = next(letter for letter in "hgnmxyzwabcdefijklopqrstuv" if letter not in "".join([*terms, output]))
+    for index, (term, tensor) in enumerate(zip(terms, tensors, strict=True)):
+        if tensor.dim() != len(term) + 1 or "." in term or crash.own is None:
+            continue
+        for position in range(1, len(term) + 1):
+            longer = term[:position] + letter + term[position:]
+            kept = [output.find(other) for other in term[:position] if other in output]
+            place = kept[-1] + 1 if kept else 0
+            result = output[:place] + letter + output[place:]
+            changed = ",".join([*terms[:index], longer, *terms[index + 1 :]]) + f"->{result}"
+            if runs(torch.einsum, changed, *tensors):
+                cause = (
+                    f"{names[index]} has {tensor.dim()} axes, and {term} names {len(term)}: {longer}, with the letter "
+                )
+                cause += f"{letter} for the axis of {tensor.shape[position]}, also in the result."
+                assert crash.own is not None
+                yield CrashCause(message, cause, edits=(replace_node(crash.own.file, node, f'"{changed}"'),))
 
 
 def _sizes_of(sizes: list[tuple[str, int]], letters: list[str]) -> list[str]:

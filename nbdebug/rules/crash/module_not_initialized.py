@@ -53,7 +53,7 @@ def module_not_initialized(crash: Crash) -> CrashCause | None:
         return CrashCause(message, cause, edits=(insert_before(body.file, body.number, "super().__init__()"),))
     cause = f"{name}.__init__ calls super().__init__() only in line {call.number}: call it first."
     end = Edit(call.file, call.number, 0, call.number + 1, 0, "")
-    return CrashCause(message, cause, edits=(insert_before(body.file, body.number, "super().__init__()"), end))
+    return CrashCause(message, cause, edits=(insert_before(body.file, body.number, call.text.strip()), end))
 
 
 def _init(kind: type) -> tuple[SourceLine | None, SourceLine | None]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import crash_files
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.inputs import passing_places
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -79,10 +80,11 @@ def _creation(crash: Crash, scheduler: Any, name: str) -> CrashCause | None:
         return None
     file = crash.own.file
     if not isinstance(given, torch.optim.Optimizer):
-        values = {k: v for f in crash.user_frames() for k, v in f.variables.items()}
-        optimizers = [k for k, v in values.items() if isinstance(v, torch.optim.Optimizer)]
         message = f"{name} takes an optimizer; {crash.text(node)} is a {type(given).__name__}."
-        edits = (replace_node(file, node, optimizers[0]),) if optimizers else ()
+        edits: tuple[Edit, ...] = ()
+        for frame, passed in passing_places(crash, node):
+            optimizers = [k for k, v in frame.variables.items() if isinstance(v, torch.optim.Optimizer)]
+            edits = edits or ((replace_node(frame.file, passed, optimizers[0]),) if optimizers else ())
         return CrashCause(
             message, "A scheduler changes the rates of an optimizer.", "" if edits else "Pass the optimizer.", edits
         )

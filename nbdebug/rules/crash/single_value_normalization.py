@@ -12,11 +12,12 @@ from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import crash_files, find_layer_creation
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
+from nbdebug.crashes.last_batches import drop_last_batch, loader_calls
 from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.edits import append_argument, insert_before, replace_node
+from nbdebug.source.edits import insert_before, replace_node
 from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, read_names, syntax_tree
 
 
@@ -51,6 +52,7 @@ def single_value_normalization(crash: Crash) -> CrashCause | None:
         return None
     path = crash.path(layer)
     name = f"The normalization {format_module(path)}" if path else "The normalization"
+    name += f" ({type(layer).__name__})" if layer is not None else ""
     message = f"{name} gets one value per channel: its input is {describe_tensor(input)}."
     if "spatial" in crash.message:
         cause = "Its maps have one pixel (1 × 1 spatial size), so there is nothing to normalize over: leave this "
@@ -81,17 +83,9 @@ def _repair(crash: Crash, input: Tensor) -> tuple[tuple[Edit, ...], str, str]:
         model = next((k for k, v in frame.variables.items() if isinstance(v, nn.Module) and v is crash.root), "model")
         cause = "This is no training step, and the model is in training mode: call eval() before predictions."
         return (insert_before(frame.file, frame.statement.lineno, f"{model}.eval()"),), cause, ""
-    loaders = [
-        (file, node)
-        for file in sorted(crash_files(crash))
-        for node in ast.walk(syntax_tree(file) or ast.Module([], []))
-        if call_name(node) == "DataLoader" and isinstance(node, ast.Call)
-    ]
-    sizes = [_batch_size(node) for _, node in loaders]
-    options = [keyword.arg for _, node in loaders for keyword in node.keywords]  # None stands for **options
-    if len(loaders) == 1 and not {"drop_last", None} & {*options} and sizes != [1]:
-        cause = "The last batch of the epoch has one sample: drop it."
-        return (append_argument(loaders[0][0], loaders[0][1], "drop_last=True"),), cause, ""
+    loaders = loader_calls(crash)
+    if [_batch_size(node) for _, node in loaders] != [1] and (edits := drop_last_batch(crash)):
+        return edits, "The last batch of the epoch has one sample: drop it.", ""
     if not loaders and loops and input.dim() == 2 and (name := _batch_name(frame)) is not None:
         cause = "The last batch has one sample: leave it out."
         text = f"if len({name}) < 2:\n    continue"

@@ -58,6 +58,8 @@ def target_dtype_mismatch(crash: Crash) -> CrashCause | None:
 def _explain(crash: Crash, function: str, output: Tensor, target: Tensor) -> CrashCause | None:
     if function in _CLASS_LOSSES:
         has_probabilities = target.is_floating_point() and target.shape == output.shape
+        if _is_one_hot(function, output, target):
+            return _one_hot(crash, output, target)
         if target.dtype in (torch.int64, torch.uint8) or has_probabilities:
             return None
         expected, cast = "class indices of dtype int64 (Long)", "{}.long()"
@@ -77,6 +79,28 @@ def _explain(crash: Crash, function: str, output: Tensor, target: Tensor) -> Cra
     cause = "The targets were read as " + _origin(target) + "."
     evidence = {"output": describe_tensor(output), "target": describe_tensor(target)}
     return CrashCause(message, cause, "" if edits else cast.format("y = y"), edits, evidence=evidence)
+
+
+def _is_one_hot(function: str, output: Tensor, target: Tensor) -> bool:
+    """Return whether targets of cross-entropy are integers in the shape of class probabilities."""
+    is_integer = not target.is_floating_point() and not target.is_complex()
+    return function == "cross_entropy" and target.dim() > 1 and target.shape == output.shape and is_integer
+
+
+def _one_hot(crash: Crash, output: Tensor, target: Tensor) -> CrashCause:
+    node = crash.argument_node("target", 1)
+    text = crash.text(node) if node is not None else "target"
+    message = (
+        f"cross_entropy takes class indices, or class probabilities as floats; {text} is {describe_tensor(target)}."
+    )
+    is_one_hot = target.is_meta or bool((target.sum(1) == 1).all())
+    cause = (
+        f"{text} is one-hot: a row of integers per sample. float() makes probabilities of it, and argmax(1) indices."
+    )
+    cause = cause if is_one_hot else f"{text} has the shape of the output, so it counts as probabilities: float()."
+    edits = wrap_at_source(crash, node, "{}.float()")
+    evidence = {"output": describe_tensor(output), "target": describe_tensor(target)}
+    return CrashCause(message, cause, "" if edits else "y = y.float()", edits, evidence=evidence)
 
 
 def _origin(target: Tensor) -> str:

@@ -10,10 +10,11 @@ from nbdebug.crashes import Crash
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import crash_files, set_layer_argument
 from nbdebug.crashes.explanation import CrashCause
-from nbdebug.crashes.inputs import outermost_place, wrap_at_source
+from nbdebug.crashes.inputs import assigned_value, outermost_place, wrap_at_source
 from nbdebug.crashes.operand_statements import producing_statements
 from nbdebug.crashes.repairs import apply_template
 from nbdebug.finding import Edit
+from nbdebug.formatting import join_names
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -21,6 +22,12 @@ from nbdebug.source.edits import node_text, replace_node, wrap_node
 from nbdebug.source.search import assigned_names, call_name, enclosing_loops, enclosing_scope, syntax_tree
 
 _CLASS_LOSSES = ("cross_entropy", "nll_loss")
+_GROUP_LOSSES = (
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+    "margin_ranking_loss",
+    "cosine_embedding_loss",
+)
 _EQUAL_LOSSES = (
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -65,7 +72,7 @@ def target_shape_mismatch(crash: Crash) -> CrashCause | None:
         if isinstance(output, Tensor) and isinstance(target, Tensor):
             is_class_loss = function in _CLASS_LOSSES
             return _explain(crash, function, output, target, is_class_loss)
-    return None
+    return _repeated_samples(crash)
 
 
 def _explain(crash: Crash, function: str, output: Tensor, target: Tensor, is_class_loss: bool) -> CrashCause | None:
@@ -79,6 +86,25 @@ def _explain(crash: Crash, function: str, output: Tensor, target: Tensor, is_cla
     cause, fix, edits = _repair(crash, output, target, is_class_loss)
     evidence = {"output": describe_tensor(output), "target": describe_tensor(target)}
     return CrashCause(message, cause, "" if edits else fix, edits, evidence=evidence)
+
+
+def _repeated_samples(crash: Crash) -> CrashCause | None:
+    """Explain a loss of groups of samples, such as triplets, of which one holds several for each of another."""
+    function = next((f for f in reversed(crash.torch_frames) if f.is_in("nn/functional")), None)
+    if function is None or function.function not in _GROUP_LOSSES or crash.own is None:
+        return None
+    tensors = [(node, value) for node, value in crash.tensors if value.dim()]
+    sizes = sorted({len(value) for _, value in tensors})
+    if len(sizes) != 2 or sizes[1] % max(sizes[0], 1):
+        return None
+    few, many = ([(crash.text(n), n) for n, v in tensors if len(v) == size] for size in sizes)
+    times = sizes[1] // sizes[0]
+    shown = "; ".join(f"{crash.text(node)}: {describe_tensor(value)}" for node, value in tensors)
+    message = f"The loss {function.function} takes equal numbers of samples; {shown}."
+    cause = f"There are {times} of {join_names([name for name, _ in many])} for each of "
+    cause += f"{join_names([name for name, _ in few])}: repeat each {times} times, or take one."
+    edits = tuple(wrap_node(crash.own.file, node, f"{{}}.repeat_interleave({times}, dim=0)") for _, node in few)
+    return CrashCause(message, cause, edits=edits)
 
 
 def _fits_classes(output: Tensor, target: Tensor) -> bool:
@@ -125,7 +151,27 @@ def _repair(crash: Crash, output: Tensor, target: Tensor, is_class_loss: bool) -
             f"There are {len(output)} outputs for {len(target)} targets: a reshape (view) in the model mixes samples."
         )
         return cause, "x = x.flatten(1)  # keeps the batch axis", _reshape_edits(crash, output, target)
+    if not is_class_loss and (wider := _wider_model(crash, output, target)):
+        return wider[0], "", wider[1]
     return "The shapes differ.", "# give both the same shape", ()
+
+
+def _wider_model(crash: Crash, output: Tensor, target: Tensor) -> tuple[str, tuple[Edit, ...]] | None:
+    """Explain a target that another model makes, with more entries on the last axis than the output has."""
+    node = crash.argument_node("target", 1)
+    made = assigned_value(crash, node) if isinstance(node, ast.Name) else node
+    if made is None or crash.own is None or output.shape[:-1] != target.shape[:-1] or output.dim() < 2:
+        return None
+    count, wanted = target.shape[-1], output.shape[-1]
+    for call in ast.walk(made):
+        model = crash.value(call.func) if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call) and isinstance(model, nn.Module) and count > wanted:
+            cause = (
+                f"{crash.text(call.func)} has {count} outputs, and the other model {wanted}: take the {wanted} that "
+            )
+            cause += "both have, or give both the same number."
+            return cause, (wrap_node(crash.own.file, call, f"{{}}[..., :{wanted}]"),)
+    return None
 
 
 def _part_of_target(crash: Crash, output: Tensor, target: Tensor) -> tuple[Edit, ...]:

@@ -14,7 +14,7 @@ from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
-from nbdebug.crashes.inputs import outermost_place
+from nbdebug.crashes.inputs import assigned_value, outermost_place
 from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
@@ -169,8 +169,12 @@ def _maker(crash: Crash, layer: nn.Module | None) -> str:
         return type(previous).__name__
     node = _argument(crash)
     call = node[0] if node else None
+    if isinstance(call, ast.Name):
+        call = assigned_value(crash, call)
     if isinstance(call, ast.Call) and crash.own is not None:
-        return node_text(crash.own.file, call.func)
+        called = crash.value(call.func)
+        kind = f" ({type(called).__name__})" if isinstance(called, nn.Module) else ""
+        return f"{node_text(crash.own.file, call.func)}{kind}"
     return ""
 
 

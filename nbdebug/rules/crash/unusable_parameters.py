@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,15 +11,16 @@ from torch import Tensor, nn
 from nbdebug.crashes import Crash
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.freezing import unfreeze
+from nbdebug.crashes.inputs import assigned_value
 from nbdebug.finding import Edit
 from nbdebug.formatting import join_names
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import wrap_node
+from nbdebug.source.edits import node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import find_assignments
+from nbdebug.source.search import enclosing_scope, find_assignments
 
 
 @crash_rule("X1029")
@@ -58,7 +60,9 @@ def unusable_parameters(crash: Crash) -> CrashCause | None:
         cause = (
             "Moving or computing with a tensor that requires a gradient gives a new one: call requires_grad_() last."
         )
-        return CrashCause(message, cause, "w = torch.randn(3).mul(0.1).requires_grad_()")
+        line, edits = _computed_leaf(crash, node)
+        fix = "" if edits else "w = torch.randn(3).mul(0.1).requires_grad_()"
+        return CrashCause(message, cause, fix, edits, line=line)
     if "more than one parameter group" in crash.message:
         return _twice(crash)
     if "empty parameter list" not in crash.message:
@@ -72,14 +76,15 @@ def unusable_parameters(crash: Crash) -> CrashCause | None:
             f"All parameters of {type(frozen[0]).__name__} are frozen (requires_grad=False), the new layers as well."
         )
         return CrashCause(message, cause, "" if edits else "head.requires_grad_(True)", edits, line=line)
-    held = next((m for m in crash.models if _hidden(m)), None)
+    held = next((m for model in crash.models for m in model.modules() if _hidden(m)), None)
     if held is not None:
         name = _hidden(held)[0]
-        cause = f"self.{name} is a plain list, so its layers are not registered: use nn.ModuleList."
+        is_mapping = isinstance(getattr(held, name), dict)
+        kind, container = ("dictionary", "nn.ModuleDict") if is_mapping else ("list", "nn.ModuleList")
+        cause = f"self.{name} of {type(held).__name__} is a plain {kind}, so its layers are not registered: use "
         line, edits = _register_layers(held, name)
-        return CrashCause(
-            message, cause, "" if edits else f"self.{name} = nn.ModuleList(self.{name})", edits, line=line
-        )
+        fix = "" if edits else f"self.{name} = {container}(self.{name})"
+        return CrashCause(message, f"{cause}{container}.", fix, edits, line=line)
     cause = "The model has no registered layers, or the iterator of its parameters was used up before."
     return CrashCause(message, cause, "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
 
@@ -96,7 +101,46 @@ def _twice(crash: Crash) -> CrashCause | None:
     cause = f"In two groups: {join_names(twice)}."
     prefixes = {name.partition(".")[0] for name in twice}
     fix = f"Leave the parameters of {prefixes.pop()} out of one of the two groups."
-    return CrashCause(message, cause, fix if not prefixes else "Leave out of one group what the other one holds.")
+    fix = fix if not prefixes else "Leave out of one group what the other one holds."
+    edits = _leave_out(crash, group, groups)
+    return CrashCause(message, cause, "" if edits else fix, edits)
+
+
+def _leave_out(crash: Crash, group: dict[str, Any], groups: list[dict[str, Any]]) -> tuple[Edit, ...]:
+    """Return the edit of the larger of two groups that leaves out what the smaller one holds."""
+    own = {id(parameter) for parameter in group["params"]}
+    first = next((i for i, other in enumerate(groups) if own & {id(p) for p in other["params"]}), None)
+    scope = enclosing_scope(crash.own.line) if crash.own is not None else None
+    if first is None or scope is None or crash.own is None:
+        return ()
+    entries = [
+        value
+        for node in ast.walk(scope)
+        if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > len(groups)
+        for part in node.elts
+        if isinstance(part, ast.Dict)
+        for key, value in zip(part.keys, part.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "params"
+    ]
+    if len(entries) <= len(groups):
+        return ()
+    pair = [(entries[first], groups[first]["params"]), (entries[len(groups)], group["params"])]
+    (large, _), (small, _) = sorted(pair, key=lambda item: -len(item[1]))
+    file = crash.own.file
+    text = f"[p for p in {node_text(file, large)} if all(p is not other for other in {node_text(file, small)})]"
+    return (replace_node(file, large, text),)
+
+
+def _computed_leaf(crash: Crash, node: ast.expr | None) -> tuple[SourceLine | None, tuple[Edit, ...]]:
+    """Return the assignment of a tensor that was computed from a leaf, and the edit that makes a leaf of its result."""
+    parts = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
+    for part in parts:
+        value = crash.value(part)
+        made = assigned_value(crash, part)
+        if isinstance(value, Tensor) and not value.is_leaf and made is not None and crash.own is not None:
+            line = SourceLine(crash.own.file, made.lineno)
+            return line, (wrap_node(crash.own.file, made, "({}).detach().requires_grad_()"),)
+    return None, ()
 
 
 def _register_layers(model: nn.Module, name: str) -> tuple[SourceLine | None, tuple[Edit, ...]]:

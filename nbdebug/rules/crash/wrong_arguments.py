@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
+from nbdebug.crashes.closures import closure_edits
 from nbdebug.crashes.creations import crash_files
 from nbdebug.crashes.evaluation import UNKNOWN
 from nbdebug.crashes.explanation import CrashCause
@@ -50,7 +51,9 @@ def wrong_arguments(crash: Crash) -> CrashCause | list[CrashCause] | None:
     if "'closure'" in crash.message and crash.call is not None:
         message = f"{crash.text(crash.call.func)}() needs a function that computes the loss; it is called without."
         cause = "This optimizer evaluates the loss several times in each step."
-        return CrashCause(message, cause, _CLOSURE)
+        edits = closure_edits(crash)
+        cause += " " + _CLOSURE if edits else ""
+        return CrashCause(message, cause, "" if edits else _CLOSURE, edits)
     called = _called(crash)
     if called is UNKNOWN or called is None:
         return None
@@ -68,6 +71,8 @@ def wrong_arguments(crash: Crash) -> CrashCause | list[CrashCause] | None:
         cause = f"The call passes {_count(crash)} arguments; {', '.join(missing)} must be passed, too."
         candidates = [CrashCause(message, cause, edits=edits) for edits in _variable_edits(crash, missing)]
         return [*candidates, CrashCause(message, cause, f"Pass {', '.join(missing)} in this call.")]
+    if isinstance(called, nn.Sequential) and (explanation := _sequential(crash, called)):
+        return explanation
     if match := re.search(r"takes (?:from \d+ to )?(\d+) positional arguments? but (\d+)", crash.message):
         message = f"{signature} takes {int(match[1]) - 1} arguments, and {int(match[2]) - 1} are passed."
         cause = "The batch may have more parts than the model takes."
@@ -78,6 +83,33 @@ def wrong_arguments(crash: Crash) -> CrashCause | list[CrashCause] | None:
 
 _CLOSURE = "Pass a function that clears the gradients, computes the loss, calls its backward() and returns it."
 _ARGUMENTS = r"unexpected keyword argument|missing \d+ required|takes .*positional argument|Boolean value of Tensor"
+
+
+def _sequential(crash: Crash, called: nn.Sequential) -> CrashCause | None:
+    """Explain a Sequential that is called with several inputs, which its parts take."""
+    call = crash.call
+    kinds = {type(part).__name__ for part in called if len(_parameters(part.forward)) > 1}
+    if call is None or crash.own is None or len(call.args) < 2 or not kinds:
+        return None
+    path, passed = crash.path(called), ", ".join(crash.text(argument) for argument in call.args)
+    names, extra = ", ".join(sorted(kinds)), ", ".join(crash.text(argument) for argument in call.args[1:])
+    message = (
+        f"The Sequential {path or crash.text(call.func)} takes one input, and {len(call.args)} are passed: {passed}."
+    )
+    cause = (
+        f"A Sequential passes one value from part to part, and {names} takes {extra}, too: call the parts in a loop."
+    )
+    statement, first = crash.own.statement, call.args[0]
+    fix = f"for layer in {crash.text(call.func)}:\n    x = layer(x, {extra})"
+    is_step = isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1
+    if not is_step or len(call.args) != len([a for a in call.args if not isinstance(a, ast.Starred)]):
+        return CrashCause(message, cause, fix)
+    target = crash.text(statement.targets[0])  # type: ignore[union-attr]
+    indentation = " " * statement.col_offset  # type: ignore[union-attr]
+    lines = [f"{target} = {crash.text(first)}"] if target != crash.text(first) else []
+    lines += [f"for layer in {crash.text(call.func)}:", f"    {target} = layer({target}, {extra})"]
+    text = f"\n{indentation}".join(lines)
+    return CrashCause(message, cause, edits=(replace_node(crash.own.file, statement, text),))  # type: ignore[arg-type]
 
 
 def _called(crash: Crash) -> Any:

@@ -79,6 +79,7 @@ def class_imbalance(
         "Neither the sampler nor the loss compensates for it.",
         cause=f"All {_unit(class_counts)} have the same weight, so the common class dominates the training.",
         fix=_class_weight_fix(class_counts),
+        setup_fix="class weights",
         evidence={"counts": dict(sorted(counts.items())[:50]), "gradient of each class": class_weights.gradient_norms},
         explains=("E702", "E703", "E706", "E709", "T607", "T601"),
     )
@@ -96,6 +97,7 @@ def _inverted_weights_finding(class_counts: ClassCounts, rare: int, common: int,
         f"{weight_ratio:.3g} times as much as one of class {rare}; expected a larger weight for class {rare}.",
         cause="The class weights are inverted: they are proportional to the class frequencies, not to their inverse.",
         fix=_class_weight_fix(class_counts),
+        setup_fix="class weights",
         evidence={"counts": dict(sorted(counts.items())[:50]), "common over rare": weight_ratio},
         explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
     )

@@ -32,7 +32,7 @@ _SAME_PREPROCESSING_FIX = (
 )
 
 
-@rule("D109", "warning", origin="validation")
+@rule("D109", "warning", origin="validation values")
 def split_shift(
     setup: Setup,
     unit_comparisons: list[UnitComparison] | NotChecked,

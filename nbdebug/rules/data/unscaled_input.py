@@ -182,6 +182,7 @@ def _too_large_finding(setup: Setup, entrance: FirstLayerCall, rms: Tensor, larg
         if _is_8_bit_image(entrance.data)
         else "The inputs are in raw units.",
         fix=_DIVIDE_BY_255_FIX if _is_8_bit_image(entrance.data) else _STANDARDIZE_FIX,
+        setup_fix="normalize inputs",
         evidence=statistics,
         explains=_CONSEQUENCES,
         severity=_severity(entrance, rms),
@@ -201,6 +202,7 @@ def _too_small_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
         where=entrance.where,
         cause="The input was divided by 255 twice." if divided_twice else "The input is very small in its units.",
         fix=_DIVIDE_ONCE_FIX if divided_twice else _STANDARDIZE_FIX,
+        setup_fix="normalize inputs",
         evidence={"root mean square": _rounded_values(rms), "largest value": float(entrance.data.abs().max())},
         explains=_CONSEQUENCES,
         severity=_severity(entrance, rms) if divided_twice else "note",
@@ -229,6 +231,7 @@ def _small_spread_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
         if _has_standardized_rows(entrance)
         else "The values were not centered, or they were divided twice before they were centered.",
         fix=_STANDARDIZE_FIX,
+        setup_fix="normalize inputs",
         evidence={"std": _rounded_values(values.std(1)), "mean": _rounded_values(means)},
         explains=_CONSEQUENCES,
         severity="note" if entrance.normalized else None,

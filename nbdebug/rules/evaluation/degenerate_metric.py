@@ -13,6 +13,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
+from nbdebug.loop_monitor.mistaken_metrics import MistakeKind, MistakenNumber
 from nbdebug.loop_monitor.modes import ShapeMismatch
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.wrong_decisions import DecisionKind, WrongDecision
@@ -30,6 +31,19 @@ class _DecisionText:
     fix: str
 
 
+_MISTAKES: dict[MistakeKind, tuple[str, str, str]] = {
+    "exchanged": (
+        "with predictions and targets exchanged",
+        "The metric is not symmetric: the first argument of the function is taken for the other one.",
+        "metric(targets, predictions)   # the order of scikit-learn; see the documentation of the function",
+    ),
+    "decisions": (
+        "of the predicted classes instead of the scores",
+        "A curve over thresholds needs scores. Predicted classes have only one threshold, so the area is the balanced "
+        "accuracy.",
+        "roc_auc_score(targets, scores)   # logits or probabilities, not classes",
+    ),
+}
 _LARGEST = "the class with the largest score"
 _PREDICTED = "predicted = output.argmax(dim=1)"
 _WRONG_DECISIONS: dict[DecisionKind, _DecisionText] = {
@@ -67,10 +81,10 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     ## What it does
     Parses the functions or cells from which your own loop calls the model, and looks for: an ``argmax`` over an axis of
     size one; the raw output compared with ``==`` and averaged; a tensor compared with itself; a loss that is summed in
-    a loop that does not compute it. Records each ``==`` between a column and a row of the same length if the model
-    returns a column and the two are not derived from the same tensor. If the model returns one value for each row,
-    compares the predictions in each ``==`` and ``!=``, and those that another library receives, with the outputs that
-    they were made from. A weight that is stored without ``clone()`` and compared later is a note.
+    a loop that does not compute it. Records each ``==`` and each difference between a column and a row of the same
+    length if the model returns a column and the two are not derived from the same tensor. If the model returns one
+    value for each row, compares the predictions in each ``==`` and ``!=``, and those that another library receives,
+    with the outputs that they were made from. A weight that is stored without ``clone()`` and compared later is a note.
 
     ## Why it matters
     The number is independent of the quality of the model: an accuracy that is the share of class 0, or always 0 or 1; a
@@ -89,6 +103,9 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     Predictions of a training batch are reported if, in three or more comparisons and in all of the same line, one side
     is a tensor of the validation batch and the other side the classes of the last output in training, which are not
     those of an output for this batch.
+    A number of the loop is reported if, after at least two evaluations, it equals R² with predictions and targets
+    exchanged; or if it is called a precision or recall and equals that of exchanged arguments, or an area under the
+    curve and equals that of predicted classes.
 
     ## How to fix
     Apply the fix suggested for the line.
@@ -114,6 +131,7 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
     for item in loop.stale_predictions:
         if (item.line.file, item.line.number) not in reported:
             yield _stale_finding(item)
+    yield from map(_mistaken_finding, loop.mistaken_numbers)
     shape = loop.forward_passes.shape
     if loop.shape_mismatch is not None and shape is not None and len(shape) == 2 and shape[1] == 1:
         yield _broadcast_finding(loop.shape_mismatch)
@@ -184,6 +202,21 @@ def _stale_finding(stale: StalePredictions) -> Finding:
     )
 
 
+def _mistaken_finding(number: MistakenNumber) -> Finding:
+    """Report a number that is a metric of exchanged arguments, or of decisions in place of scores."""
+    mistake = number.metric
+    problem, cause, fix = _MISTAKES[mistake.kind]
+    return Finding(
+        message=f"{number.name} is {mistake.value:.4g}, the {mistake.metric} {problem}; the {mistake.metric} on these "
+        f"{number.rows:,} rows is {mistake.correct:.4g}.",
+        where=number.line.where(),
+        cause=cause,
+        fix=fix,
+        evidence={"metric": mistake.metric, "value": mistake.value, "correct": mistake.correct, "rows": number.rows},
+        explains=("E707",),
+    )
+
+
 def _broadcast_finding(match: ShapeMismatch) -> Finding:
     """Report a comparison of a column with a row."""
     size = match.size
@@ -192,7 +225,7 @@ def _broadcast_finding(match: ShapeMismatch) -> Finding:
         f"{size} × {size} comparisons; expected {size}, one for each sample.",
         where=get_location(match.line),
         cause="The model returns a column and the targets are a row, so each prediction is compared with every target.",
-        fix="(predicted.squeeze(1) == target).float().mean()",
+        fix="# give both the same shape: predicted.squeeze(1) has that of the targets",
         evidence={"size": size},
         explains=("E706", "E702", "E709"),
     )

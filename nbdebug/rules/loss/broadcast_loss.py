@@ -61,6 +61,7 @@ def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcas
             },
             explains=("L208", "L214", "T601", "T606", "T607", "T608", "T610", "E709", "M307", "G409", "G415"),
             edits=_squeeze_edits(broadcast),
+            setup_fix=_squeezed_loss(broadcast),
             # A loop shows the operands of torch's losses only.
             assumes=(LOSS_OPERANDS_MISMATCH,) if broadcast.call.endswith(_TORCH_LOSSES) else (),
         )
@@ -87,6 +88,13 @@ def _matching_shapes_fix(broadcast: Broadcast) -> str:
     if broadcast.target[-1] == 1 and len(broadcast.target) == len(broadcast.output) + 1:
         return "loss = loss_fn(output, target.squeeze(-1))"
     return f"# reshape the output of the model to the shape of its target, {broadcast.target}"
+
+
+def _squeezed_loss(broadcast: Broadcast) -> str:
+    """Return code for a loss that removes the axis too many; "" if there is none at the end."""
+    fix = _matching_shapes_fix(broadcast)
+    call = fix.removeprefix("loss = loss_fn")
+    return f"own_loss = loss_fn\nloss_fn = lambda output, target: own_loss{call}" if call != fix else ""
 
 
 def _squeeze_edits(broadcast: Broadcast) -> tuple[Edit, ...]:

@@ -118,6 +118,7 @@ def _dominant_target_finding(shares: dict[int, float], setup: Setup) -> Finding:
         cause="The targets have units of very different size, and their errors are added.",
         fix="y_mean, y_std = y_train.mean(0), y_train.std(0)\ny = (y - y_mean) / y_std   # for each target; and invert "
         "this on the predictions",
+        setup_fix="normalize targets",
         evidence={"shares": shares},
         explains=("D104", "T606", "T607", "T614"),
         predicts="the targets of small size will not be learned",
@@ -151,6 +152,7 @@ def _finding(initial_loss: float, expected: ExpectedLoss) -> Finding:
             f"{reference_loss}.",
             cause="The model is confident and wrong before this training.",
             fix="x = (x - x.mean(0)) / x.std(0)   # and keep the default initialization of the last layer",
+            setup_fix="normalize inputs",
             evidence=evidence,
         )
     return Finding(
@@ -159,6 +161,7 @@ def _finding(initial_loss: float, expected: ExpectedLoss) -> Finding:
         cause=f"The targets have mean {expected.mean:.4g} and standard deviation {expected.std:.4g}; the "
         "initial outputs are far from them.",
         fix="y_mean, y_std = y.mean(), y.std()\ny = (y - y_mean) / y_std   # and invert this on the predictions",
+        setup_fix="normalize targets",
         evidence={**evidence, "target mean": expected.mean, "target std": expected.std},
     )
 

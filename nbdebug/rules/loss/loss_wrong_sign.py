@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
@@ -16,7 +17,7 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.measurements.loss_places import producing_line, reversing_line
+from nbdebug.measurements.loss_places import negative_line, producing_line, reversing_line
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.records import Record
@@ -32,6 +33,7 @@ from nbdebug.source.location import SourceLine, get_location
 _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
 _UNBOUNDED_FACTOR, _MIN_LOSSES, _MIN_PAIR_SIGMA = 1e4, 3, 5.0
+_ACCELERATED_FACTOR, _ACCELERATION, _MIN_ACCELERATED_LOSSES = 20.0, 1.2, 20
 _MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
 _MIN_PASSES = 3
 _CONSTANT_OUTPUTS = (0.0, 0.25, 0.5, 1.0, 2.0)
@@ -67,7 +69,8 @@ def loss_wrong_sign(
     loss compares each output with the target of the same element: exchanging both must have another effect than the
     two exchanges alone. If the output has several parts, such as a mean and
     a variance, each part that can be the target is tried alone. In a watched loop, a loss that falls below zero to
-    10,000 times its initial size is unbounded below; likelihoods and cosines stay far above that. So is a loss that
+    10,000 times its initial size is unbounded below, or to 20 times if it falls faster in each fifth of the run than in
+    the previous one; likelihoods and cosines stay far above that, and slow down. So is a loss that
     ends below minus three times its initial size and is homogeneous in the outputs: in each inspected step, the product
     of the outputs and their gradients is once or twice the loss without a constant, to 1 % of the range of the losses,
     so larger outputs lower it without end. A hinge with its clamp is not, and neither is a likelihood. Losses whose
@@ -96,7 +99,8 @@ def loss_wrong_sign(
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record)):
         root_line = None if isinstance(loop, NotChecked) else loop.lines.get("root")
         is_negated_in_loop = isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
-        loss_line = None if is_negated_in_loop else _root_line(graph)
+        term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
+        loss_line = None if is_negated_in_loop else term_line or _root_line(graph)
         yield _unbounded_finding(loss_line or root_line, *lowest)
         return
     if isinstance(pair_loss, PairLoss):
@@ -218,11 +222,20 @@ def _unbounded_decrease(record: Record) -> tuple[int, float, float] | None:
         return None
     initial = max(float(np.abs(finite_losses[:_MIN_LOSSES]).min()), 1.0)
     lowest = float(finite_losses.min())
+    factor = _ACCELERATED_FACTOR if _accelerates(finite_losses) else _UNBOUNDED_FACTOR
     return (
         (int(steps[np.isfinite(losses)][finite_losses.argmin()]), lowest, initial)
-        if lowest < -_UNBOUNDED_FACTOR * initial
+        if lowest < -factor * initial
         else None
     )
+
+
+def _accelerates(losses: NDArray[np.float64]) -> bool:
+    """Check whether the loss falls faster in each quarter of the run than in the previous one."""
+    if len(losses) < _MIN_ACCELERATED_LOSSES:
+        return False
+    falls = -np.diff([part.mean() for part in np.array_split(losses, 5)])
+    return bool((falls > 0).all() and (falls[1:] > _ACCELERATION * falls[:-1]).all())
 
 
 def _end_below_zero(record: Record) -> float | None:
@@ -244,8 +257,9 @@ def _margin_finding(loop: LoopSummary | NotChecked, loss: HomogeneousLoss, last:
         message=f"The loss is unbounded below: it was {loss.first:.3g} at the first step and {last:.3g} at the end. In "
         f"all {loss.passes} inspected steps it was {loss.margin:.3g} plus a part that {power}, so it can always be "
         "lowered by larger outputs.",
-        cause="A margin loss without a clamp at zero also rewards pairs that are already far enough apart.",
-        fix="loss = torch.relu(margin - (better - worse)).mean()   # zero once the margin is reached",
+        cause="Larger outputs always lower the loss, as in a margin loss without a clamp at zero, or for targets "
+        "out of the range of the loss.",
+        fix="loss = torch.relu(margin - (better - worse)).mean()   # of a margin loss: zero once the margin is reached",
         evidence={"first": loss.first, "last": last, "margin": loss.margin, "degree": loss.degree},
         explains=(*_CONSEQUENCES, "T606", "T609", "T614", "L208"),
     )

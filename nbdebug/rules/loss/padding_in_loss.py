@@ -17,11 +17,15 @@ from nbdebug.measurements.padding_gradient import PaddingGradient
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import origin_line
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
+from nbdebug.source.search import find_unique_line
 
 
 @rule("L215", "warning", origin="loss")
 def padding_in_loss(
+    setup: Setup,
     padding_gradient: PaddingGradient | NotChecked,
     known_positions: KnownPositions | NotChecked | None,
     graph: Graph | NotChecked,
@@ -69,10 +73,19 @@ def padding_in_loss(
     yield Finding(
         message=f"{padding.share:.0%} of the targets are {padding.value:g} at padded positions of the input, and they "
         "contribute to the loss.",
+        where=get_location(origin_line(setup, "padded targets") if _ignores_another_index(setup) else None),
         cause="The loss averages over padded positions too.",
         fix=_get_fix(padding),
         evidence={"share of padding": padding.share, "target of padding": padding.value},
         explains=("L208", "M310", "D106", "E702", "E704", "E706", "T606"),
+    )
+
+
+def _ignores_another_index(setup: Setup) -> bool:
+    """Return whether the user's code chooses the index that the loss ignores, so that the padding has a wrong value."""
+    return (
+        find_unique_line(lambda node: getattr(node, "arg", "") == "ignore_index", user_written_objects(setup))
+        is not None
     )
 
 

@@ -22,6 +22,7 @@ _CONSEQUENCES = (
     *("L207", "L208", "L211", "L213", "D101", "G402", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610"),
     *("O501", "E702", "E706", "E709"),
 )
+_MAX_CLASSES, _MIN_MARK = 1000, 99  # 99 and 255 mark unknown labels, 2 is a class
 _BINARY_NODES = ("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits")
 
 
@@ -45,6 +46,7 @@ def probability_outside_unit(
 
     ## How to fix
     Class indices: one output per class, and cross-entropy. Real values: squared error. Logits: the with-logits loss.
+    Labels of -1 and 1: map them to 0 and 1. A mark of unknown labels: leave them out of the loss.
 
     ## When to ignore
     No exception is known.
@@ -93,9 +95,7 @@ def _output_finding(first_pass: ForwardPass, predictions: Tensor, share: float) 
 def _target_finding(first_pass: ForwardPass, targets: list[Tensor], share: float) -> Finding:
     values = torch.cat([target.detach().float().flatten() for target in targets])
     low, high = float(values.min()), float(values.max())
-    is_class_indices = bool((values == values.round()).all()) and low >= 0
-    classes = int(high) + 1
-    class_fix = f"# {classes} outputs, one per class, and\nloss_fn = nn.CrossEntropyLoss()"
+    cause, fix = _cause_and_fix_of_targets(values)
     first_target, size = targets[0].detach().float(), first_pass.batch.size
     has_rows = bool(size) and first_target.numel() % size == 0
     row = int((first_target - 0.5).abs().reshape(size, -1).amax(1).argmax()) if has_rows else None
@@ -103,13 +103,31 @@ def _target_finding(first_pass: ForwardPass, targets: list[Tensor], share: float
         message=f"{share:.0%} of the targets of binary cross-entropy lie outside [0, 1]: they range from "
         f"{low:g} to {high:g}.",
         where=Location(sample=None if row is None else first_pass.batch.dataset_index(row)),
-        cause=f"The targets are {f'indices of {classes} classes' if is_class_indices else 'real values'}, "
-        "not binary labels.",
-        fix=class_fix if is_class_indices else "loss_fn = nn.MSELoss()",
+        cause=cause,
+        fix=fix,
         evidence={"share outside": share, "lowest": low, "highest": high},
         explains=_CONSEQUENCES,
         assumes=(LOSS_TARGETS_MISMATCH,),
     )
+
+
+def _cause_and_fix_of_targets(values: Tensor) -> tuple[str, str]:
+    """Return what targets outside [0, 1] are: labels of -1 and 1, a mark of unknown labels, classes or real values."""
+    distinct = set(torch.unique(values[torch.isfinite(values)])[:_MAX_CLASSES].tolist())
+    if distinct == {-1.0, 1.0}:
+        return "The labels are -1 and 1, not 0 and 1.", "target = (target + 1) / 2"
+    marks = distinct - {0.0, 1.0}
+    if len(marks) == 1 and {0.0, 1.0} <= distinct and not 1 < max(marks) < _MIN_MARK:
+        mark = marks.pop()
+        return (
+            f"The value {mark:g} stands beside labels of 0 and 1: it marks unknown labels, which must not count.",
+            f"known = target != {mark:g}\nloss = loss_fn(output[known], target[known])",
+        )
+    if all(value >= 0 and value == round(value) for value in distinct):
+        classes = int(max(distinct)) + 1
+        fix = f"# {classes} outputs, one per class, and\nloss_fn = nn.CrossEntropyLoss()"
+        return f"The targets are indices of {classes} classes, not binary labels.", fix
+    return "The targets are real values, not binary labels.", "loss_fn = nn.MSELoss()"
 
 
 def bad() -> Setup:

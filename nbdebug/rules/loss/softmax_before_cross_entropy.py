@@ -100,6 +100,7 @@ def _finding(names: NormalizedTwice) -> Finding:
         message=_double_softmax_message(call, consumer, names.classes),
         cause=f"{call} is applied to the output, and the loss applies its own.",
         fix=f"loss = loss_fn(model(x), target)   # without {call}",
+        setup_fix="loss on logits",
         evidence={"producer": producer, "consumer": consumer, "floor": _lowest_cross_entropy(names.classes)},
         explains=CONSEQUENCES,
         severity="warning" if producer == consumer == "LogSoftmax" else "error",

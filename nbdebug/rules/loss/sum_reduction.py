@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.measurements.perturbation import compute_loss_value
+from nbdebug.measurements.loss_scaling import LossScaling, MixedReductions
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, regressor
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 _NON_ADAPTIVE = (torch.optim.SGD, torch.optim.ASGD)
 _RATIO_TOLERANCE = 0.01
@@ -22,34 +20,40 @@ _RATIO_TOLERANCE = 0.01
 
 @rule("L216", "warning", origin="loss")
 def sum_reduction(
-    setup: Setup, first_pass: ForwardPass, output: Any, finite_loss: Tensor, *, most: float = 1.0
+    setup: Setup, loss_scaling: LossScaling, *, most: float = 1.0, share: float = 0.1
 ) -> Iterator[Finding]:
-    """The loss grows with the batch size, and the optimizer step grows with it.
+    """The loss, or a term of it, grows with the batch size.
 
     ## What it does
-    Evaluates your loss on the first batch repeated twice. A mean stays the same, a sum doubles.
+    Evaluates your loss on the first batch repeated twice. A mean stays the same, a sum doubles. Looks for a term that
+    is a sum beside one that is a mean.
 
     ## Why it matters
     The gradient is multiplied by the number of samples: a learning rate that fits one batch size diverges at another,
-    and the last, smaller batch of an epoch weighs less.
+    and the last, smaller batch of an epoch weighs less. Of two terms, the sum outweighs the mean by the number of
+    samples and values: a variational autoencoder then ignores its input.
 
     ## How it is measured
     On the output of the first batch. Reported as a warning if plain SGD steps by more than ``most`` (learning rate
     times samples, the rate that a mean would need for the same step), otherwise as a note: Adam and its variants divide
-    the scale out.
+    the scale out. Terms are the scalars that the loss adds up. A sum beside a mean is a warning if it is more than
+    ``share`` of the mean before training, otherwise a note, since a factor may make up for it.
 
     ## How to fix
-    Take the mean, or divide the loss by the number of samples.
+    Take the mean, or divide the loss by the number of samples. Reduce all terms over the samples in the same way.
 
     ## When to ignore
-    When sum and learning rate were chosen together, as in variational autoencoders.
+    When sum and learning rate were chosen together, as in variational autoencoders whose terms are all sums.
 
     ## References
     Goyal et al. 2017, arXiv:1706.02677, section 5.3, remark 3: normalize the loss by the size of the whole batch.
+    Kingma and Welling 2014, arXiv:1312.6114, equation 10: both terms are sums over the values of a sample.
     """
-    size, loss_value = first_pass.batch.size, float(finite_loss.detach())
-    ratio = _loss_of_doubled_batch(setup, first_pass, output) / loss_value if loss_value else 1.0
-    if size < 2 or abs(ratio - 2) > _RATIO_TOLERANCE:
+    size, ratio = loss_scaling.batch_size, loss_scaling.ratio
+    if loss_scaling.mixed:
+        yield _mixed_finding(loss_scaling.mixed, size, share)
+        return
+    if abs(ratio - 2) > _RATIO_TOLERANCE:
         return
     rates = [
         group["lr"]
@@ -69,12 +73,19 @@ def sum_reduction(
     )
 
 
-def _loss_of_doubled_batch(setup: Setup, first_pass: ForwardPass, output: Any) -> float:
-    size = first_pass.batch.size
-    if setup.loss_fn is None or not isinstance(output, Tensor) or not output.dim() or len(output) != size:
-        raise NotChecked("needs a callable loss and an output tensor with a batch axis")
-    rows = [*range(size), *range(size)]
-    return compute_loss_value(setup, output.detach()[rows], first_pass.batch.take_samples(rows))
+def _mixed_finding(mixed: MixedReductions, size: int, share: float) -> Finding:
+    """Report a sum over the samples that is added to a mean."""
+    return Finding(
+        message=f"The loss adds a mean over the {size} samples of a batch, {mixed.mean:.3g}, and a sum over them, "
+        f"{mixed.sum:.3g}.",
+        where=get_location(mixed.line),
+        cause="The weight of the summed term grows with the number of samples and values, so it outweighs the other "
+        "term.",
+        fix="term.sum(1).mean()   # sum over the values of a sample, then the mean over samples; the same in each term",
+        evidence={"samples": size, "mean": mixed.mean, "sum": mixed.sum},
+        explains=("G401", "G415", "M306", "M307", "T601", "T606", "T607", "T610", "E709"),
+        severity=None if abs(mixed.sum) > share * abs(mixed.mean) else "note",
+    )
 
 
 def bad() -> Setup:

@@ -55,7 +55,8 @@ def batch_mixing(
     ## What it does
     Changes one sample and checks whether the outputs for the other samples change. The finding names the call in which
     samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
-    normalization or layer along the batch axis, or a mask of one sample for all. Intended mixing is reported as a note:
+    normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, or a mask of one
+    sample for all. Intended mixing is reported as a note:
     attention over the batch written out, batch statistics, shuffled or shifted rows. The rule also reports outputs that
     depend on the position of a sample in the batch, and state that is carried over from one shuffled batch to the next.
     If a collate function concatenates samples of different sizes, as the nodes of graphs, each sample is also passed
@@ -96,7 +97,8 @@ def batch_mixing(
         yield _position_finding(position_dependent_call, sample_mixing.batch_size)
     if not sample_mixing.affected_samples:
         return
-    faults = [mixing_call for mixing_call in sample_mixing.mixing_calls if _is_fault(mixing_call)]
+    size = sample_mixing.batch_size
+    faults = [mixing_call for mixing_call in sample_mixing.mixing_calls if _is_fault(mixing_call, size)]
     first_mixing = next(iter(faults or sample_mixing.mixing_calls), None)
     call = first_mixing.call.name if first_mixing else "an unidentified call"
     yield Finding(
@@ -105,9 +107,10 @@ def batch_mixing(
         f"The samples mix in {call}.",
         where=_mixing_location(setup, first_mixing) if first_mixing else Location(),
         cause=_mixing_cause(first_mixing),
-        fix=_mixing_fix(first_mixing),
+        fix=_mixing_fix(first_mixing, size),
         edits=_batch_first_edits(setup, first_mixing),
-        evidence={"touched": len(sample_mixing.affected_samples), "size": sample_mixing.batch_size, "call": call},
+        setup_fix=_batch_first_code(first_mixing),
+        evidence={"touched": len(sample_mixing.affected_samples), "size": size, "call": call},
         explains=("T606", "T607", "T608", "T609", "T610", "E703", "E709"),
         severity="error" if faults else "note",
     )
@@ -122,7 +125,7 @@ def _carried_state_finding(setup: Setup, state: CarriedState) -> Finding:
         f"outputs: the difference is {state.relative_difference:.2g} of the largest output. {name} changes with each "
         "call and affects the next one.",
         where=lines[-1].where(state.path or None) if lines else Location(module=state.path or None),
-        cause=f"{name} carries state from one batch to the next, which contains other samples.",
+        cause=f"The attribute {name} keeps values from one batch for the next one, which contains other samples.",
         fix=f"# reset self.{state.attribute} at the start of forward, or keep it in a local variable",
         evidence={"attribute": name, "spread": state.relative_difference, "shuffled": is_shuffled},
         explains=("R902", "T606", "T607", "T608", "E703", "E709"),
@@ -158,12 +161,20 @@ def _position_finding(call: TorchCall, size: int) -> Finding:
     )
 
 
-def _is_fault(mixing_call: MixingCall) -> bool:
+def _is_fault(mixing_call: MixingCall, size: int) -> bool:
     """Return whether mixing is unintended; recurrence or attention over one-token rows may be intended."""
     shape, axis = mixing_call.shape, mixing_call.axis
     if mixing_call.call.name in _SEQUENCE_CALLS:
         return len(shape) == 3 and shape[1 if axis == 0 else 0] > 1
-    return mixing_call.call.name in _AXIS_OPERATIONS or _has_shared_mask(mixing_call.call)
+    is_other_axis = mixing_call.call.name in _AXIS_OPERATIONS or _has_misplaced_samples(mixing_call, size)
+    return is_other_axis or _has_shared_mask(mixing_call.call)
+
+
+def _has_misplaced_samples(mixing_call: MixingCall, size: int) -> bool:
+    """Return whether a view made an axis of the batch size along which the samples do not lie."""
+    leading = mixing_call.shape[:-1]
+    is_reshaped = mixing_call.axis is None and mixing_call.axis_lost_by is not None
+    return is_reshaped and len(leading) > 1 and mixing_call.shape.count(size) == 1 == leading.count(size)
 
 
 def _has_shared_mask(call: TorchCall) -> bool:
@@ -226,7 +237,16 @@ def _batch_first_edits(setup: Setup, mixing_call: MixingCall | None) -> tuple[Ed
     return set_layer_option(setup, path, "batch_first", "True") if path else ()
 
 
-def _mixing_fix(mixing_call: MixingCall | None) -> str:
+def _batch_first_code(mixing_call: MixingCall | None) -> str:
+    """Return code that makes the layer take the first axis for the batch; "" for another call."""
+    is_layer = mixing_call is not None and mixing_call.axis is not None and mixing_call.call.name in _SEQUENCE_CALLS
+    path = mixing_call.call.module if mixing_call is not None and is_layer else ""
+    return f"model.get_submodule({path!r}).batch_first = True" if path else ""
+
+
+def _mixing_fix(mixing_call: MixingCall | None, size: int) -> str:
+    if mixing_call is not None and _has_misplaced_samples(mixing_call, size):
+        return f"# give view() the axes in the order of the values: x.view({size}, ...), or transpose afterwards"
     if mixing_call is None or mixing_call.axis is None:
         return "# swap axes with x.transpose(0, 1); x.view(...) mixes samples"
     if mixing_call.call.name in _SEQUENCE_CALLS:

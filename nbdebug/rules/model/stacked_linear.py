@@ -81,7 +81,13 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
         evidence={"pairs": [[layer.module, next_layer.module] for layer, next_layer in pairs]},
         explains=("O502", "T601", "T606", "T607", "T610", "T614", "E709", "M314"),
         edits=insert_activation(setup, first.module) if first.module else (),
+        setup_fix=_inserted_activation(first.module) if first.module else "",
     )
+
+
+def _inserted_activation(path: str) -> str:
+    """Return code that puts a ReLU behind a layer of the model."""
+    return f"model.set_submodule({path!r}, nn.Sequential(model.get_submodule({path!r}), nn.ReLU()))"
 
 
 def _is_used_once(layer: Node) -> bool:

@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.schedules import unreached_peak
 from nbdebug.loss_curves.convergence import find_rate_too_low
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.reference import Reference, compare_with_reference
@@ -61,7 +62,8 @@ def lr_too_low(
     decreasing with steps below 1/800. Weights that do not change at all have another cause (O503, M301, O507). In a
     range test, the rate is too low if it is at most a tenth of the recommended rate and the loss had made less than a
     tenth of its decrease at it. After a run, it is not reported if the network predicts its training samples as well
-    as a kernel ridge regression or random trees, which have learned something from them.
+    as a kernel ridge regression or random trees, which have learned something from them, or if a warm-up had not ended
+    since its scheduler steps too seldom (O507).
 
     ## How to fix
     Multiply the rate by ten, then by ten again, until the loss decreases within the first epoch. The fix names
@@ -91,6 +93,9 @@ def lr_too_low(
     comparison = None if isinstance(reference, NotChecked) else compare_with_reference(run_summary, reference)
     if comparison is not None and comparison.is_informative and comparison.gain <= _MIN_GAIN:
         return
+    uses, batches = (loop.schedulers, loop.steps) if isinstance(loop, LoopSummary) else ((), 0)
+    if any(unreached_peak(use.scheduler, use.steps, batches) for use in uses):
+        return  # O507 reports the schedule
     rate = peak_rate(record)
     schedule = _reducing_schedule(setup, loop, rate)
     # All steps together must be able to move the weights by their own norm.

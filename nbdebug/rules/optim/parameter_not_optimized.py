@@ -67,7 +67,7 @@ def parameter_not_optimized(
         loss_parameters = [name for name in loss_parameters if name in uncovered.of_loss]
         optimizer_count = max(optimizer_count, uncovered.optimizers)
         if uncovered.unfrozen:
-            yield _unfrozen_finding(setup, uncovered.unfrozen, optimizers[0])
+            yield _unfrozen_finding(setup, uncovered.unfrozen, parameters)
         if uncovered.added:
             yield _added_finding(setup, uncovered.added)
     for module, entries in _by_module(missing, parameters):
@@ -96,15 +96,18 @@ def parameter_not_optimized(
         )
 
 
-def _unfrozen_finding(setup: Setup, names: tuple[str, ...], optimizer: torch.optim.Optimizer) -> Finding:
+def _unfrozen_finding(setup: Setup, names: tuple[str, ...], parameters: list[ParameterEntry]) -> Finding:
     """Report parameters that were unfrozen in a loop whose optimizer was created without them."""
+    group = [entry for entry in parameters if entry.name in names]
+    module = largest_part(group[0], group, parameters) if group else names[0].rpartition(".")[0]
     line = find_unique_line(_unfreezes, user_written_objects(setup))
     return Finding(
         message=f"{len(names)} parameters ({', '.join(names[:4])}) were unfrozen while your loop ran and have a "
         "gradient, but no parameter group contains them, so no step updates them.",
-        where=get_location(line, names[0].rpartition(".")[0], names[0]),
+        where=get_location(line, module, names[0]),
         cause="The optimizer was created from the parameters that were trainable before.",
-        fix="optimizer.add_param_group({'params': [p for p in layer.parameters()]})   # after unfreezing the layer",
+        fix=f"optimizer.add_param_group({{'params': list(model.get_submodule({module!r}).parameters())}})"
+        "   # after unfreezing it",
         evidence={"parameters": names[:8]},
         explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314"),
     )

@@ -20,7 +20,9 @@ from nbdebug.loop_monitor.schedules import (
     planned_length,
     required_plateau_mode,
     unfinished_length,
+    unreached_peak,
 )
+from nbdebug.rule_engine.loop_edits import move_after
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.rules.resumed_schedules import describe_resumption
@@ -31,6 +33,8 @@ from nbdebug.source.location import SourceLine, get_location
 
 _SLOW = 0.01  # of the highest rate
 _CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610", "T614")
+_FIX_PER_BATCH = "Call scheduler.step() after each optimizer.step(), inside the loop over batches."
+_FIX_PER_EPOCH = "Call scheduler.step() once per epoch, after the loop over batches."
 _MIN_EVENTS, _MIN_INEFFECTIVE_STEPS, _MIN_ZERO_STEPS = 2, 3, 8
 
 
@@ -58,7 +62,8 @@ def schedule_misused(
     Exactly. A schedule is too fast if more than ``most`` = half of all steps ran at less than a hundredth of the
     highest rate; a cosine over all steps ends there too, but spends only 6 % of its steps there. A plateau scheduler
     may do so. A schedule was forgotten if it never stepped in more than two epochs. It steps too seldom if it was
-    planned for as many steps as there are batches, within 10 %, and made fewer than half of them.
+    planned for as many steps as there are batches, within 10 %, and made fewer than half of them, or if a function of
+    its factors reached less than half of the peak that half as many steps as batches would reach.
     A schedule skips its first rate if its first step comes before the first step of the optimizer. A plateau scheduler
     has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a decreasing loss, judged by the
     name of the metric, or because each value is a multiple of one over the number of validation samples.
@@ -195,7 +200,7 @@ def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> It
             f"The learning rate fell to a tenth or less and rose again {rates.swings} times in {rates.epochs} epochs; "
             "expected at most once per epoch.",
             "The scheduler steps with every batch, but its period is meant for epochs.",
-            "scheduler.step()   # once per epoch, outside the loop over batches",
+            _FIX_PER_EPOCH,
             line,
             {**evidence, "swings": rates.swings},
         )
@@ -295,7 +300,14 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             f"{kind} is planned for {length} steps but stepped {use.steps} times in {loop.steps} batches: "
             f"it completed {use.steps / length:.1%} of the schedule.",
             "It steps once per epoch, but its length counts batches.",
-            "scheduler.step()   # after each optimizer.step(), inside the loop over batches",
+            _FIX_PER_BATCH,
+        )
+    elif peak := unreached_peak(use.scheduler, use.steps, loop.steps):
+        texts = (
+            f"{kind} stepped {use.steps} times in {loop.steps} batches, so its factor was at most {peak.reached:.2g}; "
+            f"it reaches {peak.planned:.2g} after {peak.step} steps.",
+            "It steps once per epoch, but its warm-up counts batches.",
+            _FIX_PER_BATCH,
         )
     elif use.precedes_optimizer and use.steps > 1 and loop.steps and not loop.grad_scaler.requested_steps:
         texts = (
@@ -305,7 +317,9 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "optimizer.step()\nscheduler.step()   # after it",
         )
     if texts:
-        yield _finding(*texts, line, evidence, "plateau mode" if correct_mode else "")
+        edits = move_after(line, loop.lines.get("optimizer")) if texts[2] == _FIX_PER_BATCH else ()
+        finding = _finding(*texts, line, evidence, "plateau mode" if correct_mode else "")
+        yield replace(finding, edits=edits)
 
 
 def _steps_of_kind(loop: LoopSummary, use: SchedulerUse) -> int:
@@ -337,9 +351,7 @@ def _too_fast(
         "It steps with every batch, but its parameters are meant for epochs."
         if is_per_batch
         else "Each of its steps reduces the rate too much.",
-        "scheduler.step()   # once per epoch, outside the loop over batches"
-        if is_per_batch
-        else "# a factor closer to 1 (gamma=0.95), or fewer milestones",
+        _FIX_PER_EPOCH if is_per_batch else "# a factor closer to 1 (gamma=0.95), or fewer milestones",
     )
 
 

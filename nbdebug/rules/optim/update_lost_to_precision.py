@@ -176,6 +176,7 @@ def _loop_finding(setup: Setup, loop: LoopSummary, unchanged: dict[str, list[Upd
         fix="model = model.float()   # then, in the loop:\n"
         f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
         "    loss = loss_fn(model(x), y)",
+        setup_fix="mixed precision=off",
         evidence={name: {"share moved": share} for name, share in list(shares.items())[:8]},
         explains=_CONSEQUENCES,
     )
@@ -220,6 +221,7 @@ def _finding(setup: Setup, unchanged: list[RoundedUpdate], weights: int) -> Find
         fix="model = model.float()   # then, in the loop:\n"
         f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
         "    loss = loss_fn(model(x), y)",
+        setup_fix="mixed precision=off",
         evidence={
             rounded.entry.name: {
                 "moved": rounded.actual_changes,

@@ -20,7 +20,7 @@ BY_TRACKING = "by tracking every tensor that the step allocated until it was fre
 CGROUP_PATH = Path("/sys/fs/cgroup")
 
 
-class _AllocationTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class AllocationTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all live tensors that are created inside it; ``peak`` is the maximum."""
 
     def __init__(self, existing: Iterable[Tensor]) -> None:
@@ -73,7 +73,7 @@ def peak_bytes(step: Callable[[], object], resident_tensors: list[Tensor], devic
         torch.cuda.synchronize(device)
         allocated_peak: int = torch.cuda.max_memory_allocated(device)
         return resident + allocated_peak - before
-    tracker = _AllocationTracker(resident_tensors)
+    tracker = AllocationTracker(resident_tensors)
     with tracker:
         step()
     return resident + tracker.peak

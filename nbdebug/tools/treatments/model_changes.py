@@ -88,15 +88,19 @@ def _calls_dropout(treated: TreatedSetup) -> bool:
     return any(name.endswith("dropout") for name in names)
 
 
-def replace_activations(treated: TreatedSetup) -> bool:
-    """Replace activation layers between weighted layers by GELU, which neither saturates nor dies."""
-    layers = [module for module in treated.model.modules() if isinstance(module, (*_WEIGHTED, *_SATURATING))]
+def replace_activations(
+    treated: TreatedSetup,
+    activation: Callable[[], nn.Module] = nn.GELU,
+    replaced: tuple[type[nn.Module], ...] = _SATURATING,
+) -> bool:
+    """Replace activation layers between weighted layers, by default by GELU, which neither saturates nor dies."""
+    layers = [module for module in treated.model.modules() if isinstance(module, (*_WEIGHTED, *replaced))]
     last_weighted = max((i for i, module in enumerate(layers) if isinstance(module, _WEIGHTED)), default=-1)
-    hidden = {id(module) for module in layers[:last_weighted] if isinstance(module, _SATURATING)}
+    hidden = {id(module) for module in layers[:last_weighted] if isinstance(module, replaced)}
     for parent in list(treated.model.modules()):
         for name, child in list(parent.named_children()):
             if id(child) in hidden:
-                setattr(parent, name, nn.GELU())
+                setattr(parent, name, activation())
     return bool(hidden)
 
 

@@ -20,6 +20,7 @@ from nbdebug.setup.losses import LossKind
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 
 _MAX_BATCHES = 8
+_IMBALANCED_SHARE = 0.8  # of the largest class, from which on a constant prediction has a high accuracy
 
 
 class ScoreMeter:
@@ -27,11 +28,12 @@ class ScoreMeter:
 
     With one target per sample, that a reference learner could predict, it is the accuracy or the explained variance.
     Otherwise it is the share of the initial loss that training has removed, and treatments that change the loss cannot
-    be compared (``compares_losses``). Raises SetupError if the setup has no loss that can be computed.
+    be compared (``compares_losses``). With ``balances_classes``, imbalanced classes are scored by the balanced
+    accuracy. Raises SetupError if the setup has no loss that can be computed.
     """
 
-    def __init__(self, setup: Setup, measurements: Measurements) -> None:
-        self.setup = setup
+    def __init__(self, setup: Setup, measurements: Measurements, *, balances_classes: bool = False) -> None:
+        self.setup, self._balances_classes = setup, balances_classes
         self.split: Literal["train", "val"] = "train" if setup.val_loader is None else "val"
         self.loss_kind: LossKind = "other"
         self.targets: Targets | None = None
@@ -49,7 +51,20 @@ class ScoreMeter:
     @property
     def metric(self) -> str:
         """The name of the score."""
-        return self.targets.metric if self.targets is not None else "share of the initial loss removed"
+        if self.targets is None:
+            return "share of the initial loss removed"
+        return f"balanced {self.targets.metric}" if self.is_balanced else self.targets.metric
+
+    @property
+    def is_balanced(self) -> bool:
+        """True if each class has the same total weight in the score."""
+        is_imbalanced = self.targets is not None and self.targets.constant_score >= _IMBALANCED_SHARE
+        return self._balances_classes and is_imbalanced
+
+    @property
+    def floor(self) -> float:
+        """The score of a run that has learned nothing, at which lower ones are cut off."""
+        return -1.0 if self.targets is None else 0.0
 
     @property
     def compares_losses(self) -> bool:
@@ -91,7 +106,8 @@ class ScoreMeter:
         network = NetworkOutputs(self.loss_kind, self.targets.kind)
         for output, batch in zip(outputs, self.batches, strict=True):
             network.add(output, batch.size)
-        return float(self.targets.agreement(network.predictions(self.scored_rows, self.targets)).mean())
+        score_rows = self.targets.balanced_agreement if self.is_balanced else self.targets.agreement
+        return float(score_rows(network.predictions(self.scored_rows, self.targets)).mean())
 
     @torch.no_grad()
     def _mean_loss(self, setup: Setup) -> float:

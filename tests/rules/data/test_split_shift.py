@@ -88,6 +88,14 @@ def drifting_series() -> Setup:
     return two_split_setup((WINDOWS[:400], target[:400]), (WINDOWS[412:], target[412:]), model, nn.MSELoss())
 
 
+def column_setup(train: list[float], val: list[float]) -> Setup:
+    """A feature, and a column that has one of two values in each row."""
+    group = (torch.arange(400) % 3 == 0).long()
+    column = torch.cat([torch.tensor(train)[group[:300]], torch.tensor(val)[group[300:]]])
+    x = torch.stack([X[:, 0], column], 1)
+    return two_split_setup((x[:300], Y[:300]), (x[300:], Y[300:]), nn.Linear(2, 3))
+
+
 OTHER_UNITS: dict[str, Callable[[], Setup]] = {
     "only training normalized": lambda: transform_setup(lambda x: (x - 0.5) / 0.2, lambda x: x),
     "divided in training only": lambda: transform_setup(lambda x: x / 255, lambda x: x),
@@ -99,6 +107,7 @@ OTHER_UNITS: dict[str, Callable[[], Setup]] = {
     "targets in thousands": lambda: regression_setup(1000.0),
     "only training centered": lambda: image_setup(SPARSE_IMAGES[120:] - SPARSE_IMAGES.mean(), SPARSE_IMAGES[:120]),
     "reversed channels": lambda: image_setup(IMAGES[120:].flip(1)),
+    "flags of other values": lambda: column_setup([0.0, 1.0], [2.0, 3.0]),
 }
 SAME_UNITS: dict[str, Callable[[], Setup]] = {
     "augmented training": lambda: transform_setup(augment, lambda x: x),
@@ -108,6 +117,7 @@ SAME_UNITS: dict[str, Callable[[], Setup]] = {
     "a table with a trend": trending_table,
     "standardized by the training split": lambda: measured_setup(UNITS * (X + 20), True),
     "targets a little wider": lambda: regression_setup(1.5),
+    "weights of two groups, normalized in each split": lambda: column_setup([1.0, 3.0], [3.02, 0.98]),
 }
 
 

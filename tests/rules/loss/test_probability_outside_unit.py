@@ -78,3 +78,20 @@ def test_probability_outside_unit_of_class_numbers_is_reported(
 ) -> None:
     (finding,) = rule_findings(minimal_setup(model, X, targets, loss_fn), "L217")
     assert "indices of 3 classes" in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("values", "cause", "fix"),
+    [
+        ([-1.0, 1.0], "labels are -1 and 1", "target = (target + 1) / 2"),
+        ([-1.0, 0.0, 1.0], "-1 stands beside labels", "known = target != -1"),
+        ([0.0, 255.0, 1.0], "255 stands beside labels", "known = target != 255"),
+        ([0.0, 1.0, 2.0], "indices of 3 classes", "CrossEntropyLoss"),
+        ([-0.5, 0.3, 1.7], "real values", "MSELoss"),
+    ],
+)
+def test_probability_outside_unit_names_what_the_targets_are(values: list[float], cause: str, fix: str) -> None:
+    targets = torch.tensor(values)[torch.arange(len(X)) % len(values)][:, None]
+    (finding,) = rule_findings(minimal_setup(network(1), X, targets, nn.BCEWithLogitsLoss()), "L217")
+    assert cause in finding.cause
+    assert fix in finding.fix

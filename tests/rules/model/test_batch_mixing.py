@@ -78,6 +78,10 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
         setup_builder(WrappedLayer(nn.GRU(8, 5), 5, lambda x: x.view(6, -1, 8), lambda r: r[1][0]), SERIES),
         "layer",
     ),
+    "sum over an axis of a view": (
+        setup_builder(WrappedLayer(nn.Linear(8, 8), 8, after=lambda h: h.flatten(0, 1).view(6, -1, 8).sum(0)), SERIES),
+        "",
+    ),
     "softmax over samples": (setup_builder(network(3, nn.Softmax(dim=0))), "3"),
     "functional, bf16": (
         setup_builder(nn.Sequential(network(8, nn.Linear(8, 3)), nn.Softmax(0)).bfloat16(), X.bfloat16()),
@@ -130,6 +134,9 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "heads by reshape": setup_builder(
         WrappedLayer(nn.Linear(8, 8), 8, after=lambda h: h.view(-1, 6, 2, 4).transpose(1, 2)[:, :, 0].flatten(1)),
         SERIES,
+    ),
+    "sum of flattened rows": setup_builder(
+        WrappedLayer(nn.Linear(8, 8), 8, after=lambda h: h.flatten(0, 1).view(-1, 6, 8).sum(1)), SERIES
     ),
     "loss over pairs": setup_builder(
         network(3), loss_fn=lambda out, y: F.cross_entropy(out @ out.t(), torch.arange(len(out)))

@@ -149,3 +149,28 @@ def test_input_ignored_behind_the_norm_of_one_value_names_the_norm() -> None:
     (finding,) = checkup_findings(minimal_setup(model, X, Y, CE), "M306")
     assert finding.where.module == "1"
     assert finding.cause == "1 normalizes a single value, so its output is its bias for every input."
+
+
+class WholeBatchModel(nn.Module):
+    """Takes a batch with its labels, and may use its features."""
+
+    def __init__(self, uses_features: bool) -> None:
+        super().__init__()
+        self.uses_features, self.head = uses_features, nn.Linear(4, 3)
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        x = batch["x"]
+        return self.head(x if self.uses_features else torch.ones_like(x))
+
+
+@pytest.mark.parametrize("uses_features", [True, False])
+def test_input_ignored_does_not_count_the_labels_of_a_batch_passed_whole(uses_features: bool) -> None:
+    batches = [{"x": X[i : i + 16], "y": Y[i : i + 16]} for i in range(0, 64, 16)]
+    setup = Setup(
+        WholeBatchModel(uses_features),
+        batches,
+        loss_fn=CE,
+        forward=lambda model, batch: model(batch),
+        unpack=lambda batch: (batch, batch["y"]),
+    )
+    assert len(checkup_findings(setup, "M306")) == (not uses_features)

@@ -62,6 +62,10 @@ def plateau(mode: Any) -> MakeScheduler:
     return lambda optimizer: lr_scheduler.ReduceLROnPlateau(optimizer, mode=mode, patience=1)
 
 
+def warmup(steps: int) -> Callable[[int], float]:
+    return lambda step: min(1.0, (step + 1) / steps) ** 2
+
+
 def with_constant_schedule(scheduler: Any) -> list[Any]:
     return [lr_scheduler.ConstantLR(scheduler.optimizer, 1.0), scheduler]
 
@@ -94,6 +98,7 @@ PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [sch
         (lambda o: lr_scheduler.LinearLR(o, 0.2), {"before_optimizer": True}, "before the optimizer's"),
         (warmup_and_steps, {"per_batch": True}, "with every batch"),
         (lambda o: OwnSchedule(o, 3), {"per_batch": True}, "with every batch"),
+        (lambda o: lr_scheduler.LambdaLR(o, warmup(2 * EPOCHS)), {}, "warm-up counts batches"),
     ],
     ids=[
         "one cycle per epoch",
@@ -104,6 +109,7 @@ PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [sch
         "linear before",
         "sequence",
         "own class",
+        "warm-up over batches",
     ],
 )
 def test_schedule_misused_of_harmful_schedule_states_cause(
@@ -127,8 +133,19 @@ def test_schedule_misused_reports_the_one_of_several_schedulers_that_never_steps
         (lambda o: lr_scheduler.MultiStepLR(o, [3, 6]), {}),
         (plateau("max"), {"metric": lambda epoch: (8 + 4 * epoch) / 64}),
         (plateau("min"), {"metric": lambda epoch: 1 - epoch / 10}),
+        (lambda o: lr_scheduler.LambdaLR(o, warmup(EPOCHS // 2)), {}),
+        (lambda o: lr_scheduler.LambdaLR(o, warmup(1000)), {}),
     ],
-    ids=["one cycle per batch", "cosine", "slow cosine", "multi-step", "plateau of a score", "plateau of an error"],
+    ids=[
+        "one cycle per batch",
+        "cosine",
+        "slow cosine",
+        "multi-step",
+        "plateau of a score",
+        "plateau of an error",
+        "warm-up over epochs",
+        "long warm-up",
+    ],
 )
 @pytest.mark.parametrize("passing", PASSING)
 def test_schedule_misused_ignores_sound_schedules(

@@ -1,0 +1,1 @@
+"""Planted bottlenecks of training programs, and balanced programs."""

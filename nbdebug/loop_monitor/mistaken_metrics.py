@@ -1,0 +1,106 @@
+"""Numbers of a loop that equal a metric of exchanged arguments, or of decisions where it needs scores."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nbdebug.loop_monitor.whole_set_metrics import area_under_curve
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name, syntax_tree
+
+_MIN_DIFFERENCE = 1e-3  # between the mistaken metric and the correct one
+_ROUNDING = 2e-5  # relative; the user computes in single precision
+_Array = NDArray[np.float64]
+MistakeKind = Literal["exchanged", "decisions"]
+
+
+@dataclass(frozen=True)
+class MistakenMetric:
+    """A wrong value of a metric on some rows, and the correct one.
+
+    Its kind is "exchanged" if predictions and targets take each other's place, and "decisions" if predicted classes
+    take the place of scores. ``names`` matches what the metric is called; None if its value alone identifies it.
+    """
+
+    metric: str
+    kind: MistakeKind
+    value: float
+    correct: float
+    names: re.Pattern[str] | None
+
+    def is_value_of(self, name: str, number: float) -> bool:
+        """Check whether a variable of this name has this wrong value."""
+        fits = self.names is None or self.names.search(name) is not None
+        return fits and math.isclose(number, self.value, rel_tol=_ROUNDING)
+
+
+@dataclass(frozen=True)
+class MistakenNumber:
+    """A variable that was a mistaken metric in several evaluations, the latest of them, and the line of the metric."""
+
+    name: str
+    metric: MistakenMetric
+    rows: int
+    line: SourceLine
+
+
+_AUC = re.compile(r"auc|auroc|roc", re.IGNORECASE)
+_PRECISION = re.compile(r"prec|ppv", re.IGNORECASE)
+_RECALL = re.compile(r"recall|sensitiv|tpr", re.IGNORECASE)
+_R2 = re.compile(r"r2|r_2|determination", re.IGNORECASE)
+_CALLS = {"AUC": _AUC, "precision": _PRECISION, "recall": _RECALL, "R²": _R2}
+
+
+def mistaken_metrics(scores: _Array, targets: _Array) -> list[MistakenMetric]:
+    """Return the mistaken metrics that outputs and targets allow, if they differ from the correct ones.
+
+    Shapes: scores (rows,) or (rows, outputs), targets of the same size, or (rows,) with the class of each row.
+    """
+    with np.errstate(all="ignore"):
+        mistakes = [*_mistakes(scores, targets)]
+    return [
+        mistake
+        for mistake in mistakes
+        if math.isfinite(mistake.value) and abs(mistake.value - mistake.correct) > _MIN_DIFFERENCE
+    ]
+
+
+def _mistakes(scores: _Array, targets: _Array) -> Iterator[MistakenMetric]:
+    if scores.size == targets.size:
+        if np.isin(targets, (0.0, 1.0)).all():
+            for threshold in (0.0, 0.5):
+                yield from _binary_mistakes(scores.ravel(), scores.ravel() > threshold, targets.ravel() > 0.5)
+        else:
+            scores, targets = scores.reshape(targets.shape), targets
+            squares = ((scores - targets) ** 2).sum()
+            exchanged, correct = (1 - squares / ((part - part.mean()) ** 2).sum() for part in (scores, targets))
+            yield MistakenMetric("R²", "exchanged", float(exchanged), float(correct), None)
+    elif scores.ndim == 2 and scores.shape[1] == 2 and len(scores) == targets.size and np.isin(targets, (0, 1)).all():
+        margin = scores[:, 1] - scores[:, 0]
+        yield from _binary_mistakes(margin, margin > 0, targets.ravel() > 0.5)
+
+
+def _binary_mistakes(
+    scores: _Array, predicted: NDArray[np.bool_], positive: NDArray[np.bool_]
+) -> Iterator[MistakenMetric]:
+    hits = float((predicted & positive).sum())
+    precision, recall = hits / max(predicted.sum(), 1), hits / max(positive.sum(), 1)
+    yield MistakenMetric("precision", "exchanged", float(recall), float(precision), _PRECISION)
+    yield MistakenMetric("recall", "exchanged", float(precision), float(recall), _RECALL)
+    area = area_under_curve(predicted.astype(np.float64), positive)
+    yield MistakenMetric("AUC", "decisions", area, area_under_curve(scores, positive), _AUC)
+
+
+def metric_line(metric: str, line: SourceLine) -> SourceLine:
+    """Return the only line of a file that calls or defines a metric, or else ``line``, which is in that file."""
+    tree, names = syntax_tree(line.file), _CALLS[metric]
+    calls = {node.lineno for node in ast.walk(tree) if names.search(call_name(node))} if tree else set()  # type: ignore[attr-defined]
+    return SourceLine(line.file, calls.pop(), line.function) if len(calls) == 1 else line

@@ -1,0 +1,89 @@
+"""Tools that test one hypothesis on copies of the setup, as methods of a Debugger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbdebug.finding import Finding
+from nbdebug.options import check_option_names
+from nbdebug.tool_methods.tool_runner import ToolRunner, without_self
+
+if TYPE_CHECKING:
+    from nbdebug.options import Budget
+    from nbdebug.report import Report
+    from nbdebug.tools.try_fix import Ablation, TriedFix
+
+
+class ExperimentMethods(ToolRunner):
+    """Each tool that changes copies of the setup, to see what the change does."""
+
+    @property
+    def findings(self) -> Report:
+        """All findings so far."""
+        raise NotImplementedError
+
+    @check_option_names()
+    def try_fix(
+        self,
+        change: str | Finding | Callable[[Any], Any],
+        *,
+        steps: int = 150,
+        seeds: int = 5,
+        score: Callable[[Any], float] | None = None,
+        checkup: Budget | None = "standard",
+    ) -> TriedFix:
+        """Train copies with and without one change, with the same batches and matched seeds, and compare them.
+
+        Only ``apply()`` of the result changes the optimizer, and adds to ``log``. Raises SetupError for several
+        changes, for one that does not alter the setup, and for a setup that cannot be run.
+
+        Args:
+            change: A finding or its code, a built-in change such as "learning rate=0.01", or ``change(copy)``, which
+                changes the copy or returns another Debugger.
+            steps: Training steps of each run.
+            seeds: Number of matched pairs of runs, 2 to 16.
+            score: ``score(copy)``, which returns a number of which a higher one is better; by default the accuracy, the
+                explained variance, or the decrease of the loss.
+            checkup: Budget of the checkups that list the findings that vanish and appear; None for no checkup.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.try_fix import try_fix
+
+        findings = tuple(self.findings) if isinstance(change, str) else ()
+        return self._keep(
+            "try_fix", try_fix(self._use_setup(), findings=findings, log=self.log.append, **options), judge=False
+        )
+
+    def _try_from_page(self, finding: Finding) -> TriedFix:
+        """Try the fix of a finding after a click on its page, which displays the outcome."""
+        from nbdebug.tools.try_fix import try_fix
+
+        return self._keep("try_fix", try_fix(self.setup, finding, log=self.log.append, displays=False), judge=False)
+
+    @check_option_names()
+    def ablation(
+        self,
+        changes: Sequence[str | Finding | Callable[[Any], Any]],
+        *,
+        steps: int = 150,
+        seeds: int = 5,
+        score: Callable[[Any], float] | None = None,
+    ) -> Ablation:
+        """Train copies with all changes, without any, and without each of them: which ones matter?
+
+        Raises SetupError for fewer than two changes, for one that does not alter the setup, and for a setup that cannot
+        be run.
+
+        Args:
+            changes: 2 to 12 changes as for ``try_fix``, in the order in which they are applied.
+            steps: Training steps of each run.
+            seeds: Number of matched runs of each arm, 2 to 16.
+            score: ``score(copy)``, which returns a number of which a higher one is better; by default the accuracy, the
+                explained variance, or the decrease of the loss.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.try_fix import ablation
+
+        result = ablation(self._use_setup(), findings=tuple(self.findings), **options)
+        return self._keep("ablation", result, judge=False)

@@ -1,0 +1,8 @@
+"""Profile of a training step: where its time goes, and what each change would gain."""
+
+from __future__ import annotations
+
+from nbdebug.tools.profile.result import Advice, Latency, LineTime, ModuleCost, Profile, Roofline, Trial
+from nbdebug.tools.profile.tool import profile
+
+__all__ = ["Advice", "Latency", "LineTime", "ModuleCost", "Profile", "Roofline", "Trial", "profile"]

@@ -1,0 +1,116 @@
+"""Clocks of the profile: the host without the time that other programs take, and the events of a CUDA device."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+_THREAD_LOCAL = threading.local()
+_NO_FILE = -1
+_SHORTEST_WAIT = 2e-4  # seconds; the scheduler lets another program run for longer than that
+
+
+class Clock(Protocol):
+    """A source of time stamps whose differences are seconds."""
+
+    def stamp(self) -> Any:
+        """Return a time stamp."""
+
+    def finish(self) -> None:
+        """Make all stamps readable."""
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """Return the seconds between two stamps."""
+
+
+class HostClock:
+    """``host_seconds`` for models on the CPU, which asks Linux only after intervals that may contain a wait."""
+
+    def __init__(self) -> None:
+        self._asked_at, self._waited = 0.0, 0.0
+
+    def stamp(self) -> float:
+        """Return the time in seconds."""
+        now = time.perf_counter()
+        if now - self._asked_at > _SHORTEST_WAIT:
+            self._asked_at, self._waited = now, waited_seconds()
+        return now - self._waited
+
+    def finish(self) -> None:
+        """Do nothing: the stamps are numbers."""
+
+    def seconds(self, start: float, end: float) -> float:
+        """Return the difference."""
+        return max(end - start, 0.0)
+
+
+class DeviceClock:
+    """CUDA events on the current stream, which are read once at the end, so that no step waits for them.
+
+    The seconds of a phase are those that the device spends on its operations, or in which it waits for them.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def stamp(self) -> Any:
+        """Return an event that is recorded behind the queued operations."""
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def finish(self) -> None:
+        """Wait until the device has reached all events."""
+        torch.cuda.synchronize(self._device)
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """Return the seconds between two events."""
+        return float(start.elapsed_time(end)) / 1e3
+
+
+def device_clock(device: torch.device) -> Clock:
+    """Return the clock for a device."""
+    return DeviceClock(device) if device.type == "cuda" else HostClock()
+
+
+def host_seconds() -> float:
+    """Return the wall time, without the time in which this thread was ready to run and other programs had its core.
+
+    That time is the second number of Linux's ``schedstat`` of a thread, in nanoseconds (kernel documentation,
+    scheduler/sched-stats); elsewhere it counts as 0. Time in which the thread sleeps or waits for data is included.
+    """
+    return time.perf_counter() - waited_seconds()
+
+
+def waited_seconds() -> float:
+    """Return the seconds that this thread has waited for a core since it started."""
+    if not hasattr(_THREAD_LOCAL, "schedule"):
+        _THREAD_LOCAL.schedule = _ScheduleFile()
+    schedule: _ScheduleFile = _THREAD_LOCAL.schedule
+    return schedule.waited_seconds()
+
+
+class _ScheduleFile:
+    """The open statistics of the present thread; closed with the thread. A forked process opens its own."""
+
+    def __init__(self) -> None:
+        self._descriptor, self._process = _NO_FILE, os.getpid()
+        with suppress(OSError):
+            path = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+            self._descriptor = os.open(path, os.O_RDONLY)
+
+    def waited_seconds(self) -> float:
+        """Return the seconds that the thread has waited for a core."""
+        if self._descriptor == _NO_FILE or self._process != os.getpid():
+            return 0.0
+        return int(os.pread(self._descriptor, 64, 0).split()[1]) / 1e9
+
+    def __del__(self) -> None:
+        if self._descriptor != _NO_FILE:
+            os.close(self._descriptor)

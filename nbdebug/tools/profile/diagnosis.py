@@ -1,0 +1,272 @@
+"""The bottlenecks of a profile, each with its predicted gain, cause, code and line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.creation import find_creation
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import search_files
+from nbdebug.tools.profile.line_times import called_names, find_line, is_in_loop, saves_checkpoint
+from nbdebug.tools.profile.operations import OperationCounter
+from nbdebug.tools.profile.result import MIN_GAIN, Advice, AdviceKind, LineTime, Profile, Trial, milliseconds
+
+MIN_BATCH_GAIN = 2.0  # a larger batch also changes the training, so it must gain more
+MIN_THREAD_GAIN = 1.5  # while there are no more threads than cores: other programs may use these
+_BATCH_DISCOUNT = MIN_BATCH_GAIN / MIN_GAIN
+_NEAR_BEST = 0.85  # of the throughput of the best batch size
+_MIN_CALLS = 48  # operations per step, from which a Python loop is worth vectorizing
+_VECTORIZED_COST = 3.0  # times its roofline, for forward and backward pass
+_SLOW = 5.0  # times the least seconds, from which a line is worth vectorizing
+_MIN_GROWTH = 1.8
+_RARER, _RARER_EVALUATION = 100, 10  # times
+_MAX_SAVED_SHARE = 0.99
+_MIN_CPU_SHARE = 0.5  # of the wait for data, from which a faster line is better than workers
+_MIN_LOW_GAIN = 1.1  # in every round of a trial
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the diagnosis reads beside the profile."""
+
+    setup: Setup
+    counter: OperationCounter
+    loader_starts_per_step: float = 0.0
+
+
+class Diagnosis:
+    """Finds the changes that gain MIN_GAIN."""
+
+    def __init__(self, profile: Profile, facts: Facts) -> None:
+        self.profile, self.facts = profile, facts
+        self.step_seconds = profile.step_seconds
+        self.files = search_files(user_written_objects(facts.setup))
+
+    def advice(self) -> tuple[Advice, ...]:
+        """Return the advice with the largest gain first; a larger batch, which changes the training, counts less."""
+        items = [*self._data(), *self._transfer(), *self._batch_size(), *self._trials(), *self._loss()]
+        items += [*self._forward(), *self._evaluation(), *self._loop_lines()]
+        return tuple(sorted(items, key=lambda item: -item.gain / (_BATCH_DISCOUNT if item.kind == "batch size" else 1)))
+
+    def _gain(self, saved: float) -> float:
+        """Return the gain of a step that takes this much less time."""
+        saved = min(max(saved, 0.0), _MAX_SAVED_SHARE * self.step_seconds)
+        return self.step_seconds / (self.step_seconds - saved) if self.step_seconds else 1.0
+
+    def _line(self, created: Any) -> SourceLine | None:
+        creation = find_creation(created, sorted(self.files), sys._getframe(1))
+        return creation.line if creation else None
+
+    def _data(self) -> Iterator[Advice]:
+        """Advise on the loader: workers if they were measured to help, otherwise the slowest line."""
+        wait = self.profile.phases["data"]
+        if (ceiling := self._gain(wait)) < MIN_GAIN:
+            return
+        slowest = self.profile.slowest_line("data")
+        loader_line = self._line(self.facts.setup.train_loader)
+        line = slowest.line if slowest else loader_line
+        cause = f"Cached batches would gain {ceiling:.2f}×, which is the ceiling of any loader."
+        headline = f"The step waits {wait / self.step_seconds:.0%} of its time for data."
+        if self.facts.loader_starts_per_step > 0.5 and self.profile.is_user_loop:
+            code = "batches = iter(train_loader)   # once per epoch, outside the step"
+            cause = f"The loop starts the loader again at each step. {cause}"
+            yield Advice("data", ceiling, headline, cause, code, line)
+            return
+        workers = self._workers()
+        gain = self._gain(wait * self._removed_wait(workers)) if workers is not None else 1.0
+        computes = self.profile.reading_cpu_share > _MIN_CPU_SHARE and not self.profile.workers
+        if workers is not None and gain >= (_NEAR_BEST * ceiling if computes and slowest else MIN_GAIN):
+            text = f"{workers.name} workers were measured to gain {gain:.2f}×. {cause}"
+            yield Advice("data", gain, headline, text, workers.code, line)
+            return
+        if workers is not None and gain >= MIN_GAIN:
+            cause = f"{cause} {workers.name} workers were measured to gain {gain:.2f}×: {workers.code}"
+        spot = f"line {slowest.line.number}" if slowest else "the dataset"
+        code = f"# cache the result of {spot}, vectorize it, or do it once before training"
+        yield Advice("data", ceiling, headline, cause, code, line)
+
+    def _workers(self) -> Trial | None:
+        """Return the smallest number of workers with nearly the largest gain."""
+        best = self.profile.best("workers")
+        trials = [t for t in self.profile.trials if t.group == "workers" and not t.failure and not t.is_present]
+        return next((t for t in trials if best is not None and t.gain >= _NEAR_BEST * best.gain), None)
+
+    def _removed_wait(self, workers: Trial) -> float:
+        """Return the share of the wait for data that the workers remove."""
+        present = next(t for t in self.profile.trials if t.group == "workers" and t.is_present)
+        return min((present.seconds - workers.seconds) / max(self.profile.data_seconds, 1e-9), 1.0)
+
+    def _transfer(self) -> Iterator[Advice]:
+        """Advise on pinned memory."""
+        wait = self.profile.phases["transfer"]
+        best = self.profile.best("pinning")
+        gain = best.gain if best is not None else self._gain(wait)
+        if gain < MIN_GAIN or self.profile.pinned_share > 0.5:
+            return
+        code = "DataLoader(..., pin_memory=True)   # and x.to(device, non_blocking=True)"
+        headline = f"The step copies unpinned batches to the device in {wait / self.step_seconds:.0%} of its time."
+        cause = "A copy from memory that is not pinned blocks the host until it is done."
+        yield Advice("transfer", gain, headline, cause, code, self._line(self.facts.setup.train_loader))
+
+    def _batch_size(self) -> Iterator[Advice]:
+        """Advise the smallest batch with nearly the highest throughput."""
+        size = self.profile.batch_size
+        trials = [t for t in self.profile.trials if t.group == "batch size" and not t.failure and not t.is_present]
+        gains = {trial: self._batch_gain(trial) for trial in trials}
+        best = max(gains.values(), default=1.0)
+        if best < MIN_BATCH_GAIN:
+            return
+        trial = min((t for t in trials if gains[t] >= _NEAR_BEST * best), key=lambda t: t.size)
+        if trial.low < MIN_BATCH_GAIN * _NEAR_BEST:
+            return
+        headline = f"Batches of {size} leave the {self.profile.device} mostly idle."
+        cause = (
+            f"A step on {trial.size} samples takes {milliseconds(trial.seconds)}, "
+            f"one on {size} takes {milliseconds(self.profile.replay_seconds)}. Run lr_range() after the change."
+        )
+        line = self._line(self.facts.setup.train_loader)
+        yield Advice("batch size", gains[trial], headline, cause, trial.code, line)
+
+    def _batch_gain(self, trial: Trial) -> float:
+        """Return the gain in samples per second; the wait for data is measured for its size, or grows with it."""
+        factor = trial.size / max(self.profile.batch_size, 1)
+        phases = self.profile.phases
+        rest = phases["evaluation"] + phases["python"] if self.profile.is_user_loop else 0.0
+        computing = self.profile.computing_seconds * trial.seconds / self.profile.replay_seconds
+        data = factor * phases["data"] if trial.data_seconds is None else trial.data_seconds
+        return factor * self.step_seconds / (computing + data + rest)
+
+    def _trials(self) -> Iterator[Advice]:
+        """Advise on threads, precision, settings and optimizers by their trials."""
+        for group, kind in (("threads", "threads"), ("dtype", "dtype"), ("settings", "settings"), ("optimizer",) * 2):
+            best = self.profile.best(group)
+            if best is None:
+                continue
+            gain = self._gain(self.profile.computing_seconds * (1 - 1 / best.gain))
+            is_surplus = (
+                self.profile.threads > self.profile.cores and int(best.name) < self.profile.threads
+                if group == "threads"
+                else True
+            )
+            if gain >= (MIN_GAIN if is_surplus else MIN_THREAD_GAIN) and best.low >= _MIN_LOW_GAIN:
+                yield self._trial_advice(kind, best, gain)  # type: ignore[arg-type]
+
+    def _trial_advice(self, kind: AdviceKind, trial: Trial, gain: float) -> Advice:
+        """Return the advice to make a change that was tried."""
+        profile = self.profile
+        texts = {
+            "threads": (
+                f"PyTorch computes with {profile.threads} threads on {profile.cores} cores; {trial.name} are faster.",
+                "Threads that wait for each other or for a core cost more than they compute.",
+                "set_num_threads",
+            ),
+            "dtype": ("The model computes in double precision.", "Training seldom needs more than float32.", "double"),
+            "settings": (f"A debugging setting slows each step: {trial.name} is faster.", "", ""),
+            "optimizer": ("The optimizer updates the parameters one after another.", "", ""),
+        }
+        headline, cause, word = texts[kind]
+        cause = f"{cause} The step takes {milliseconds(trial.seconds)} with {trial.name}.".strip()
+        words = {"dtype": ("double()", "float64"), "settings": ("detect_anomaly", "deterministic")}.get(kind, (word,))
+        if kind == "optimizer":
+            optimizers = self.facts.setup.optimizers
+            return Advice(kind, gain, headline, cause, trial.code, self._line(optimizers[0]))
+        line = find_line(self.files, lambda text: any(part and part in text for part in words))
+        return Advice(kind, gain, headline, cause, trial.code, line)
+
+    def _loss(self) -> Iterator[Advice]:
+        """Advise to vectorize a loss that makes many small operations."""
+        free = self.profile.best("loss")
+        slowest = self.profile.slowest_line("loss")
+        is_looped = self.facts.counter.loss_calls >= _MIN_CALLS or (
+            slowest is not None and not slowest.is_loop_line and is_in_loop(slowest.line)
+        )
+        if free is None or not is_looped:
+            return
+        saved = self.profile.computing_seconds * (1 - 1 / max(free.gain, 1.0))
+        if (gain := self._gain(saved)) < MIN_GAIN:
+            return
+        headline = f"The loss makes {self.facts.counter.loss_calls} operations in each step."
+        if self.facts.counter.loss_calls < _MIN_CALLS:
+            headline = "The loss runs a Python loop in each step."
+        cause = f"A loss that costs nothing would gain {gain:.2f}×."
+        code = "# replace the Python loop of the loss by operations on whole tensors"
+        yield Advice("loss", gain, headline, cause, code, slowest.line if slowest else None)
+
+    def _forward(self) -> Iterator[Advice]:
+        """Advise to vectorize a Python loop in the model that makes many small operations."""
+        by_function: dict[tuple[str, str], list[LineTime]] = {}
+        for item in self.profile.lines:
+            if item.phase == "forward" and not item.is_loop_line:
+                by_function.setdefault((item.line.file, item.line.function), []).append(item)
+        total_calls = sum(costs[2] for costs in self.facts.counter.line_costs.values())
+        phases = self.profile.phases
+        others = self.profile.computing_seconds - phases["forward"] - phases["loss"] - phases["optimizer"]
+        for lines in by_function.values():
+            slow = [item for item in lines if item.seconds > _SLOW * self._least_seconds(item)]
+            calls = sum(self._costs(item)[2] for item in slow if is_in_loop(item.line))
+            if calls < _MIN_CALLS:
+                continue
+            seconds = sum(item.seconds for item in slow) + others * calls / max(total_calls, 1)
+            least = sum(map(self._least_seconds, slow))
+            if (gain := self._gain(seconds - least)) < MIN_GAIN:
+                continue
+            slowest = max((item for item in slow if is_in_loop(item.line)), key=lambda item: item.seconds)
+            headline = f"A Python loop in {slowest.line.function}() makes {calls} operations in each step."
+            cause = f"Its operations take {milliseconds(seconds)}, on whole tensors about {milliseconds(least)}."
+            code = "# replace the Python loop by operations on whole tensors"
+            yield Advice("module", gain, headline, cause, code, slowest.line)
+
+    def _costs(self, item: LineTime) -> list[int]:
+        """Return operations, bytes and calls of a line in a forward pass."""
+        line = SourceLine(item.line.file, item.line.number, item.line.function)
+        return self.facts.counter.line_costs.get(line, [0, 0, 0])
+
+    def _least_seconds(self, item: LineTime) -> float:
+        """Return the seconds that the operations of a line need on whole tensors, with their backward pass."""
+        flops, moved, _ = self._costs(item)
+        roofline = self.profile.roofline
+        return _VECTORIZED_COST * roofline.seconds(flops, moved) if roofline else 0.0
+
+    def _evaluation(self) -> Iterator[Advice]:
+        """Advise to evaluate more rarely."""
+        seconds = self.profile.phases["evaluation"]
+        slowest = self.profile.slowest_line("evaluation")
+        if slowest is not None:
+            seconds += sum(i.seconds for i in self.profile.lines if i.phase == "python" and i.line == slowest.line)
+        if (gain := self._gain(seconds * (1 - 1 / _RARER_EVALUATION))) < MIN_GAIN:
+            return
+        headline = f"Evaluation takes {seconds / self.step_seconds:.0%} of the time of a step."
+        cause = f"Evaluating {_RARER_EVALUATION} times more rarely gains {gain:.2f}×."
+        code = f"if step % {_RARER_EVALUATION} == 0:   # before the evaluation, in addition to its present condition"
+        yield Advice("evaluation", gain, headline, cause, code, slowest.line if slowest else None)
+
+    def _loop_lines(self) -> Iterator[Advice]:
+        """Advise on the lines of the user's loop outside all other phases."""
+        evaluation = self.profile.slowest_line("evaluation")
+        for item in self.profile.lines:
+            is_own = item.phase == "python" and self.profile.is_user_loop
+            if not is_own or (evaluation is not None and evaluation.line == item.line):
+                continue
+            if (gain := self._gain(item.seconds * (1 - 1 / _RARER))) >= MIN_GAIN:
+                yield _line_advice(item, gain, item.seconds / self.step_seconds)
+
+
+def _line_advice(item: LineTime, gain: float, share: float) -> Advice:
+    """Return the advice on one line of the loop."""
+    headline = f"Line {item.line.number} takes {share:.0%} of a step: {item.text.strip()}"
+    cause = f"It computes nothing of the training step. Running it every {_RARER} steps gains {gain:.2f}×."
+    code = f"if step % {_RARER} == 0:   # before line {item.line.number}"
+    if item.growth >= _MIN_GROWTH:
+        cause = f"Its time grows from step to step: {item.growth:.1f} times as much in the last third as in the first."
+        code = "# keep a running sum instead of all values"
+        return Advice("growing", gain, f"{headline}", cause, code, item.line)
+    if saves_checkpoint(item.line):
+        return Advice("checkpoint", gain, f"A checkpoint is written at each step. {headline}", cause, code, item.line)
+    if called_names(item.line) & {"item", "tolist", "print"}:
+        cause = f"It reads values from tensors or prints them. Doing so every {_RARER} steps gains {gain:.2f}×."
+    return Advice("line", gain, headline, cause, code, item.line)

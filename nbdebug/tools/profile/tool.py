@@ -1,0 +1,243 @@
+"""Entry point of the profile."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+
+from nbdebug.preserve import Preserve
+from nbdebug.setup import Batch, Setup
+from nbdebug.tools.batch_size.memory import CGROUP_PATH, release_memory, total_bytes
+from nbdebug.tools.batch_size.search import TrainingStep, user_batch_size
+from nbdebug.tools.profile.changes import ModelChanges
+from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
+from nbdebug.tools.profile.latency import measure_latencies
+from nbdebug.tools.profile.line_sampler import LineSampler, sample_lines
+from nbdebug.tools.profile.line_times import line_times
+from nbdebug.tools.profile.loops import preserve_loop, run_standard_loop, run_user_loop
+from nbdebug.tools.profile.modules import measure_modules
+from nbdebug.tools.profile.operations import measure_roofline
+from nbdebug.tools.profile.phases import LoopTimer, call_loop
+from nbdebug.tools.profile.result import MIN_GAIN, Advice, LineTime, Profile, Trial, milliseconds, typical_seconds
+from nbdebug.tools.profile.trials import (
+    batch_size_candidates,
+    free_loss_candidate,
+    measure_candidates,
+    present_candidate,
+    setting_candidates,
+    thread_candidates,
+)
+from nbdebug.tools.profile.worker_sweep import sweep_obstacle, sweep_workers
+from nbdebug.training.model_copy import ensure_train_mode
+from nbdebug.training.trainer import needs_closure
+from nbdebug.validation import argument_error, validate_int
+from nbdebug.views.live import Screen, show_view
+
+_MIN_DATA_SHARE = 0.1  # of the step time, from which numbers of workers are tried
+_MIN_OPTIMIZER_SHARE = 0.15
+_LOOP_SECONDS, _TRIAL_SECONDS, _READING_SECONDS = 10.0, 8.0, 1.0
+
+
+def profile(
+    setup: Setup, train: Callable[[], Any] | None = None, *, steps: int = 30, try_changes: bool = False
+) -> Profile:
+    """Measure where the time of a training step goes, and what each change would gain.
+
+    ``train`` is a function that runs the user's own loop; it is stopped after ``steps`` steps, three more for the
+    warm-up. Everything that it reads from variables is restored. Raises SetupError for a setup that cannot run, for a
+    ``train`` that is not callable, and for one that makes fewer than four steps; an exception of ``train`` is raised.
+    """
+    validate_int("steps", steps, 4)
+    if train is not None and not callable(train):
+        raise argument_error(
+            "train", train, "a function without arguments that runs your loop", "Pass train, not train()"
+        )
+    started = time.perf_counter()
+    profiler = Profiler(setup, train, steps)
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+        ensure_train_mode(setup)
+        with show_view(Profile("measuring", ()).view()) as screen:
+            result = replace(profiler.run(screen, try_changes), seconds=time.perf_counter() - started)
+            screen.finish(result)
+    return result
+
+
+def available_cores() -> int:
+    """Return the cores that this process may use: by its affinity, and by the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota, period = Path(CGROUP_PATH, "cpu.max").read_text().split()
+        cores = min(cores, max(round(int(quota) / int(period)), 1))
+    return cores
+
+
+class Profiler:
+    """Runs the measurements one after another; must live inside a Preserve."""
+
+    def __init__(self, setup: Setup, train: Callable[[], Any] | None, steps: int) -> None:
+        self.setup, self.train, self.steps = setup, train, steps
+        self.step, self.notes = TrainingStep(setup), list[str]()
+
+    def run(self, screen: Screen, try_changes: bool) -> Profile:
+        """Return the result; the Stop button leaves out the measurements that have not started."""
+        standard = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
+        batches = run_standard_loop(self.setup, standard)
+        loop = self._time_user_loop() if self.train is not None else standard
+        torch.autograd.set_detect_anomaly(loop.used_anomaly_mode)  # as the loop does, in what follows
+        result = self._describe_loop(standard, loop, batches)
+        result = replace(result, lines=self._measure_lines(result, loop.step_codes))
+        for measure in (self._try_steps, self._sweep_loader, self._measure_model):
+            if screen.stopped:
+                headline = "Stopped before all measurements were made."
+                return replace(result, headline=headline, notes=tuple(self.notes))
+            result = measure(result, batches)
+        if try_changes:
+            result = self._try_changes(result, batches)
+        advice = self._diagnose(result, batches, loop)
+        return replace(result, advice=advice, headline=_headline(result, advice), notes=tuple(self.notes))
+
+    def _time_user_loop(self) -> LoopTimer:
+        """Return the timer of the user's loop, after it has run."""
+        assert self.train is not None
+        timer = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
+        with preserve_loop(self.setup, self.train):
+            run_user_loop(self.train, timer)
+        return timer
+
+    def _describe_loop(self, standard: LoopTimer, loop: LoopTimer, batches: list[Batch]) -> Profile:
+        """Return the result with what the timers have measured."""
+        steps, standard_steps = loop.step_times(), standard.step_times()
+        if not loop.has_forward_passes and self.train is not None:
+            self.notes.append("Your loop did not call the model of the setup, so its passes count as Python.")
+        own_seconds = sum(step.seconds for step in steps) / len(steps)
+        count = max(loop.ended_steps, 1)
+        return Profile(
+            headline="",
+            steps=steps,
+            is_user_loop=self.train is not None,
+            device=str(self.setup.model_device),
+            batch_size=user_batch_size(self.setup) or batches[-1].size,
+            threads=torch.get_num_threads(),
+            cores=available_cores(),
+            workers=getattr(self.setup.train_loader, "num_workers", 0),
+            data_seconds=typical_seconds(standard_steps, "data"),
+            reading_cpu_share=loop.reading_cpu_seconds / max(loop.reading_seconds, 1e-9),
+            standard_seconds=typical_seconds(standard_steps),
+            transferred_bytes=loop.transferred_bytes // count,
+            pinned_share=loop.pinned_bytes / loop.transferred_bytes if loop.transferred_bytes else 1.0,
+            overhead=loop.overhead_seconds() / own_seconds,
+        )
+
+    def _measure_lines(self, result: Profile, step_codes: tuple[CodeType, ...]) -> tuple[LineTime, ...]:
+        """Return the seconds of the user's lines, from a further run of the loop that is traced and sampled."""
+        timer = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
+        if self.train is None:
+            with sample_lines(timer) as sampler:
+                run_standard_loop(self.setup, timer)
+        else:
+            with preserve_loop(self.setup, self.train), sample_lines(timer, step_codes) as sampler:
+                run_user_loop(self.train, timer)
+        if result.workers and result.share("data") >= _MIN_DATA_SHARE:
+            sampler.forget("data")
+            self._sample_reading(sampler)
+        return line_times(sampler, timer.line_seconds(), result.phases, self.setup.loss_fn)
+
+    def _sample_reading(self, workers_sampler: LineSampler) -> None:
+        """Sample the lines that read batches in this process, in place of those that workers run."""
+        timer = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
+        deadline = time.perf_counter() + _READING_SECONDS
+        with sample_lines(timer) as sampler, timer.charge("data"):
+            call_loop(lambda: _read_batches(self.setup, self.steps, deadline))
+        workers_sampler.seconds.update(sampler.seconds)
+        workers_sampler.totals.update(sampler.totals)
+
+    def _try_steps(self, result: Profile, batches: list[Batch]) -> Profile:
+        """Try what needs no copy, and what a slow optimizer or double precision ask for."""
+        size, cached = result.batch_size, cycle(batches)
+        candidates = [present_candidate(self.step, cached, size)]
+        candidates += batch_size_candidates(self.setup, self.step, size, result.data_seconds)
+        candidates += thread_candidates(self.step, cached, size, result.cores)
+        candidates += setting_candidates(self.step, cached, size)
+        if self.setup.step_fn is None and not any(map(needs_closure, self.setup.optimizers)):
+            candidates.append(free_loss_candidate(self.setup, self.step, cached, size))
+            changes = ModelChanges(self.setup, batches[-1], cached, size)
+            candidates += changes.necessary()
+            if result.share("optimizer") >= _MIN_OPTIMIZER_SHARE:
+                candidates += changes.fused_optimizer()
+        trials = measure_candidates(candidates, self.step.device, self.steps, _TRIAL_SECONDS)
+        present = trials[0].seconds
+        loader = Trial("loader", "yours", result.data_seconds + present, size, is_present=True)
+        cached_trial = replace(trials[0], gain=loader.seconds / present, is_present=False)
+        return replace(result, replay_seconds=present, trials=(loader, cached_trial, *trials[1:]))
+
+    def _sweep_loader(self, result: Profile, batches: list[Batch]) -> Profile:
+        """Try other numbers of workers if the step waits for data."""
+        share = result.data_seconds / max(result.standard_seconds, 1e-9)
+        if max(share, result.share("data")) < _MIN_DATA_SHARE:
+            return result
+        if obstacle := sweep_obstacle(self.setup):
+            self.notes.append(f"Numbers of workers were not tried: {obstacle}.")
+            return result
+        return replace(result, trials=(*result.trials, *sweep_workers(self.setup, self.step, self.steps)))
+
+    def _measure_model(self, result: Profile, batches: list[Batch]) -> Profile:
+        """Measure modules, ceilings, memory and latency."""
+        modules, self.counter = measure_modules(self.setup, batches[-1])
+        result = replace(
+            result,
+            modules=modules,
+            roofline=measure_roofline(self.step.device, next(self.setup.eager_model.parameters()).dtype),
+            latencies=measure_latencies(self.setup, result.batch_size, self.steps),
+            peak_bytes=self.step.peak_memory(batches[-1]),
+            resident_bytes=total_bytes(self.step.resident_tensors),
+        )
+        self.step.clear()
+        release_memory(self.step.device)
+        return result
+
+    def _try_changes(self, result: Profile, batches: list[Batch]) -> Profile:
+        """Try lower precision, memory format and compilation on copies, each beside the present step."""
+        cached = cycle(batches)
+        changes = ModelChanges(self.setup, batches[-1], cached, result.batch_size)
+        if changes.obstacle:
+            self.notes.append(f"No change was tried on a copy: {changes.obstacle}.")
+        present = present_candidate(self.step, cached, result.batch_size)
+        trials = list(result.trials)
+        for make in changes.optional():
+            try:
+                candidate = make()
+            except Exception as error:
+                self.notes.append(f"A change could not be tried: {type(error).__name__}: {error}".partition("\n")[0])
+                continue
+            trials += measure_candidates([present, candidate], self.step.device, self.steps, _TRIAL_SECONDS)[1:]
+        return replace(result, trials=tuple(trials))
+
+    def _diagnose(self, result: Profile, batches: list[Batch], loop: LoopTimer) -> tuple[Advice, ...]:
+        """Return the advice that gains enough."""
+        starts = loop.loader_starts / max(loop.ended_steps, 1)
+        facts = Facts(self.setup, self.counter, starts)
+        return tuple(item for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN)
+
+
+def _read_batches(setup: Setup, count: int, deadline: float) -> None:
+    """Read some batches in this process."""
+    for _ in setup.batches(count):
+        if time.perf_counter() > deadline:
+            break
+
+
+def _headline(result: Profile, advice: tuple[Advice, ...]) -> str:
+    """Return the verdict."""
+    if advice:
+        return f"{advice[0].headline} Predicted gain: {advice[0].gain:.2f}×."
+    text = f"Balanced: no change that was tried gains {MIN_GAIN:.1f}×."
+    return f"{text} A step takes {milliseconds(result.step_seconds)}."

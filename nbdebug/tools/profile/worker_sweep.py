@@ -1,0 +1,134 @@
+"""Training steps on loaders with other numbers of workers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from nbdebug.setup import Setup
+from nbdebug.setup.loaders import is_map_style
+from nbdebug.tools.batch_size.search import TrainingStep
+from nbdebug.tools.profile.clocks import host_seconds
+from nbdebug.tools.profile.operations import synchronize
+from nbdebug.tools.profile.result import Trial
+from nbdebug.training.trainer import BatchStream
+
+_COUNTS = (2, 4, 8)
+_WORTH_CONTINUING = 1.2  # gain over the last count
+_PREFETCH = 2
+_TIMEOUT_SECONDS = 30
+_MIN_STEPS, _SECONDS_PER_STEP = 6, 0.04
+
+
+class _EndlessBatchSampler:
+    """Repeats the batches of indices of another sampler, so that a short dataset keeps the workers busy."""
+
+    def __init__(self, batch_sampler: Any) -> None:
+        self._batch_sampler = batch_sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield batches of indices without end."""
+        while True:
+            yield from self._batch_sampler
+
+
+def sweep_obstacle(setup: Setup) -> str:
+    """Return why the number of workers cannot be changed; empty if it can."""
+    loader = setup.train_loader
+    if not is_map_style(loader):
+        return "the loader does not read its dataset by index"
+    return "" if loader.batch_sampler is not None else "the loader has no batches of indices"
+
+
+def sweep_workers(setup: Setup, step: TrainingStep, steps: int) -> list[Trial]:
+    """Return the mean time of a step with each number of workers, the present one first.
+
+    Up to four times ``steps`` steps run with each. Workers are started and warmed up before. A count whose workers
+    fail, or cannot receive the dataset, is returned with the reason.
+    """
+    present = setup.train_loader.num_workers
+    base, failure = _try_workers(setup, step, present, steps)
+    if failure:
+        return [Trial("workers", str(present), failure=failure, is_present=True)]
+    trials: list[Trial] = []
+    for count in _COUNTS:
+        if count <= present:
+            continue
+        seconds, failure = _try_workers(setup, step, count, steps)
+        gain = base / seconds if seconds else 1.0
+        previous = trials[-1].gain if trials else 1.0
+        code = _loader_code(setup.train_loader, count)
+        trials.append(Trial("workers", str(count), seconds, gain=gain, code=code, failure=failure))
+        if failure or gain < _WORTH_CONTINUING * previous:
+            break
+    again, failure = _try_workers(setup, step, present, steps)
+    base = base if failure else (base + again) / 2
+    present_trial = Trial("workers", str(present), base, is_present=True)
+    measured = [trial if trial.failure else _with_gain(trial, base) for trial in trials]
+    return [present_trial, *measured]
+
+
+def _with_gain(trial: Trial, base: float) -> Trial:
+    gain = base / trial.seconds
+    return replace(trial, gain=gain, low=gain)
+
+
+def _try_workers(setup: Setup, step: TrainingStep, count: int, steps: int) -> tuple[float, str]:
+    """Return the mean seconds of a step, or 0 and the reason why there are none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about more workers than cores, which is what is measured
+            return _mean_seconds(setup, step, _loader_with_workers(setup.train_loader, count), steps), ""
+    except Exception as error:
+        cause = error.__cause__ or error
+        return 0.0, f"{type(cause).__name__}: {cause}".partition("\n")[0]
+
+
+def _loader_with_workers(loader: DataLoader[Any], count: int) -> DataLoader[Any]:
+    """Return an endless loader of the same batches with another number of workers."""
+    worker_options: dict[str, Any] = {}
+    if count:
+        context = loader.multiprocessing_context
+        worker_options = {
+            "prefetch_factor": _PREFETCH,
+            "timeout": _TIMEOUT_SECONDS,
+            "worker_init_fn": loader.worker_init_fn,
+            **({"multiprocessing_context": context} if context is not None else {}),
+        }
+    return DataLoader(
+        loader.dataset,
+        batch_sampler=_EndlessBatchSampler(loader.batch_sampler),
+        collate_fn=loader.collate_fn,
+        num_workers=count,
+        pin_memory=loader.pin_memory,
+        **worker_options,
+    )
+
+
+def _mean_seconds(setup: Setup, step: TrainingStep, loader: DataLoader[Any], steps: int) -> float:
+    """Return the mean time of a step; batches of workers arrive in bursts, which a median would hide."""
+    splitter, workers = BatchStream(setup, 0), loader.num_workers
+    iterator = iter(loader)
+    try:
+        for _ in range(workers * _PREFETCH + 2):
+            step.step(splitter.to_batch(next(iterator)))
+        seconds: list[float] = []
+        least, seconds_limit = max(_MIN_STEPS, 3 * workers), steps * _SECONDS_PER_STEP
+        while len(seconds) < least or (len(seconds) < 4 * steps and sum(seconds) < seconds_limit):
+            started = host_seconds()
+            step.step(splitter.to_batch(next(iterator)))
+            synchronize(step.device)
+            seconds.append(host_seconds() - started)
+    finally:
+        del iterator  # stops the workers
+    return median(seconds) if not workers else sum(seconds) / len(seconds)
+
+
+def _loader_code(loader: DataLoader[Any], count: int) -> str:
+    size = f"batch_size={loader.batch_size}, " if isinstance(loader.batch_size, int) else ""
+    return f"train_loader = DataLoader(dataset, {size}shuffle=True, num_workers={count}, persistent_workers=True)"

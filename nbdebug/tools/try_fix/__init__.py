@@ -1,0 +1,9 @@
+"""Trials of changes: the setup with and without them, trained on copies with matched seeds."""
+
+from __future__ import annotations
+
+from nbdebug.tools.try_fix.ablation import AblatedChange, Ablation, ablation
+from nbdebug.tools.try_fix.result import TriedFix
+from nbdebug.tools.try_fix.tool import try_fix
+
+__all__ = ["AblatedChange", "Ablation", "TriedFix", "ablation", "try_fix"]

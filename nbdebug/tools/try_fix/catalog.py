@@ -1,0 +1,192 @@
+"""The built-in changes by name, each with a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nbdebug.exceptions import SetupError
+from nbdebug.tools.compare_optimizers.candidates import OPTIMIZERS, SCHEDULE_CODE, SCHEDULES
+from nbdebug.tools.treatments.data_changes import standardize_inputs, standardize_targets
+from nbdebug.tools.treatments.model_changes import normalize_layers
+from nbdebug.tools.treatments.treated_setup import TreatedSetup
+from nbdebug.tools.try_fix import data_changes, model_changes
+
+_ACTIVATIONS = ("ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Mish", "Tanh")
+_INITIALIZATIONS = ("default", "kaiming", "xavier", "orthogonal")
+
+
+@dataclass(frozen=True)
+class _NamedChange:
+    """A built-in change; ``default`` is the text of its value if none is written, and "" if it takes none.
+
+    ``apply(copy, value)`` returns False if the copy does not have what it changes. ``code`` is what to write, with a
+    place for the value, or a function of the value.
+    """
+
+    apply: Callable[[TreatedSetup, Any], bool]
+    parse: Callable[[str, str], Any]
+    default: str
+    code: str | Callable[[str], str]
+
+    def code_for(self, value: str) -> str:
+        """Return what to write for a value."""
+        return self.code(value) if callable(self.code) else self.code.format(value=value)
+
+
+def _number(low: float, high: float, text: str) -> Callable[[str, str], float]:
+    def parse(name: str, value: str) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = float("nan")
+        if not low <= number <= high:
+            raise SetupError(f"{name} is {value!r}; expected {text}. Write {name}=VALUE.")
+        return number
+
+    return parse
+
+
+def _factor_or_rate(name: str, value: str) -> tuple[str, float]:
+    """Parse a rate such as 0.01, or a factor such as ×0.1 or x0.1."""
+    is_factor = value.startswith(("×", "x"))
+    number = _number(1e-12, 1e6, "a rate such as 0.01, or a factor such as ×0.1")(name, value.lstrip("×x"))
+    return ("factor" if is_factor else "rate", number)
+
+
+def _size(name: str, value: str) -> int:
+    number = _number(1, 1e7, "a whole number of samples")(name, value)
+    if number != int(number):
+        raise SetupError(f"{name} is {value!r}; expected a whole number of samples. Write {name}=32.")
+    return int(number)
+
+
+def _word(choices: tuple[str, ...]) -> Callable[[str, str], str]:
+    def parse(name: str, value: str) -> str:
+        known = {choice.lower(): choice for choice in choices}
+        if value.lower() not in known:
+            raise SetupError(f"{name} is {value!r}; expected one of {', '.join(choices)}. Write {name}=VALUE.")
+        return known[value.lower()]
+
+    return parse
+
+
+def _path(name: str, value: str) -> str:
+    if not value:
+        raise SetupError(f"{name} has no value; expected the path of a module. Write {name}=encoder.")
+    return value
+
+
+def _nothing(name: str, value: str) -> None:
+    if value:
+        raise SetupError(f"{name} is {value!r}; expected no value. Write {name!r}.")
+
+
+def _rate_code(value: str) -> str:
+    kind, number = _factor_or_rate("learning rate", value)
+    return f'for group in optimizer.param_groups:\n    group["lr"] {"*=" if kind == "factor" else "="} {number:g}'
+
+
+def _schedule_code(value: str) -> str:
+    return (
+        SCHEDULE_CODE.get(value, "").format(rates="lr", plain="") + "\nscheduler.step()   # after each optimizer.step()"
+    )
+
+
+def _initialization_code(value: str) -> str:
+    name = {"kaiming": "kaiming_normal_", "xavier": "xavier_uniform_", "orthogonal": "orthogonal_"}.get(value)
+    if name is None:
+        return 'for module in model.modules():\n    getattr(module, "reset_parameters", lambda: None)()'
+    return f"for p in model.parameters():\n    if p.dim() > 1:\n        nn.init.{name}(p)"
+
+
+_share = _number(0.0, 1.0, "a share from 0 to 1")
+_positive = _number(0.0, 1e6, "a number of at least 0")
+NAMED_CHANGES: dict[str, _NamedChange] = {
+    "learning rate": _NamedChange(model_changes.set_rate, _factor_or_rate, "×0.1", _rate_code),
+    "schedule": _NamedChange(model_changes.use_schedule, _word(tuple(SCHEDULES)), "one-cycle", _schedule_code),
+    "warm-up": _NamedChange(
+        model_changes.warm_up,
+        _share,
+        "0.1",
+        "scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 0.01, total_iters=round({value} * steps))",
+    ),
+    "clipping": _NamedChange(
+        model_changes.clip,
+        _positive,
+        "1.0",
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), {value})   # between backward() and step()",
+    ),
+    "weight decay": _NamedChange(
+        lambda treated, value: treated.change_groups(weight_decay=value),
+        _positive,
+        "0",
+        'for group in optimizer.param_groups:\n    group["weight_decay"] = {value}',
+    ),
+    "optimizer": _NamedChange(
+        model_changes.use_optimizer,
+        _word(tuple(OPTIMIZERS)),
+        "Adam",
+        "optimizer = torch.optim.{value}(model.parameters(), lr=lr)",
+    ),
+    "batch size": _NamedChange(
+        data_changes.set_batch_size, _size, "32", "train_loader = DataLoader(dataset, batch_size={value}, shuffle=True)"
+    ),
+    "balanced sampler": _NamedChange(
+        data_changes.balance_sampler,
+        _nothing,
+        "",
+        "weights = 1.0 / torch.bincount(labels)[labels]\n"
+        "sampler = WeightedRandomSampler(weights, len(weights))\n"
+        "train_loader = DataLoader(dataset, batch_size, sampler=sampler)",
+    ),
+    "class weights": _NamedChange(
+        data_changes.balance_loss,
+        _nothing,
+        "",
+        "counts = torch.bincount(labels)\nloss_fn = nn.CrossEntropyLoss(weight=len(labels) / (len(counts) * counts))",
+    ),
+    "label smoothing": _NamedChange(
+        data_changes.smooth_labels, _share, "0.1", "loss_fn = nn.CrossEntropyLoss(label_smoothing={value})"
+    ),
+    "normalize inputs": _NamedChange(
+        lambda treated, _: standardize_inputs(treated),
+        _nothing,
+        "",
+        "mean, std = x_train.mean(0), x_train.std(0)\nx = (x - mean) / std   # for both splits",
+    ),
+    "normalize targets": _NamedChange(
+        lambda treated, _: standardize_targets(treated),
+        _nothing,
+        "",
+        "y = (y - y_train.mean()) / y_train.std()   # and convert the predictions back",
+    ),
+    "augmentation": _NamedChange(
+        data_changes.set_augmentation,
+        _word(("on", "off")),
+        "on",
+        "train_dataset.transform = transform   # with random flips and shifts, or without",
+    ),
+    "dropout": _NamedChange(model_changes.set_dropout, _share, "0", "nn.Dropout({value})"),
+    "normalization": _NamedChange(
+        lambda treated, _: normalize_layers(treated),
+        _nothing,
+        "",
+        "nn.Sequential(nn.Linear(n, m), nn.LayerNorm(m), nn.ReLU())",
+    ),
+    "activation": _NamedChange(
+        model_changes.swap_activations, _word(_ACTIVATIONS), "GELU", "nn.{value}()   # instead of the activation"
+    ),
+    "initialization": _NamedChange(model_changes.initialize, _word(_INITIALIZATIONS), "default", _initialization_code),
+    "freeze": _NamedChange(model_changes.freeze, _path, "", "model.get_submodule({value!r}).requires_grad_(False)"),
+    "unfreeze": _NamedChange(
+        model_changes.unfreeze,
+        lambda _, value: value,
+        "all",
+        "model.requires_grad_(True)   # {value}; and create the optimizer after it",
+    ),
+    "mixed precision": _NamedChange(
+        model_changes.use_single_precision, _word(("off",)), "off", "model.float()   # without autocast and GradScaler"
+    ),
+}

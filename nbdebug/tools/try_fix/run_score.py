@@ -1,0 +1,96 @@
+"""The score by which the runs with and without a change are compared, on the same samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+import torch
+
+from nbdebug.exceptions import SetupError
+from nbdebug.measurements import Measurements
+from nbdebug.setup import Setup
+from nbdebug.setup.evaluation_mode import in_mode
+from nbdebug.setup.losses import get_loss_kind
+from nbdebug.tools.treatments.score import ScoreMeter
+from nbdebug.tools.treatments.treated_setup import TreatedSetup
+from nbdebug.validation import validate_number
+
+OwnScore = Callable[[TreatedSetup], float]
+
+
+class RunScore:
+    """Scores copies of one arm: accuracy, explained variance or the decrease of the loss, higher is better.
+
+    The samples are those of the user's validation split, if there is one. A change that replaces the data or the kind
+    of loss is scored by the same metric on its own. Scores below ``floor`` are cut off, since a diverged run and a
+    useless one are equally bad. Raises SetupError if the metric differs.
+    """
+
+    def __init__(self, setup: Setup, own_score: OwnScore | None = None) -> None:
+        self._own_score = own_score
+        self._meter = ScoreMeter(setup, Measurements(setup), balances_classes=True)
+        self._meters_of_changes: list[ScoreMeter] = []
+        self.batches = self._meter.training_batches()  # from which changes measure statistics
+
+    @property
+    def metric(self) -> str:
+        """The name of the score with its split, such as "validation accuracy"."""
+        if self._own_score is not None:
+            return "your score"
+        return f"{'validation' if self._meter.split == 'val' else 'training'} {self._meter.metric}"
+
+    @property
+    def loss_kind(self) -> Any:
+        """The kind of the user's loss."""
+        return self._meter.loss_kind
+
+    def for_change(self) -> RunScore:
+        """Return the score of another arm, which may need samples of its own."""
+        other = object.__new__(RunScore)
+        other._own_score, other._meter, other._meters_of_changes = self._own_score, self._meter, []
+        other.batches = self.batches
+        return other
+
+    def __call__(self, treated: TreatedSetup) -> float:
+        """Return the score of a copy, at least that of a model that has learned nothing."""
+        if self._own_score is not None:
+            with torch.no_grad(), in_mode(treated.model, False):
+                return validate_number("score", float(self._own_score(treated)), "Return a finite number")
+        meter, floor = self._meter_for(treated), self._meter.floor
+        score = meter.score_model(self._with_comparable_loss(treated.setup), treated.prediction_of)
+        return max(score, floor) if isfinite(score) else floor
+
+    def lowest(self, scores: Sequence[float]) -> float:
+        """Return the score of a model that has learned nothing; of one's own score, the lowest of a run."""
+        return min(scores) if self._own_score is not None else self._meter.floor
+
+    def _meter_for(self, treated: TreatedSetup) -> ScoreMeter:
+        if self._is_scored_alike(treated):
+            return self._meter
+        if not self._meters_of_changes:
+            setup = replace(treated.setup, optimizers=tuple(treated.optimizers))
+            self._meters_of_changes.append(ScoreMeter(setup, Measurements(setup), balances_classes=True))
+        meter = self._meters_of_changes[0]
+        if meter.metric.removeprefix("balanced ") != self._meter.metric.removeprefix("balanced "):
+            raise SetupError(
+                f"the metric of the setup is {self._meter.metric}, and that of the changed one {meter.metric}; "
+                "expected the same. Pass score=, a function of the copy that returns a number."
+            )
+        return meter
+
+    def _is_scored_alike(self, treated: TreatedSetup) -> bool:
+        """Check whether the samples and the form of the outputs are those of the user's setup."""
+        name = "train_loader" if self._meter.split == "train" else "val_loader"
+        own, changed = getattr(self._meter.setup, name), getattr(treated.setup, name)
+        same_data = getattr(own, "dataset", own) is getattr(changed, "dataset", changed)
+        is_same_kind = get_loss_kind(treated.loss_fn) in (get_loss_kind(self._meter.setup.loss_fn), "other")
+        return same_data and is_same_kind and treated.setup.unpack is self._meter.setup.unpack
+
+    def _with_comparable_loss(self, setup: Setup) -> Setup:
+        """Return a setup with the user's loss, if losses are compared on the user's samples."""
+        if not self._meter.compares_losses or self._meters_of_changes:
+            return setup
+        return replace(setup, loss_fn=self._meter.setup.loss_fn)

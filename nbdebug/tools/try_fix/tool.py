@@ -1,0 +1,168 @@
+"""Try one change on copies of a setup, paired by seed with the setup as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nbdebug.finding import Finding
+from nbdebug.options import Budget
+from nbdebug.preserve import Preserve
+from nbdebug.report import Report
+from nbdebug.rule_engine.checkup import judge_copy
+from nbdebug.setup import Setup
+from nbdebug.setup.user_code import UserCodeErrors
+from nbdebug.statistics.paired_differences import PairedDifference, paired_difference
+from nbdebug.tools.try_fix.arms import Arm, ArmRunner, score_differences
+from nbdebug.tools.try_fix.change import SetupChange, parse_change
+from nbdebug.tools.try_fix.matched_run import MatchedRun, setup_of_copy
+from nbdebug.tools.try_fix.result import WITHOUT, FixVerdict, TriedFix, build_view
+from nbdebug.tools.try_fix.run_score import OwnScore, RunScore
+from nbdebug.tools.try_fix.settings import GroupSetting, assign_settings, changed_settings, copy_state
+from nbdebug.training.model_copy import copy_obstacle
+from nbdebug.validation import check_whole_number, validate_callable
+from nbdebug.views.live import Screen, show_view
+
+MIN_STEPS, MAX_STEPS, MIN_SEEDS, MAX_SEEDS = 5, 100_000, 2, 16
+_USUAL_SEEDS = 5
+
+
+def try_fix(
+    setup: Setup,
+    change: Any,
+    findings: Iterable[Finding] = (),
+    *,
+    steps: int = 150,
+    seeds: int = 5,
+    score: OwnScore | None = None,
+    checkup: Budget | None = "standard",
+    displays: bool = True,
+    log: Callable[[str], None] = lambda line: None,
+) -> TriedFix:
+    """Train copies of a setup with and without one change, for the same steps with the same seeds, and compare them.
+
+    ``findings`` are those whose codes may stand for a change. Both copies see the same batches and the same random
+    numbers, as far as the change leaves them alike. Nothing of the user's is changed. With ``displays``, a notebook
+    shows the running trial. Raises SetupError for several changes, for one that does not alter the setup, and for a
+    setup that cannot be run.
+    """
+    parsed = parse_change(change, findings)
+    run_score, in_place = prepare_experiment(setup, steps, seeds, score)
+    baseline, changed = Arm(WITHOUT, (), run_score), Arm(f"with {parsed.name}", (parsed,), run_score.for_change())
+    runner = ArmRunner(setup, (baseline, changed), steps, seeds, in_place)
+    settings, reports = _inspect_copies(setup, parsed, runner, checkup)
+
+    def result(difference: PairedDifference, verdict: FixVerdict) -> TriedFix:
+        return TriedFix(
+            verdict=verdict,
+            headline="",
+            change=parsed.name,
+            code=parsed.code,
+            before=tuple(baseline.runs),
+            after=tuple(changed.runs),
+            difference=difference,
+            metric=run_score.metric,
+            steps=steps,
+            vanished=_missing_findings(*reports),
+            appeared=_missing_findings(*reports[::-1]),
+            settings=settings,
+            total_steps=runner.total_steps,
+            seconds=time.perf_counter() - runner.started,
+            _assign=partial(assign_settings, setup, settings, log) if settings else None,
+        )
+
+    no_difference = paired_difference(np.zeros(0))
+    make_view = partial(_running_view, lambda: result(no_difference, "stopped"))
+    with show_view(make_view("starting")) if displays else Screen() as screen:
+        runner.run(screen, make_view)
+        difference = paired_difference(score_differences(baseline.runs, changed.runs))
+        tried = result(difference, _verdict(difference, baseline.runs, changed.runs))
+        tried = replace(tried, headline=_headline(tried), notes=tuple(_notes(tried, setup, parsed)))
+        screen.finish(tried)
+    return tried
+
+
+def prepare_experiment(setup: Setup, steps: int, seeds: int, score: OwnScore | None) -> tuple[RunScore, bool]:
+    """Return the score of the runs, and whether the model itself is trained and restored, as it cannot be copied.
+
+    Raises SetupError for options that cannot be used, and for a setup that cannot be run.
+    """
+    check_whole_number("steps", steps, MIN_STEPS, MAX_STEPS)
+    check_whole_number("seeds", seeds, MIN_SEEDS, MAX_SEEDS)
+    validate_callable("score", score, "the copy of the setup", "Leave it out")
+    preserved = Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader))
+    with preserved, UserCodeErrors(lambda: "before the trial"):
+        in_place = bool(copy_obstacle(setup, next(setup.batches(1))))
+        return RunScore(setup, score), in_place
+
+
+def _running_view(result: Callable[[], TriedFix], status: str) -> Any:
+    return build_view(result(), status)
+
+
+def _inspect_copies(
+    setup: Setup, change: SetupChange, runner: ArmRunner, checkup: Budget | None
+) -> tuple[tuple[GroupSetting, ...], tuple[Report, Report]]:
+    """Return the settings that a change consists of, and the reports on a copy without and with it."""
+    reports: list[Report] = []
+    settings: tuple[GroupSetting, ...] = ()
+    for changes in ((), (change,)):
+        with runner.changed_copy(changes) as treated:
+            reports.append(judge_copy(setup_of_copy(treated), checkup) if checkup is not None else Report())
+    with runner.changed_copy(()) as treated:
+        before = copy_state(treated)
+        if change.apply(treated) is True:
+            settings = changed_settings(before, copy_state(treated))
+    return settings, (reports[0], reports[1])
+
+
+def _missing_findings(report: Report, other: Report) -> tuple[Finding, ...]:
+    """Return the findings of a report that another one lacks, if it could check their rules."""
+    present = {_identity(finding) for finding in other}
+    return tuple(
+        finding for finding in report if finding.code in other.checked_rules and _identity(finding) not in present
+    )
+
+
+def _identity(finding: Finding) -> tuple[str, str | None, str | None, str]:
+    return finding.code, finding.where.module, finding.where.parameter, finding.aspect
+
+
+def _verdict(difference: PairedDifference, before: list[MatchedRun], after: list[MatchedRun]) -> FixVerdict:
+    if difference.pairs < MIN_SEEDS:
+        return "stopped"
+    if all(first.scores == second.scores for first, second in zip(before, after, strict=True)):
+        return "no effect"
+    return "helps" if difference.sign > 0 else "harms" if difference.sign < 0 else "undecided"
+
+
+def _headline(tried: TriedFix) -> str:
+    """Return the outcome in one or two sentences."""
+    if tried.verdict == "stopped":
+        return "Stopped before two seeds were complete."
+    if tried.verdict == "no effect":
+        return f"With {tried.change}, each run has the same {tried.metric} as without it."
+    first, second = (float(np.mean([run.score for run in runs])) for runs in (tried.before, tried.after))
+    return (
+        f"With {tried.change}, the {tried.metric} after {tried.steps} steps is {second:.3g} instead of {first:.3g}. "
+        f"The paired difference is {tried.difference}."
+    )
+
+
+def _notes(tried: TriedFix, setup: Setup, change: SetupChange) -> Iterator[str]:
+    """Yield how the copies were compared, and the limits of the comparison."""
+    pairs = tried.difference.pairs
+    yield "copies are trained from your weights by a plain loop: zero_grad, forward, loss, backward, step"
+    if 0 < pairs <= _USUAL_SEEDS:
+        yield f"with {pairs} pairs, the sign-flip p is at least {tried.difference.smallest_p:.2g}"
+    if pairs > 1 and all(run.scores == tried.before[0].scores for run in tried.before):
+        yield "all seeds give the same run, as nothing in it is random: the interval has no meaning"
+    if tried.verdict == "undecided":
+        yield "more seeds or steps narrow the interval"
+    if setup.scheduler is not None:
+        yield "your schedule is not used; the learning rate is the highest one of its schedule"

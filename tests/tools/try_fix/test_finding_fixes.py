@@ -1,0 +1,60 @@
+"""Tests that the fixes of findings are applied to copies, and remove the finding."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from nbdebug.debugger import Debugger
+from nbdebug.rule_engine.rule_registry import Rule, load_rules
+from tests.tools.try_fix.programs import blobs, debugger, sgd
+
+RULES = [rule for rule in load_rules().values() if "setup_fix=" in inspect.getsource(rule.module)]
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if not hasattr(rule.module, "bad_loop")], ids=lambda r: r.code)
+def test_stated_fix_removes_the_finding_of_its_rule(rule: Rule) -> None:
+    dbg = Debugger.of(rule.module.bad())
+    finding = next(finding for finding in dbg.checkup(select=[rule.code]) if finding.code == rule.code)
+    assert finding.setup_fix
+    result = dbg.try_fix(finding, steps=5, seeds=2)
+    assert rule.code in [vanished.code for vanished in result.vanished]
+
+
+def test_fix_that_is_a_setting_of_a_loader_creates_it_again() -> None:
+    dbg = debugger()
+    dataset = blobs(320, 0)
+    order = dataset.tensors[1].argsort()
+    ordered = torch.utils.data.TensorDataset(dataset.tensors[0][order], dataset.tensors[1][order])
+    loader = DataLoader(ordered, 16)
+    dbg = Debugger(dbg.setup.model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=dbg.setup.optimizers[0])
+    finding = next(finding for finding in dbg.checkup() if "shuffle=True" in finding.setup_fix)
+    assert dbg.try_fix(finding, steps=10, seeds=2).verdict != "no effect"
+
+
+class Bounded(nn.Module):
+    """Returns probabilities by a function, which only an edit of the method can remove."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Apply the layer and a softmax."""
+        return torch.softmax(self.layer(x), 1)
+
+
+def test_fix_that_edits_a_method_is_tried_on_a_copy() -> None:
+    torch.manual_seed(0)
+    model = Bounded()
+    options = {"loss_fn": nn.CrossEntropyLoss(), "optimizer": sgd(0.05)(model.parameters())}
+    dbg = Debugger(model, DataLoader(blobs(320, 0), 16, shuffle=True), DataLoader(blobs(200, 1), 50), **options)
+    finding = next(finding for finding in dbg.checkup() if finding.code == "L201")
+    assert finding.edits
+    result = dbg.try_fix("L201", steps=10, seeds=2)
+    assert "L201" in [vanished.code for vanished in result.vanished]
+    assert float(model(torch.ones(1, 8)).sum()) == pytest.approx(1)
