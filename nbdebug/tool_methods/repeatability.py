@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,15 +41,22 @@ class RepeatabilityMethods(ToolRunner):
             config: Your configuration: a mapping, a namespace or a dataclass.
             samples: The largest number of samples of a set that are read; of a larger set, samples at equal distances.
         """
-        from nbdebug.tools.provenance import take_snapshot
+        result = self._snapshot_now(config, samples)
+        if path is not None:
+            result.save(path)
+        return self._keep("snapshot", result, judge=False)
+
+    def _snapshot_now(self, config: Any, samples: int) -> ProgramSnapshot:
+        """Return a snapshot of the program and of the state of the setup, for the caller of a method of this class."""
+        from nbdebug.tools.provenance import setup_state, take_snapshot
 
         setup = self._use_setup()
         loaders = {"train_loader": setup.train_loader, "val_loader": setup.val_loader}
         data = {name: loader for name, loader in loaders.items() if loader is not None and setup.has_training_data}
-        result = take_snapshot(data, config, samples, sys._getframe(1))
-        if path is not None:
-            result.save(path)
-        return self._keep("snapshot", result, judge=False)
+        result = take_snapshot(data, config, samples, sys._getframe(2))
+        run = self.watched.result if self.watched is not None else None
+        watched = f"{id(self.watched)}: {run.steps} steps" if run is not None else ""
+        return replace(result, state=setup_state(setup), watched=watched)
 
     @check_option_names()
     def changes_since(
@@ -63,11 +71,7 @@ class RepeatabilityMethods(ToolRunner):
             config: Your configuration, as for the earlier one.
             samples: The largest number of samples of a set that are read, as for the earlier one.
         """
-        from nbdebug.tools.provenance import ProgramSnapshot, compare_snapshots, load_snapshot, take_snapshot
+        from nbdebug.tools.provenance import ProgramSnapshot, compare_snapshots, load_snapshot
 
         former = before if isinstance(before, ProgramSnapshot) else load_snapshot(before)
-        setup = self._use_setup()
-        sources = {"train_loader": setup.train_loader, "val_loader": setup.val_loader}
-        data = {name: source for name, source in sources.items() if name in former.data and source is not None}
-        now = take_snapshot(data, config, samples, sys._getframe(1))
-        return self._keep("changes", compare_snapshots(former, now))
+        return self._keep("changes", compare_snapshots(former, self._snapshot_now(config, samples)))

@@ -42,7 +42,10 @@ class _CodeChange:
 
 @dataclass(frozen=True)
 class SnapshotChanges(Result):
-    """What differs between two snapshots: facts by section, and the code by cell."""
+    """What differs between two snapshots: facts by section, and the code by cell.
+
+    ``new_cells`` are the cells that have run since. ``is_watched`` is True if a run was watched since.
+    """
 
     has_chart = False
 
@@ -50,6 +53,8 @@ class SnapshotChanges(Result):
     code: tuple[_CodeChange, ...]
     before: str = ""
     after: str = ""
+    new_cells: tuple[str, ...] = ()
+    is_watched: bool = False
 
     @property
     def headline(self) -> str:
@@ -88,7 +93,11 @@ class SnapshotChanges(Result):
 def compare_snapshots(before: ProgramSnapshot, after: ProgramSnapshot) -> SnapshotChanges:
     """Return what differs between two snapshots."""
     changes = [change for section in SECTIONS for change in _section_changes(section, before, after)]
-    return SnapshotChanges(tuple(changes), tuple(_code_changes(before, after)), before.taken, after.taken)
+    known = {name for name, _ in before.cells}
+    new_cells = tuple(name for name, _ in after.cells if name not in known and name.startswith("In["))
+    is_watched = before.watched != after.watched
+    code = tuple(_code_changes(before, after))
+    return SnapshotChanges(tuple(changes), code, before.taken, after.taken, new_cells, is_watched)
 
 
 def _section_changes(section: str, before: ProgramSnapshot, after: ProgramSnapshot) -> Iterator[_FactChange]:

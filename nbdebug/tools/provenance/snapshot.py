@@ -26,14 +26,18 @@ if TYPE_CHECKING:
     from nbdebug.views.page import View
 
 FORMAT = "nbdebug snapshot 1"
-SECTIONS = ("versions", "hardware", "settings", "config", "data", "git")
+SECTIONS = ("versions", "hardware", "settings", "config", "data", "git", "state")
 _SECONDS = 10.0  # of reading each set
 _MAX_SOURCE = 1_000_000  # characters of one file
 
 
 @dataclass(frozen=True)
 class ProgramSnapshot(Result):
-    """What a run was made of; ``cells`` are the cells of the notebook or the files of the program with their source."""
+    """What a run was made of; ``cells`` are the cells of the notebook or the files of the program with their source.
+
+    ``state`` has a hash of each module with tensors of its own, and of each optimizer and scheduler. ``watched`` names
+    the last run that was watched, with its steps.
+    """
 
     has_chart = False
 
@@ -43,8 +47,10 @@ class ProgramSnapshot(Result):
     config: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     git: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
     cells: tuple[tuple[str, str], ...] = ()
     taken: str = ""
+    watched: str = ""
 
     def save(self, path: str | Path) -> Path:
         """Write the snapshot as JSON, at once and completely: an interrupted write leaves the former file."""

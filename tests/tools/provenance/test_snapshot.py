@@ -244,3 +244,41 @@ def test_rule_lists_data_and_versions_but_no_code() -> None:
     debugger.changes_since(dataclasses.replace(before, cells=(), data={"train_loader": "other"}))
     finding = next(finding for finding in debugger.findings if finding.code == "R903")
     assert finding.message.startswith("1 facts differ from the earlier run: train_loader (data): other → ")
+
+
+def hidden_changes(change: Callable[[Debugger], Any]) -> list[Any]:
+    """The findings R904 after a change that is made since a snapshot."""
+    debugger = Debugger.of(classifier())
+    before = debugger.snapshot()
+    change(debugger)
+    debugger.changes_since(before)
+    return [finding for finding in debugger.findings if finding.code == "R904"]
+
+
+def train(debugger: Debugger) -> None:
+    setup: Any = debugger.setup
+    for x, y in setup.train_loader:
+        setup.optimizers[0].zero_grad()
+        setup.loss_fn(setup.model(x), y).backward()
+        setup.optimizers[0].step()
+
+
+def watched_training(debugger: Debugger) -> None:
+    with debugger.watch():
+        train(debugger)
+
+
+def test_state_that_changed_without_a_watched_run_is_reported() -> None:
+    (finding,) = hidden_changes(train)
+    assert finding.evidence["parts"] == ["model.0", "model.2", "optimizer"]
+    assert finding.where.module == "0"
+
+
+def test_one_changed_weight_is_reported_at_its_module() -> None:
+    (finding,) = hidden_changes(lambda debugger: debugger.setup.model[2].bias.data.add_(1e-6))
+    assert finding.evidence["parts"] == ["model.2"]
+
+
+@pytest.mark.parametrize("change", [lambda debugger: None, lambda d: d.overfit(steps=4), watched_training])
+def test_tools_and_watched_runs_are_no_hidden_changes(change: Callable[[Debugger], Any]) -> None:
+    assert hidden_changes(change) == []
