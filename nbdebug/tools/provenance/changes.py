@@ -78,8 +78,8 @@ class SnapshotChanges(Result):
         rows += [TableRow(c.name, ("code", "", c.kind), details=(("diff", c.diff),)) for c in self.code]
         columns = (Column("name"), Column("section"), Column("before", "code"), Column("after", "code"))
         status = f"{self.before} → {self.after}"
-        return FoldableTable(title="Changes", status=status, columns=columns, rows=rows, notice=(self.headline, "soft"),
-                             note="\n".join(c.diff for c in self.code)[:4000], noun="changes")  # fmt: skip
+        return FoldableTable(title="Changes", status=status, columns=columns, rows=rows, notice=(self.headline, "note"),
+                             noun="changes")  # fmt: skip
 
     def to_text(self) -> str:
         """The changes by section, then the diff of each cell."""
