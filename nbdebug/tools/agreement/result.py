@@ -112,7 +112,7 @@ class Agreement(Result):
                 " ".join([self.headline, *(f"{cause}." for cause in self.causes)]),
                 "good" if self.agrees else "warning",
             ),
-            note=". ".join(self.notes),
+            note=". ".join([*(f"{label}: {text}" for label, text in self._details()), *self.notes]),
             noun="modules",
         )
 
@@ -121,10 +121,14 @@ class Agreement(Result):
         is_first = not self.agrees and row.module == self.first.module
         ratio = TextCell("no match") if not row.matched else TextCell(format_value(row.ratio), row.ratio, "soft")
         ratio = replace(ratio, text=f"{ratio.text}, first difference", tone="error") if is_first else ratio
-        details = [("first", str(self.first)), ("second", str(self.second)), ("difference", self._difference_text)]
-        return TableRow(
-            row.module or "(model)", (row.operations, row.matched, ratio), details=details if is_first else ()
-        )
+        details = self._details() if is_first else ()
+        return TableRow(row.module or "(model)", (row.operations, row.matched, ratio), details=details)
+
+    def _details(self) -> list[tuple[str, str]]:
+        """Return the places and the difference as labelled texts; nothing if both sides agree."""
+        if self.agrees:
+            return []
+        return [("first", str(self.first)), ("second", str(self.second)), ("difference", self._difference_text)]
 
     @property
     def _difference_text(self) -> str:

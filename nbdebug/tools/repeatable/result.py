@@ -96,7 +96,7 @@ class Repeatable(Result):
             columns=_COLUMNS,
             rows=[self._row(step) for step in range(self.steps)],
             notice=(" ".join([self.headline, *(f"Cure: {cause.cure}" for cause in self.causes)]), tone),  # type: ignore[arg-type]
-            note=". ".join(self.unchecked),
+            note=". ".join([*(f"{label}: {text}" for label, text in self._details()), *self.unchecked]),
             noun="steps",
         )
 
@@ -107,7 +107,9 @@ class Repeatable(Result):
         return TableRow(str(step), cells, details=self._details() if step == self.step else ())
 
     def _details(self) -> list[tuple[str, str]]:
-        """Return the first difference and the causes as labelled texts."""
+        """Return the first difference and the causes as labelled texts; nothing for equal runs."""
+        if self.step is None:
+            return []
         details = [("first difference", self.place)]
         details += [("line", f"{self.line.where()}: {self.line.text.strip()}")] if self.line is not None else []
         for cause in self.causes:
