@@ -29,7 +29,7 @@ def environment_changed(changes: SnapshotChanges) -> Iterator[Finding]:
 
     ## How it is measured
     Exactly: each fact of the snapshot taken now is compared with that of the earlier one. The fingerprint of the data
-    is a sum of hashes of samples, so their order does not count.
+    is a sum of hashes of samples, so their order does not count. Packages that only one environment has do not count.
 
     ## How to fix
     Install the versions of the earlier run, restore its settings and its data, or run the earlier program again here.
@@ -40,7 +40,8 @@ def environment_changed(changes: SnapshotChanges) -> Iterator[Finding]:
     ## References
     Pineau et al. 2021, Improving reproducibility in machine learning research, arXiv:2003.12206.
     """
-    relevant = sorted((c for c in changes.changes if c.section in _MATTER), key=lambda c: _MATTER.index(c.section))
+    relevant = [c for c in changes.changes if c.section in _MATTER and not (c.section == "versions" and c.is_one_sided)]
+    relevant.sort(key=lambda change: _MATTER.index(change.section))
     if not relevant:
         return
     listed = [f"{c.name} ({c.section}): {c.before[:80]} → {c.after[:80]}" for c in relevant[:_MAX_LISTED]]

@@ -30,6 +30,11 @@ class _FactChange:
     before: str
     after: str
 
+    @property
+    def is_one_sided(self) -> bool:
+        """True if only one of the snapshots has the fact."""
+        return _NO_VALUE in (self.before, self.after)
+
 
 @dataclass(frozen=True)
 class _CodeChange:

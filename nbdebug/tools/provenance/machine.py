@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Mapping
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,9 @@ _MAX_DIFF = 200_000  # characters
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of each distribution of which a module is imported."""
-    imported = {name.partition(".")[0] for name in list(sys.modules)}
-    names = {name for module, names in packages_distributions().items() if module in imported for name in names}
-    found = {"python": platform.python_version()}
-    for name in sorted(names, key=str.lower):
-        try:
-            found[name] = version(name)
-        except Exception:  # a distribution that was removed since Python started
-            continue
-    return found
+    """Return the versions of Python and of each installed distribution, whether or not it is imported yet."""
+    installed = {item.metadata["Name"]: item.version for item in distributions() if item.metadata["Name"]}
+    return {"python": platform.python_version(), **dict(sorted(installed.items(), key=lambda pair: pair[0].lower()))}
 
 
 def hardware() -> dict[str, Any]:

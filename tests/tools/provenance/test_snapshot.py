@@ -246,6 +246,14 @@ def test_rule_lists_data_and_versions_but_no_code() -> None:
     assert finding.message.startswith("1 facts differ from the earlier run: train_loader (data): other → ")
 
 
+def test_package_that_only_one_environment_has_is_listed_but_no_finding() -> None:
+    debugger = Debugger.of(classifier())
+    before = debugger.snapshot()
+    changes = debugger.changes_since(dataclasses.replace(before, versions={**before.versions, "other": "1.0"}))
+    assert [(c.name, c.after) for c in changes.changes] == [("other", "—")]
+    assert [finding for finding in debugger.findings if finding.code == "R903"] == []
+
+
 def hidden_changes(change: Callable[[Debugger], Any]) -> list[Any]:
     """The findings R904 after a change that is made since a snapshot."""
     debugger = Debugger.of(classifier())
