@@ -212,7 +212,7 @@ def has_pairs(kind: str, is_across: bool) -> Criterion:
 def has_drift(profile: DataProfile, _: Splits) -> bool:
     """Return whether a shift of an input is reported."""
     comparisons = profile.drift.comparisons
-    return any(shift.role == "input" for item in comparisons for shift in item.shifted)
+    return any(shift.role == "input" for item in comparisons for shift in item.shifted_features)
 
 
 def has_wrong_labels(profile: DataProfile, _: Splits) -> bool:

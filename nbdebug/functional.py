@@ -216,6 +216,8 @@ def data(
     seconds: float = 20.0,
     seed: int = 0,
     reference: Any = None,
+    pred_probs: Any = None,
+    groups: Any = None,
 ) -> DataProfile:
     """Profile what enters a model: structure, statistics, drift, duplicates and suspect labels of both splits.
 

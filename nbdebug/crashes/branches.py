@@ -115,9 +115,9 @@ def find_projection(crash: Crash, operands: list[tuple[ast.expr, Any]]) -> tuple
         if place is None:
             continue
         file, number = place
-        edits = (
-            insert_after(file, number, f"self.projection = {text}"),
+        edits = (  # the sum first, which is the line at fault
             wrap_node(crash.own.file, node, "self.projection({})"),
+            insert_after(file, number, f"self.projection = {text}"),
         )
         return sentence, Change(edits)
     return None

@@ -21,11 +21,30 @@ from nbdebug.crashes.model_copies import find_model_call
 from nbdebug.crashes.operand_statements import producing_statements
 from nbdebug.crashes.repairs import apply_template, wrap_operand
 from nbdebug.crashes.rewrites import rewrites
-from nbdebug.source.edits import wrap_node
+from nbdebug.source.edits import node_text, replace_node, wrap_node
+from nbdebug.source.search import call_name
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_OPERANDS = 4
 _MAX_SIZES = 6
+
+
+def changed_squeezes(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:
+    """Yield an explanation with a squeeze() that removes all axes of size 1 replaced by one that keeps the batch."""
+    for file, statement in producing_statements(crash):
+        for call in ast.walk(statement):
+            subject = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+            if not isinstance(call, ast.Call) or call_name(call) != "squeeze" or subject is None:
+                continue
+            if call.args or call.keywords:
+                continue
+            for method in ("flatten(1)", "squeeze(-1)", "squeeze(1)"):
+                cause = (
+                    f"{explanation.cause} squeeze() removes every axis of size 1, also that of a batch of one sample: "
+                )
+                cause += f"{method} keeps the batch."
+                edit = replace_node(file, call, f"{node_text(file, subject)}.{method}")
+                yield replace(explanation, cause=cause.strip(), fix="", edits=(edit,), modules={}, line=None)
 
 
 def changed_inputs(crash: Crash, explanation: CrashCause) -> Iterator[CrashCause]:

@@ -18,6 +18,7 @@ from nbdebug.crashes.candidate_changes import (
     changed_layers,
     changed_maps,
     changed_operands,
+    changed_squeezes,
     changed_statements,
 )
 from nbdebug.crashes.continuation import continues, continues_after_call, continues_with_modules
@@ -36,7 +37,7 @@ STEP_RUNS = "forward pass, loss and backward pass of a copy run with it"
 STATEMENTS_RUN = "by the shapes, the rest of the code runs with it"
 _MAX_TRIALS = 80
 _MAX_FOLLOWING = 2  # layers that are resized after a change, one after the other
-_MAX_SECONDS = 0.3  # of computing, which other programs on the machine do not use up; a last bound
+_MAX_SECONDS = 0.2  # of computing, which other programs on the machine do not use up; a last bound
 
 
 def choose_explanation(crash: Crash, candidates: Iterable[CrashCause]) -> tuple[CrashCause, str] | None:
@@ -76,7 +77,15 @@ def _find_change_that_runs(trials: _Trials, explanation: CrashCause) -> tuple[Cr
     """Return an explanation with a change that runs in a trial; the number of trials is limited."""
     if not trials.is_about_shapes:
         return None
-    sources = (changed_sizes, changed_inputs, changed_operands, changed_layers, changed_maps, changed_statements)
+    sources = (
+        changed_squeezes,
+        changed_sizes,
+        changed_inputs,
+        changed_operands,
+        changed_layers,
+        changed_maps,
+        changed_statements,
+    )
     return trials.first_that_runs(
         itertools.chain.from_iterable(source(trials.crash, explanation) for source in sources)
     )

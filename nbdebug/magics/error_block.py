@@ -7,9 +7,18 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+from torch import nn
+
 from nbdebug.crashes.crash_report import CrashReport
 from nbdebug.rule_engine import rule_registry
-from nbdebug.rule_engine.crash_rules import CRASH_FAMILY, CRASH_PACKAGE, explain_crash, find_last_error, trace_crash
+from nbdebug.rule_engine.crash_rules import (
+    CRASH_FAMILY,
+    CRASH_PACKAGE,
+    explain_crash,
+    find_last_error,
+    prepare_explanations,
+    trace_crash,
+)
 
 SWITCHES = ("on", "off")
 _BLOCK_STYLE = "border-left: 3px solid #c33; padding-left: .7em; white-space: pre-wrap; word-break: normal"
@@ -21,13 +30,14 @@ class _BlockState:
 
     ``report`` is kept since variables change later, and since a handler of exceptions may keep no exception; it refers
     to no object of the user. ``error_id`` is the id of its exception, and ``shown_id`` that of the last exception that
-    IPython has shown before this cell.
+    IPython has shown before this cell. ``is_prepared`` is whether torch has loaded what an explanation needs.
     """
 
     is_on = True
     report: CrashReport | None = None
     error_id: int | None = None
     shown_id: int | None = None
+    is_prepared = False
 
 
 def why(line: str) -> Any:
@@ -66,7 +76,7 @@ def _show_block(result: Any) -> None:
     try:
         error = _error_of_cell(result)
         if error is None:
-            return
+            return _prepare_after_first_model()
         has_report = _BlockState.is_on and isinstance(error, Exception)
         _BlockState.report = explain_crash(error, with_trace=False) if has_report else None
         _BlockState.error_id = id(error)
@@ -75,6 +85,23 @@ def _show_block(result: Any) -> None:
             _display(f"{text}\n  %why shows the whole explanation.")
     except Exception:  # the user's own error is what matters
         return
+
+
+def _prepare_after_first_model() -> None:
+    """Prepare explanations after the first cell that leaves a model, or a class of one, in the variables."""
+    if _BlockState.is_prepared or not _BlockState.is_on:
+        return
+    from IPython.core.getipython import get_ipython
+
+    ip = get_ipython()
+    values = list(ip.user_ns.values()) if ip is not None else []
+    if any(isinstance(value, nn.Module) or _is_class_of_model(value) for value in values):
+        _BlockState.is_prepared = True
+        prepare_explanations()
+
+
+def _is_class_of_model(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, nn.Module) and value.__module__ == "__main__"
 
 
 def _error_of_cell(result: Any) -> BaseException | None:

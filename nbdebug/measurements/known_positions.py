@@ -16,6 +16,9 @@ from nbdebug.tensors.pytree import tree_leaves, tree_map, tree_tensors
 _MIN_POSITIONS, _MIN_DISTINCT = 8, 3
 _MAX_EQUAL_SHARE = 0.05  # of the known values, which may happen to be the one that stands for unknown ones
 _MIN_LEARNED_SHARE = 0.5
+_MIN_MAP_AXES, _MIN_MAP_VALUES = 3, 50  # samples and two axes; distinct values besides that of holes
+_MIN_HOLE_SHARE, _MAX_HOLE_SHARE = 0.01, 0.5
+_MIN_GAP, _MIN_GAP_DEVIATIONS = 0.15, 0.5  # of the range of the other values, and of their standard deviation
 _TOLERANCE = 1e-6  # of the loss, relative
 
 
@@ -39,6 +42,54 @@ class KnownPositions:
     def is_inverted(self) -> bool:
         """True if the loss learns only at positions without a target."""
         return not self.learned_known and self.learned_unknown > _MIN_LEARNED_SHARE
+
+
+@dataclass(frozen=True)
+class Holes:
+    """A value that fills holes of a map of targets: it lies apart from the range of the others.
+
+    ``learned`` is the share of the holes at which the output has a gradient.
+    """
+
+    values: str
+    filler: float
+    share: float
+    low: float
+    high: float
+    learned: float
+
+
+@measurement
+def target_holes(output: Any, loss: Tensor, loss_call: LossCall) -> Holes | None:
+    """Holes in the maps of targets of the first batch, such as pixels of depth 0 where the sensor measured nothing."""
+    outputs = [tensor for tensor in tree_tensors(output) if tensor.is_floating_point()]
+    for path, values in tree_leaves(loss_call.targets):
+        is_map = isinstance(values, Tensor) and values.is_floating_point() and values.dim() >= _MIN_MAP_AXES
+        fitting = [tensor for tensor in outputs if tensor.shape == values.shape] if is_map else []
+        filler = _isolated_value(values) if len(fitting) == 1 else None
+        gradient = compute_output_gradients(loss, fitting)[0] if filler is not None else None
+        if filler is not None and gradient is not None:
+            is_hole = values == filler
+            others = values[~is_hole]
+            share, learned = is_hole.float().mean(), (gradient.to(values.device)[is_hole] != 0).float().mean()
+            low, high = float(others.min()), float(others.max())
+            return Holes(_name(path), filler, float(share), low, high, float(learned))
+    return None
+
+
+def _isolated_value(values: Tensor) -> float | None:
+    """Return zero, or the smallest or largest value, if it is frequent and lies apart from the others, which vary."""
+    flat = values.detach().flatten()
+    for candidate in (0.0, float(flat.min()), float(flat.max())):
+        is_candidate = flat == candidate
+        others = flat[~is_candidate]
+        share = float(is_candidate.float().mean())
+        if not _MIN_HOLE_SHARE <= share <= _MAX_HOLE_SHARE or len(torch.unique(others)) < _MIN_MAP_VALUES:
+            continue
+        gap = float((others - candidate).abs().min())
+        if gap > max(_MIN_GAP * float(others.max() - others.min()), _MIN_GAP_DEVIATIONS * float(others.std())):
+            return candidate
+    return None
 
 
 @measurement

@@ -56,6 +56,8 @@ def output_range(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> Outp
         raise NotChecked("the model does not end in a layer with a weight matrix and operations without parameters")
     small, large = (_RandomLastLayer(eval_outputs, len(layers) - 1, scale) for scale in (_SMALL_SCALE, _LARGE_SCALE))
     output = large.output
+    if large.later_layers > 0:
+        raise NotChecked("other layers follow the last one that takes the whole batch, as experts for some samples do")
     if not bool(output.isfinite().all()) or not bool(eval_outputs.changed_values(output).any()):
         raise NotChecked("the output does not depend on the last layer alone")
     low = _bound(float(small.output.min()), float(output.min()))
@@ -84,6 +86,7 @@ class _RandomLastLayer(TorchFunctionMode):
         super().__init__()
         self._size, self._remaining, self._scale = answers.batch.size, position, scale
         self._later_calls: list[tuple[TorchCall, float, float]] = []
+        self.later_layers = -1  # the replaced layer itself is recorded first
         with record_calls(answers.setup.eager_model, self._record), self:
             self.output = answers.predict(answers.batch)[0]
 
@@ -98,6 +101,7 @@ class _RandomLastLayer(TorchFunctionMode):
         return result
 
     def _record(self, call: TorchCall) -> None:
+        self.later_layers += self._remaining < 0 and call.name in _PRODUCTS
         if self._remaining < 0 and call.outputs[0].is_floating_point() and call.outputs[0].numel():
             low, high = torch.aminmax(call.outputs[0].detach())
             self._later_calls.append((call, float(low), float(high)))

@@ -41,11 +41,13 @@ class PaddingAttention:
 @slow_measurement
 def padding_attention(eval_outputs: EvalOutputs) -> PaddingAttention:
     """The weight of real positions in the attention that gives them the least, in rows that end in padding."""
-    padded = next(_find_padded(eval_outputs.inputs.values()), None)
+    calls = record_pass(eval_outputs, eval_outputs.batch)
+    # A part of an input may be embedded alone, such as the words after a question.
+    embedded = (tensor for call in calls if call.name == "embedding" for tensor in call.inputs)
+    padded = next(_find_padded([*eval_outputs.inputs.values(), *embedded]), None)
     if padded is None:
         raise NotChecked("nothing fills the ends of the rows")
     rows = padded.any(1) & ~padded.all(1)
-    calls = record_pass(eval_outputs, eval_outputs.batch)
     shares = [
         (float((weights * ~padded).sum(1)[rows].max()), position)
         for position, call in enumerate(calls)

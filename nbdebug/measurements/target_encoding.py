@@ -1,8 +1,9 @@
-"""Columns of a table that hold the mean of the target over the rows that share a value."""
+"""Columns of a table that hold the mean of the target over the rows of a category, also smoothed towards a prior."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, isfinite
 
 import torch
 from torch import Tensor
@@ -15,11 +16,13 @@ from nbdebug.tensors.row_search import find_rows_with_values, to_columns
 _MIN_DISTINCT_VALUES, _MIN_ROWS, _MAX_COLUMNS = 5, 50, 512
 _MAX_RELATIVE_ERROR = 1e-4  # of the range of the means
 _SAMPLED_ROWS, _SAMPLED_VALUES = 4_096, 64
+_HARMONIC_TERMS, _MAX_SMALLEST_SIZE = 3, 3
+_SIZE_TOLERANCE, _MIN_SMOOTHED_SHARE, _MIN_SMOOTHED_VALUES = 0.03, 0.5, 8  # sizes may share a value
 
 
 @dataclass(frozen=True)
 class TargetEncoding:
-    """A column that is a linear function of the mean target of the rows with the same value.
+    """A column that is a linear function of the mean target of the rows with the same value, or a smoothed mean.
 
     ``has_validation`` tells whether the means include the validation rows. ``pure_share`` is the share of rows whose
     value occurs with a single target: they are the rows of small categories, whose mean is their own target.
@@ -31,6 +34,7 @@ class TargetEncoding:
     values: int
     has_validation: bool
     pure_share: float
+    is_smoothed: bool = False
 
 
 @measurement
@@ -71,20 +75,23 @@ def _find_encodings(columns: Tensor, target: Tensor, index: int, has_validation:
     Categories with equal means share a value, and the mean over all their rows is the same. So the relation is exact.
     """
     encodings = []
+    is_binary = bool(((target == 0) | (target == 1)).all())
     for column, column_values in enumerate(columns):
-        if not _may_be_encoded(column_values, target):
+        if not is_binary and not _may_be_encoded(column_values, target):
             continue
         values, groups, counts = column_values.unique(return_inverse=True, return_counts=True)
         if len(values) < _MIN_DISTINCT_VALUES:
             continue
         means = torch.zeros(len(values), dtype=torch.double).index_add_(0, groups, target) / counts
-        if _is_linear(values.double(), means):
+        is_linear = _is_linear(values.double(), means)
+        if is_linear or (is_binary and _is_smoothed(values.double(), means, counts)):
             is_varied = torch.zeros(len(values), dtype=torch.bool)
             is_varied[groups[(target - means[groups]).abs() > _MAX_RELATIVE_ERROR * target.std()]] = True
             if len(values) >= len(target) / 2 and int(is_varied.sum()) < _MIN_DISTINCT_VALUES:
                 continue  # hardly any value stands for several targets: no mean, but perhaps a copy of the target
             pure_share = float((~is_varied[groups]).double().mean())
-            encodings.append(TargetEncoding(index, column, len(target), len(values), has_validation, pure_share))
+            size = len(target), len(values)
+            encodings.append(TargetEncoding(index, column, *size, has_validation, pure_share, not is_linear))
     return encodings
 
 
@@ -99,6 +106,46 @@ def _may_be_encoded(column: Tensor, target: Tensor) -> bool:
     counts = groups.bincount(minlength=len(sampled))
     means = torch.zeros(len(sampled), dtype=torch.double).index_add_(0, groups, target[rows]) / counts
     return _is_linear(sampled.double(), means, 10 * _MAX_RELATIVE_ERROR)
+
+
+def _is_smoothed(values: Tensor, means: Tensor, counts: Tensor) -> bool:
+    """Return whether values are smoothed means of a binary target by category, (sum + p w) / (size + w), up to scale.
+
+    ``counts`` are the rows of each value. The values of categories with a single target give offset, scale and w, since
+    those of three sizes in a row are in a harmonic progression. Then each value gives the size of its categories, which
+    must be a whole number that divides the rows, for most rows: categories of different sizes may share a value.
+    Source: D. Micci-Barreca, A Preprocessing Scheme for High-Cardinality Categorical Attributes (2001).
+    """
+    of_zeros, of_ones = (values[means == mean].sort().values for mean in (0.0, 1.0))
+    if len(of_zeros) < _HARMONIC_TERMS or len(of_ones) < _HARMONIC_TERMS:
+        return False
+    of_zeros = of_zeros if of_ones.mean() < of_zeros.mean() else of_zeros.flip(0)  # from the smallest categories on
+    of_ones = of_ones.flip(0) if of_ones.mean() < of_zeros.mean() else of_ones
+    offset, end = (_harmonic_limit(terms[:_HARMONIC_TERMS]) for terms in (of_zeros, of_ones))
+    ratio = float((of_zeros[0] - offset) / (of_zeros[1] - offset))
+    if not (isfinite(offset) and isfinite(end) and isfinite(ratio)) or end == offset or ratio <= 1:
+        return False
+    scaled = (values - offset) / (end - offset)
+    smallest = float((of_zeros[0] - offset) / (end - offset))
+    for size in range(1, _MAX_SMALLEST_SIZE + 1):
+        weight = 1 / (ratio - 1) - size
+        prior = smallest * (size + weight) / weight if weight > 0 else -1.0
+        if 0 < prior < 1:
+            sizes = weight * (prior - scaled) / (scaled - means)
+            whole = sizes.round().clamp_min(1)
+            is_size = ((sizes - whole).abs() < _SIZE_TOLERANCE * whole) & (counts % whole == 0)
+            is_prior = (scaled - means).abs() < _MAX_RELATIVE_ERROR  # a mean equal to the prior fits any size
+            share = float(counts[is_size | is_prior].sum() / counts.sum())
+            if int(is_size.sum()) >= _MIN_SMOOTHED_VALUES and share > _MIN_SMOOTHED_SHARE:
+                return True
+    return False
+
+
+def _harmonic_limit(terms: Tensor) -> float:
+    """Return the number b for which 1 / (x - b) of three terms x is an arithmetic progression."""
+    first, second, third = terms.tolist()
+    divisor = first + third - 2 * second
+    return (2 * first * third - second * (first + third)) / divisor if divisor else inf
 
 
 def _is_linear(values: Tensor, means: Tensor, max_relative_error: float = _MAX_RELATIVE_ERROR) -> bool:

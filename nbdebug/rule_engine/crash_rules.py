@@ -7,10 +7,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+import torch
+from torch import nn
+
 from nbdebug.crashes import Crash, read_crash
 from nbdebug.crashes.cpu_repetition import is_device_assertion, repeat_on_cpu
 from nbdebug.crashes.crash_report import CrashReport
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.meta import run_quietly
 from nbdebug.crashes.shape_trace import trace_shapes
 from nbdebug.crashes.trials import choose_explanation
 from nbdebug.exceptions import NotChecked, first_line
@@ -44,6 +48,13 @@ def crash_rule(code: str, *, explains: tuple[str, ...] = ()) -> Callable[[_Expla
         return rule_registry.rule(code, "error")(explain)
 
     return register
+
+
+def prepare_explanations() -> None:
+    """Load the rules, and what torch loads for its first operation without values, so that no crash waits for it."""
+    rule_registry.load_family(CRASH_PACKAGE, CRASH_FAMILY)
+    run_quietly(nn.LayerNorm(1, device="meta"), [torch.empty(1, 1, 1, device="meta")], {})
+    run_quietly(nn.Linear(1, 1, device="meta"), [torch.empty(1, 1, 1, device="meta")], {})
 
 
 def find_last_error() -> BaseException | None:

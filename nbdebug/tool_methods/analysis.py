@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from nbdebug.inference.outputs import Target
     from nbdebug.options import Decode, Method, Metric, Package, Space
-    from nbdebug.tools.data import DataProfile
+    from nbdebug.tools.data import DataProfile, LabelEffect
     from nbdebug.tools.errors import Errors
     from nbdebug.tools.explain import Explanation
     from nbdebug.tools.importance import Importance
@@ -26,7 +26,14 @@ class AnalysisMethods(ToolRunner):
 
     @check_option_names()
     def data(
-        self, *, samples: int | None = 2000, seconds: float = 20.0, seed: int = 0, reference: Any = None
+        self,
+        *,
+        samples: int | None = 2000,
+        seconds: float = 20.0,
+        seed: int = 0,
+        reference: Any = None,
+        pred_probs: Any = None,
+        groups: Any = None,
     ) -> DataProfile:
         """Profile what enters the model: structure, statistics, drift, duplicates and suspect labels of both splits.
 
@@ -37,11 +44,46 @@ class AnalysisMethods(ToolRunner):
             seconds: Time limit of reading, in seconds; with ``samples=None``, only for loaders of unknown length.
             seed: Seed of the draw.
             reference: A loader of other data, with which the training split is compared too.
+            pred_probs: Out-of-sample class probabilities, one row for each sample of the training dataset, or a dict
+                of them by split, "train" or "val". Suspect labels then come from them.
+            groups: The source of each sample, such as its subject, recording or document: a dict by split, "train" and
+                "val", with a value for each sample of the dataset, or a list for the dataset that both splits are
+                subsets of. Without it, sources are guessed from names and from the order of the samples.
         """
         options = without_self(locals())
         from nbdebug.tools.data import data
 
         return self._keep("data", data(self._use_setup(), **options), judge=False)
+
+    @check_option_names()
+    def label_effect(
+        self,
+        k: int | None = None,
+        *,
+        action: Literal["relabel", "remove"] = "relabel",
+        steps: int = 300,
+        seeds: int = 5,
+        initialize: bool = True,
+    ) -> LabelEffect:
+        """Train copies with and without the most suspect training labels, and compare the validation accuracy.
+
+        The suspects are those of the last ``data()``, which runs now if it has not. Weights, optimizers and loaders are
+        as before. Raises SetupError without suspects, without a validation loader, and if the targets are not classes.
+
+        Args:
+            k: Number of labels, the most suspect first; all suspects if it is left out.
+            action: "relabel" the samples with the predicted classes, or "remove" them.
+            steps: Number of steps that each copy is trained.
+            seeds: Number of pairs of copies; both of a pair start from the same weights.
+            initialize: Start from new weights; False starts from the present ones, as for fine-tuning.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.data import DataProfile, label_effect
+
+        profile = self.results.get("data")
+        if not isinstance(profile, DataProfile):
+            profile = self.data()
+        return self._keep("label_effect", label_effect(self._use_setup(), profile, **options), judge=False)
 
     @check_option_names()
     def errors(

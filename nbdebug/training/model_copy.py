@@ -118,6 +118,19 @@ def copy_obstacle(setup: Setup, batch: Batch) -> str:
     return "the loss of the copy reaches the model itself" if reached_ids & own_ids else ""
 
 
+def initialize_weights(model: nn.Module) -> bool:
+    """Initialize all weights again by torch's defaults; return whether there were any."""
+    covered: set[int] = set()
+    for module in model.modules():
+        if callable(reset := getattr(module, "reset_parameters", None)):
+            reset()
+            covered |= {id(p) for p in module.parameters(recurse=False)}
+    others = [p for p in model.parameters() if id(p) not in covered and p.dim() > 1 and p.is_floating_point()]
+    for p in others:
+        nn.init.kaiming_uniform_(p, a=5**0.5)
+    return bool(covered or others)
+
+
 @contextmanager
 def trainable_setup(setup: Setup, in_place: bool) -> Iterator[TrainableSetup]:
     """Provide the object that one attempt trains: a fresh copy, or the model itself, which is restored afterwards."""

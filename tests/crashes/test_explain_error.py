@@ -87,17 +87,17 @@ PROGRAMS = [
         "super().__init__()",
     ),
     ("q, a = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])\nq.gather(1, a)", "X1099", "int64 [4]", "a.unsqueeze(-1)"),
-]
-# The same of programs whose fix is no edit.
-PROGRAMS_WITHOUT_EDIT = [
     (
         "net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))\n"
         "groups = [{'params': net.parameters()}, {'params': net[1].parameters(), 'lr': 1}]\n"
         "opt = torch.optim.SGD(groups, lr=0.1)",
         "X1029",
         "1.weight, 1.bias",
-        "Leave the parameters of 1 out",
+        "all(p is not other for other in net[1].parameters())",
     ),
+]
+# The same of programs whose fix is no edit.
+PROGRAMS_WITHOUT_EDIT = [
     (
         "w = torch.ones(2, requires_grad=True)\ntorch.optim.LBFGS([w]).step()",
         "X1027",

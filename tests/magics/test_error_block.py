@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 from IPython.core.interactiveshell import InteractiveShell
+
+from nbdebug.magics import error_block
+from nbdebug.rule_engine.crash_rules import prepare_explanations
 
 CRASH = "import torch\nnet = torch.nn.Linear(3, 1)\nnet(torch.randn(2, 4))"
 
@@ -58,3 +62,22 @@ def test_why_returns_report_of_last_exception(shell: InteractiveShell) -> None:
 def test_loading_twice_shows_one_block(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     shell.run_cell("%reload_ext nbdebug")
     assert output_of(shell, CRASH, capsys).count("nbdebug X1001") == 1
+
+
+def test_first_model_prepares_explanations_once(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(error_block, "prepare_explanations", lambda: calls.append(1))
+    monkeypatch.setattr(error_block._BlockState, "is_prepared", False)
+    shell.run_cell("x = 1")
+    assert not calls
+    shell.run_cell("import torch\nclass Net(torch.nn.Module):\n    pass")
+    shell.run_cell("net = torch.nn.Linear(3, 1)")
+    assert calls == [1]
+
+
+def test_prepare_explanations_changes_no_random_state_and_no_mode() -> None:
+    state = torch.get_rng_state()
+    prepare_explanations()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.is_grad_enabled()
+    assert torch.get_default_device() == torch.device("cpu")

@@ -273,4 +273,181 @@ for step in range(3):
             "layernorm|module 1|`1`",
         ),
     ),
+    crash(
+        "crop_smaller_than_head",
+        "the data set crops the images to a size other than the one the head was counted for",
+        kind="linear_size",
+        style="script",
+        source="discuss.pytorch.org, mat1 and mat2 shapes cannot be multiplied after changing the crop",
+        program="""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Digits(Dataset):
+    def __init__(self, n=32, crop=24):
+        self.images, self.labels = torch.rand(n, 1, 32, 32), torch.randint(10, (n,))
+        self.crop = crop
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, i):
+        top = (32 - self.crop) // 2
+        return self.images[i, :, top : top + self.crop, top : top + self.crop], self.labels[i]
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 8, 3, padding=1)
+        self.conv2 = nn.Conv2d(8, 16, 3, padding=1)
+        self.fc = nn.Linear(16 * 7 * 7, 10)
+
+    def forward(self, x):
+        x = nn.functional.max_pool2d(self.conv1(x).relu(), 2)
+        x = nn.functional.max_pool2d(self.conv2(x).relu(), 2)
+        return self.fc(torch.flatten(x, 1))
+
+
+torch.manual_seed(0)
+model, loader = Net(), DataLoader(Digits(), batch_size=8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for images, labels in loader:
+    loss = nn.functional.cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("crop=24", "crop=28"),),
+        line=("crop=24", "self.fc = nn.Linear(16 * 7 * 7, 10)"),
+        says=("576", "784", "fc|linear|crop|in_features"),
+    ),
+    crash(
+        "dummies_add_columns",
+        "a table is turned into one-hot columns in one cell, the model of a later cell counts the raw columns",
+        kind="linear_size",
+        style="notebook_cells",
+        source="Stack Overflow, get_dummies and input size of the first linear layer",
+        program="""
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+ages, incomes = torch.rand(48), torch.rand(48)
+cities = torch.randint(4, (48,))
+# %%
+numeric = torch.stack([ages, incomes], dim=1)
+table = torch.cat([numeric, nn.functional.one_hot(cities, 4).float()], dim=1)
+target = (ages + cities).unsqueeze(1)
+# %%
+n_features = 3  # age, income, city
+model = nn.Sequential(nn.Linear(n_features, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters())
+# %%
+for epoch in range(3):
+    for rows in torch.randperm(48).split(16):
+        loss = nn.functional.mse_loss(model(table[rows]), target[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        repair=(("n_features = 3  # age, income, city", "n_features = table.shape[1]"),),
+        line=("n_features = 3  # age, income, city", "nn.Linear(n_features, 16)", "nn.functional.one_hot(cities, 4)"),
+        says=("6", "3", "n_features|in_features|linear|one_hot"),
+    ),
+    crash(
+        "bidirectional_tagger_head",
+        "the head of a tagger has the features of one direction, the LSTM gives those of two",
+        kind="linear_size",
+        style="hand_written_model",
+        source="Stack Overflow, BiLSTM linear layer size mismatch",
+        program="""
+import torch
+from torch import nn
+
+
+class Tagger(nn.Module):
+    def __init__(self, vocab=40, dim=12, hidden=20, tags=5):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, dim)
+        self.rnn = nn.LSTM(dim, hidden, batch_first=True, bidirectional=True)
+        self.drop = nn.Dropout(0.1)
+        self.tag = nn.Linear(hidden, tags)
+
+    def forward(self, words):
+        states, _ = self.rnn(self.embed(words))
+        return self.tag(self.drop(states))
+
+
+torch.manual_seed(0)
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(3):
+    words = torch.randint(40, (4, 9))
+    loss = nn.functional.cross_entropy(model(words).transpose(1, 2), words % 5)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("nn.Linear(hidden, tags)", "nn.Linear(2 * hidden, tags)"),),
+        line=("self.tag = nn.Linear(hidden, tags)", "bidirectional=True"),
+        says=("40", "20", "bidirectional|direction|self.tag|linear"),
+    ),
+    crash(
+        "latent_not_halved",
+        "the encoder of a VAE gives mean and log variance together, the sample is made from both",
+        kind="linear_size",
+        style="lightning_like",
+        source="discuss.pytorch.org, VAE decoder size mismatch",
+        program="""
+import torch
+from torch import nn
+
+
+class VAE(nn.Module):
+    def __init__(self, n=20, latent=4):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(n, 16), nn.ReLU(), nn.Linear(16, 2 * latent))
+        self.decoder = nn.Sequential(nn.Linear(latent, 16), nn.ReLU(), nn.Linear(16, n))
+
+    def sample(self, x):
+        code = self.encoder(x)
+        return code + torch.randn_like(code), code
+
+    def training_step(self, batch):
+        z, code = self.sample(batch)
+        mean, logvar = code.chunk(2, dim=1)
+        kl = -0.5 * (1 + logvar - mean**2 - logvar.exp()).mean()
+        return nn.functional.mse_loss(self.decoder(z), batch) + kl
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+torch.manual_seed(0)
+module = VAE()
+optimizer = module.configure_optimizers()
+for batch in torch.rand(4, 10, 20):
+    loss = module.training_step(batch)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(
+            (
+                "return code + torch.randn_like(code), code",
+                "mean, logvar = code.chunk(2, dim=1)\n"
+                "        return mean + torch.randn_like(mean) * (0.5 * logvar).exp(), code",
+            ),
+        ),
+        line=(
+            "return code + torch.randn_like(code), code",
+            "code = self.encoder(x)",
+            "nn.Linear(16, 2 * latent)",
+            "nn.Linear(latent, 16)",
+        ),
+        says=("8", "4", "latent|decoder|linear|code"),
+    ),
 )

@@ -144,4 +144,38 @@ for images, sides in DataLoader(Squares(32, size=20), batch_size=8):
         line=("Head(4, side=8)", "self.regress = nn.Linear(", "Squares(32, size=20)"),
         says=("400", "256", "2.regress|regress"),
     ),
+    crash(
+        "flatten_takes_batch",
+        "Flatten(0) puts the samples of a batch into one vector",
+        kind="linear_size",
+        style="custom_parts",
+        source="Stack Overflow, nn.Flatten start_dim size mismatch got input mat vec",
+        program="""
+import torch
+from torch import nn
+
+
+def block(n_in, n_out):
+    return nn.Sequential(nn.Conv2d(n_in, n_out, 3, stride=2, padding=1), nn.BatchNorm2d(n_out), nn.ReLU())
+
+
+def make_model(n_classes=6):
+    features = nn.Sequential(block(3, 8), block(8, 12))
+    head = nn.Sequential(nn.Flatten(0), nn.Linear(12 * 4 * 4, n_classes))
+    return nn.Sequential(features, head)
+
+
+torch.manual_seed(0)
+model = make_model()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+for _ in range(3):
+    images, labels = torch.rand(5, 3, 16, 16), torch.randint(6, (5,))
+    loss = nn.CrossEntropyLoss()(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        repair=(("nn.Flatten(0)", "nn.Flatten()"),),
+        says=("flatten", "batch|start_dim", "960"),
+    ),
 )

@@ -25,7 +25,7 @@ from nbdebug.tensors.pytree import tree_tensors
 
 @crash_rule("X1050")
 def gradient_of_unused_tensor(crash: Crash) -> CrashCause | None:
-    """``autograd.grad`` gets an input that its output was not computed from.
+    """A gradient is asked for with respect to a tensor that the output was not computed from.
 
     ## What it does
     Looks for each input in the graph behind the output, and for the leaf that both come from: a slice or a copy of a

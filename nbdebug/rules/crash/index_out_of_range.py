@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nbdebug.crashes import Crash
+from nbdebug.crashes.candidate_changes import changed_squeezes
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import assigned_value, wrap_at_source
@@ -22,7 +23,7 @@ _INDEXING = ("gather", "scatter", "scatter_", "index_select", "take", "index_add
 
 
 @crash_rule("X1013")
-def index_out_of_range(crash: Crash) -> CrashCause | None:
+def index_out_of_range(crash: Crash) -> CrashCause | list[CrashCause] | None:
     """An index is outside the tensor, is not an integer, or names an axis that the tensor does not have.
 
     ## What it does
@@ -49,8 +50,14 @@ def index_out_of_range(crash: Crash) -> CrashCause | None:
     if crash.operation == "one_hot" or crash.has_torch_function("one_hot"):
         return _one_hot(crash)
     if crash.operation not in _INDEXING:
-        return _axis(crash) if "Dimension out of range" in crash.message else None
-    return _float_index(crash) or _outside(crash) or (_axis(crash) if "Dimension out" in crash.message else None)
+        return _axis_or_squeeze(crash)
+    return _float_index(crash) or _outside(crash) or _axis_or_squeeze(crash)
+
+
+def _axis_or_squeeze(crash: Crash) -> list[CrashCause] | None:
+    """Explain an axis that there is not: a squeeze() has removed it, or the number of the axis is wrong."""
+    explanation = _axis(crash) if "Dimension out of range" in crash.message else None
+    return [*changed_squeezes(crash, explanation), explanation] if explanation is not None else None
 
 
 def _indices(crash: Crash) -> list[tuple[ast.expr, Tensor]]:

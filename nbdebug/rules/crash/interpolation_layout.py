@@ -21,7 +21,7 @@ _AXES = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 
 @crash_rule("X1054")
 def interpolation_layout(crash: Crash) -> CrashCause | list[CrashCause] | None:
-    """``interpolate`` or ``Upsample`` gets a tensor with another number of axes than its mode takes.
+    """An interpolation (``interpolate``, ``Upsample``) gets a tensor with another number of axes than its mode takes.
 
     ## What it does
     Reads the input and the mode, and names the axis that is missing: the batch, the channels, or a map that has been

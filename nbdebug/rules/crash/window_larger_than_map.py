@@ -78,7 +78,8 @@ def _reflection(crash: Crash, layer: _ReflectionPadNd, input: Tensor, name: str,
 def _convolution(crash: Crash, layer: _ConvNd, input: Tensor, name: str, path: str | None) -> CrashCause | None:
     sizes = input.shape[-len(layer.kernel_size) :]
     windows = [d * (k - 1) + 1 for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
-    padded = [size + 2 * pad for size, pad in zip(sizes, layer.padding, strict=True)]
+    pads: list[int] = [*layer.padding]
+    padded = [size + 2 * pad for size, pad in zip(sizes, pads, strict=True)]
     if all(window <= size for window, size in zip(windows, padded, strict=True)):
         return None
     message = f"{name} has windows of {windows}; with padding, its map has the size {padded}: {describe_tensor(input)}."

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import FirstLayerCall
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.feature_values import FeatureValues
+from nbdebug.measurements.known_positions import Holes
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.source_lines import written_line
+from nbdebug.setup.source_lines import origin_line, written_line
 from nbdebug.source.location import get_location
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -40,6 +42,7 @@ def missing_values(
     train_features: list[FeatureValues],
     batches: list[Batch],
     first_layer_calls: list[FirstLayerCall],
+    target_holes: Holes | NotChecked | None,
     *,
     share: float = 0.5,
 ) -> Iterator[Finding]:
@@ -61,6 +64,9 @@ def missing_values(
     value. Padding at the ends of sequences does not count. It is a note if the model replaces the number before it
     reaches a weight.
 
+    In maps of targets, a value at 1 % to half of the positions counts from a gap of 0.15 of the range of the others, if
+    the loss of the first batch has a gradient at more than a ``share`` of these positions.
+
     ## How to fix
     Replace the number by NaN when the data are read, fill it with the median of the training split, and add a column
     that marks the filled values.
@@ -80,6 +86,21 @@ def missing_values(
         ]
         if sentinels:
             yield _finding(setup, features, sentinels, _is_replaced(sentinels, batches[0], first_layer_calls))
+    if isinstance(target_holes, Holes) and target_holes.learned > share:
+        yield _hole_finding(setup, target_holes)
+
+
+def _hole_finding(setup: Setup, holes: Holes) -> Finding:
+    """Report holes in the maps of targets that the loss takes for measurements."""
+    return Finding(
+        message=f"{holes.share:.0%} of the target values are {holes.filler:g} and lie apart from all others, which are "
+        f"{holes.low:.3g} to {holes.high:.3g}. They contribute to the loss.",
+        where=get_location(origin_line(setup, "targets")),
+        cause=f"{holes.filler:g} stands for positions without a measurement, and the model learns to predict it there.",
+        fix=f"known = target != {holes.filler:g}\nloss = errors[known].mean()",
+        evidence={"share": holes.share, "filler": holes.filler, "low": holes.low, "high": holes.high},
+        explains=(*_CONSEQUENCES, "T606", "L215"),
+    )
 
 
 def _find_sentinels(row: int, values: Tensor, share: float) -> Iterator[_Sentinel]:

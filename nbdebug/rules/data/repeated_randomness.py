@@ -15,12 +15,14 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import EpochOrder
+from nbdebug.measurements.fresh_generators import FreshGenerator
 from nbdebug.measurements.repeated_seeds import RepeatedSeeds
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.makers import made_line
 from nbdebug.source.search import find_line_in_class
 
 
@@ -92,6 +94,11 @@ def _repeated_order_finding(setup: Setup, orders: EpochOrder) -> Finding:
     )
 
 
+def _creation_line(setup: Setup, generator: FreshGenerator) -> SourceLine | None:
+    """Return the line that creates a generator, also in a method of the dataset that the recorded line calls."""
+    return made_line(generator.line, setup.train_loader.dataset) if generator.line else None
+
+
 def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator[Finding]:
     """Report random numbers that are the same for each sample or worker."""
     for name in reseeded.seeded_per_sample:
@@ -111,7 +118,7 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
     for generator in reseeded.started_per_sample:
         yield Finding(
             message=f"Reading a sample starts a {generator.kind} with the same seed, whichever sample is read.",
-            where=get_location(generator.line),
+            where=get_location(_creation_line(setup, generator)),
             cause="The generator is created or seeded where a sample is read, so every sample gets the same random "
             "numbers in every epoch.",
             fix="# create the generator once, in __init__, and draw from it in __getitem__",
@@ -122,7 +129,7 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
         yield Finding(
             message=f"Reading a sample creates a {generator.kind} whose seed depends only on the index: the sample "
             "gets the same random numbers whenever it is read.",
-            where=get_location(generator.line),
+            where=get_location(_creation_line(setup, generator)),
             cause="The generator is created where a sample is read, so each epoch repeats the same augmentation.",
             fix="# create the generator once, in __init__, and draw from it in __getitem__",
             evidence={"generator": generator.kind, "seeded by": "index"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -19,11 +20,14 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
+from nbdebug.setup.source_lines import Origin, origin_line
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.executed_lines import find_differing_line
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import find_unique_line, matches_scaling
+from nbdebug.source.search import call_name, enclosing_scope, find_unique_line, matches_scaling
 
+_ORIGINS: tuple[Origin, ...] = ("inputs", "targets", "validation values")
 _CONSEQUENCES = ("D104", "D125", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
 _SAMPLES_TO_TRACE = 8
 _CHANNEL_ORDER_FIX = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV returns BGR"
@@ -94,8 +98,7 @@ def split_shift(
         factor, threshold = part_units.scale_factor, units if part_units.step_ratio is not None else alone
         if max(factor, 1 / factor) >= max(threshold, part_units.chance.scale_factor):
             change = f"{factor:.3g} times larger" if factor > 1 else f"{1 / factor:.3g} times smaller"
-            line = find_unique_line(matches_scaling(factor), user_written_objects(setup))
-            where = get_location(line or _differing_line(setup))
+            where = get_location(_scaling_line(setup, factor) or _differing_line(setup))
             yield _finding(
                 part_units,
                 f"have a scale that is {change} in validation than in training",
@@ -138,6 +141,18 @@ def _describe_other_units(part_units: UnitComparison, factor: float) -> str | No
             f"{high:.3g} times larger for others"
         )
     return None
+
+
+def _scaling_line(setup: Setup, factor: float) -> SourceLine | None:
+    """Return the only line that scales by a factor; if it is in a function, the data must be made by a call of it."""
+    line = find_unique_line(matches_scaling(factor), user_written_objects(setup))
+    scope = enclosing_scope(line) if line else None
+    if line is None or not isinstance(scope, ast.FunctionDef):
+        return line
+    origins = list(filter(None, (origin_line(setup, origin) for origin in _ORIGINS)))
+    statements = [covering_statement(origin) for origin in origins]
+    calls = {call_name(node) for statement in statements if statement for node in ast.walk(statement)}
+    return line if scope.name in calls | {origin.function for origin in origins} or not origins else None
 
 
 def _differing_line(setup: Setup) -> SourceLine | None:

@@ -73,7 +73,8 @@ def target_leak(
     function of that value to four digits, for five or more values, each of which occurs twice on average: this holds
     for the mean of the target by category and for no other encoding. It is reported if ``pure`` = a tenth of the rows
     or more have a value that occurs with a single target, since those are the rows of categories so small that their
-    mean is their own target.
+    mean is their own target. The means of a binary target may be smoothed towards a prior: the values of categories
+    with one target give the prior and its weight, and then most values a whole number of rows.
 
     A column of a series contains the target if each of its values is an average (positive weights that sum to 1, or
     three or more equal ones) of steps of another column that include later ones, up to a residual of 1e-4 standard
@@ -238,10 +239,17 @@ def _encoding_finding(setup: Setup, table: SplitTable | None, encoding: TargetEn
     assert table is not None
     name = _feature_name(setup, table.inputs[encoding.input_index], encoding.column)
     rows = "training and validation rows" if encoding.has_validation else "training rows"
+    values, smoothed = encoding.values, "smoothed " if encoding.is_smoothed else ""
+    relation = (
+        f"its {values} values are (sum + p w) / (size + w) of the targets of a category, with a prior p and a weight w"
+        if encoding.is_smoothed
+        else "the mean target of the rows with the same value is a linear function of that value, for all "
+        f"{values} values"
+    )
     return Finding(
-        message=f"{name} of input {encoding.input_index} is the mean of the target: over the {encoding.rows:,} {rows}, "
-        f"the mean target of the rows with the same value is a linear function of that value, for all "
-        f"{encoding.values} values. {encoding.pure_share:.0%} of the rows have a value that reveals their target.",
+        message=f"{name} of input {encoding.input_index} is the {smoothed}mean of the target: over the "
+        f"{encoding.rows:,} {rows}, {relation}. {encoding.pure_share:.0%} of the rows have a value that reveals their "
+        "target.",
         cause=f"A category was replaced by the mean target of all {rows}, which include the row itself.",
         fix="# compute the means from the other training rows (out of fold), shrunk towards the overall mean",
         evidence={

@@ -19,7 +19,7 @@ from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import origin_line
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line
 
 
@@ -73,7 +73,7 @@ def padding_in_loss(
     yield Finding(
         message=f"{padding.share:.0%} of the targets are {padding.value:g} at padded positions of the input, and they "
         "contribute to the loss.",
-        where=get_location(origin_line(setup, "padded targets") if _ignores_another_index(setup) else None),
+        where=get_location(_padding_line(setup, padding)),
         cause="The loss averages over padded positions too.",
         fix=_get_fix(padding),
         evidence={"share of padding": padding.share, "target of padding": padding.value},
@@ -81,12 +81,12 @@ def padding_in_loss(
     )
 
 
-def _ignores_another_index(setup: Setup) -> bool:
-    """Return whether the user's code chooses the index that the loss ignores, so that the padding has a wrong value."""
-    return (
-        find_unique_line(lambda node: getattr(node, "arg", "") == "ignore_index", user_written_objects(setup))
-        is not None
-    )
+def _padding_line(setup: Setup, padding: PaddingGradient) -> SourceLine | None:
+    """Return the line that pads the targets with a class, if the user's code chooses another index to ignore."""
+    context = user_written_objects(setup)
+    chooses_index = find_unique_line(lambda node: getattr(node, "arg", "") == "ignore_index", context) is not None
+    is_class = padding.is_class and padding.value >= 0
+    return origin_line(setup, "padded targets") if chooses_index and is_class else None
 
 
 def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Finding:

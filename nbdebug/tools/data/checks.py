@@ -14,12 +14,15 @@ from nbdebug.statistics.power import (
 )
 from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
 from nbdebug.tools.data.duplicates import Duplicates
+from nbdebug.tools.data.leaks import Leaks
+from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile
-from nbdebug.tools.data.suspects import LabelQuality, LabelReview, PlantedNoise
+from nbdebug.tools.data.suspects import LabelQuality, LabelReview
 
 Verdict = Literal["fault", "no fault", "not decidable"]
 _PLANTING = "planted in copies of the labels"
+_LARGE_NOISE = 0.1  # an upper bound that decides nothing
 _BINOMIAL = "binomial, or hypergeometric without replacement"
 
 
@@ -41,6 +44,7 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     """Return all checks of a profile, in the order of its panels."""
     checks = [check for split in profile.splits for check in _split_checks(split)]
     checks += _duplicate_checks(profile)
+    checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
         checks += _drift_checks(comparison)
     if len(profile.splits) > 1 and not profile.drift.comparisons:
@@ -68,6 +72,38 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         verdict: Verdict = "fault" if count else "no fault" if is_drawn else "not decidable"
         wanted = power if is_drawn else "the samples cannot be drawn at random; samples=None reads all"
         yield DataCheck(f"{split.title}: {name}", verdict, f"{count:,}", wanted, _BINOMIAL if is_drawn else "")
+
+
+def _leak_checks(profile: ProfileData) -> Iterator[DataCheck]:
+    leaks = profile.leaks
+    if leaks.columns:
+        observation = f"{len(leaks.features)} of {leaks.columns:,} features" + "".join(
+            f": {leak.name}" for leak in leaks.features
+        )
+        power = "a feature that alone avoids 70% of the errors, and leaves less than 0.4 of those of the next feature"
+        verdict: Verdict = "fault" if leaks.features else "no fault"
+        yield DataCheck(
+            "a feature reveals the target", verdict, observation, power, "cross-fitted trees of one feature"
+        )
+        verdict = "fault" if leaks.identifiers else "no fault"
+        power = "a column of different whole numbers, dense or in the order of the rows"
+        yield DataCheck("identifier column", verdict, ", ".join(leaks.identifiers) or "none", power, "all rows read")
+    if profile.get_split("val") is not None:
+        yield _group_check(leaks)
+
+
+def _group_check(leaks: Leaks) -> DataCheck:
+    name, wanted = "sources in both splits", "groups=, the subject, recording or document of each sample"
+    if leaks.groups is not None:
+        verdict: Verdict = "fault" if leaks.groups.is_leak else "no fault"
+        observation = f"{leaks.groups.shared:,} of {leaks.groups.val_groups:,} validation groups are in training"
+        return DataCheck(name, verdict, observation, "a single common group among the samples read", leaks.groups.name)
+    if leaks.neighbors is None:
+        return DataCheck(name, "not decidable", "the samples have no groups", wanted, "")
+    observation = f"mean rank of the neighbor in the dataset {leaks.neighbors.mean_rank:.0%}"
+    if leaks.has_neighboring_sources:
+        return DataCheck(name, "fault", observation, wanted, "rank of the neighbor in the dataset (D124)")
+    return DataCheck(name, "not decidable", f"{observation}; sources need not be neighbors", wanted, "")
 
 
 def _duplicate_checks(profile: ProfileData) -> Iterator[DataCheck]:
@@ -140,18 +176,20 @@ def _label_checks(labels: LabelReview) -> Iterator[DataCheck]:
 
 def _noise_check(quality: LabelQuality) -> DataCheck:
     name = f"{SPLIT_NAMES[quality.split]}: wrong labels"
-    observation = f"{len(quality.suspects):,} of {quality.rows:,} labels are contradicted"
+    observation = f"{quality.noise.percent()} are wrong; {len(quality.suspects):,} of {quality.rows:,} are suspect"
     noticeable = quality.noticeable_noise
     if quality.looks_wrong:
-        power = _noise_text(noticeable) if noticeable else "they are many and confident"
-        return DataCheck(name, "fault", observation, power, _PLANTING)
-    if noticeable is None:
-        wanted = (
-            f"predictions of a learner that is better than accuracy {quality.accuracy:.2f}, or several raters: "
-            "even a fifth of wrong labels would have been missed"
-        )
-        return DataCheck(name, "not decidable", observation, wanted, _PLANTING)
-    return DataCheck(name, "no fault", observation, _noise_text(noticeable), _PLANTING)
+        return DataCheck(name, "fault", observation, _noise_text(noticeable) if noticeable else "", _PLANTING)
+    if noticeable is not None:
+        return DataCheck(name, "no fault", observation, _noise_text(noticeable), _PLANTING)
+    if quality.relation.is_related and quality.noise.high < _LARGE_NOISE:
+        power = f"a share of wrong labels above {_percent(quality.noise.high)}"
+        return DataCheck(name, "no fault", observation, power, "upper bound of the 95% interval")
+    wanted = (
+        f"predictions of a learner that is better than accuracy {quality.accuracy:.2f}, passed as pred_probs=, or "
+        "several raters"
+    )
+    return DataCheck(name, "not decidable", observation, wanted, _PLANTING)
 
 
 def _noise_text(noise: PlantedNoise) -> str:

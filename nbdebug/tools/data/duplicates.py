@@ -19,6 +19,7 @@ from nbdebug.measurements.duplicates import SharedSamples, SharedWindows, are_ro
 from nbdebug.setup import Setup
 from nbdebug.tensors.row_search import get_row_keys
 from nbdebug.tools.data.near_duplicates import NearPairs, find_near_pairs, signatures
+from nbdebug.tools.data.overlapping_windows import find_overlapping_windows
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def find_duplicates(
     labels = {split: _labels_by_index(tables[split]) for split in compared}
     if not pairs:
         pairs += _exact_pairs(compared, labels)
-        pairs += _shifted_windows(measurements)
+        pairs += _shifted_windows(measurements, tables)
     rows = tuple((split, sum(map(len, accumulator.keys))) for split, accumulator in compared.items())
     is_decidable = len(compared.keys() & augmented) != 1 or len(compared) < 2
     if not is_decidable:
@@ -152,13 +153,14 @@ def _measure_shared_samples(measurements: Measurements) -> SharedSamples | None:
     return shared
 
 
-def _shifted_windows(measurements: Measurements) -> list[DuplicatePair]:
-    """Return the validation windows that share most of their steps with a training window."""
+def _shifted_windows(measurements: Measurements, tables: Mapping[str, SplitTable]) -> list[DuplicatePair]:
+    """Return the validation windows that share a quarter or more of their steps with a training window."""
     try:
         shared: SharedWindows = measurements["shared_windows"]
     except (NotChecked, SetupError):
         return []
-    return [DuplicatePair("shifted window", ("train", i), ("val", j)) for i, j in shared.pairs]
+    by_shift = {j: i for i, j in find_overlapping_windows(tables)} | {j: i for i, j in shared.pairs}
+    return [DuplicatePair("shifted window", ("train", i), ("val", j)) for j, i in by_shift.items()]
 
 
 def _labels_by_index(table: SplitTable) -> dict[int, int]:

@@ -63,13 +63,17 @@ def _suspect_group(profile: ProfileData, quality: LabelQuality, displays: Mappin
     rows = []
     for suspect in quality.suspects[:_MAX_SUSPECTS]:
         given, predicted = profile.class_name(suspect.label), profile.class_name(suspect.predicted)
-        detail = f"label {given}, predicted {predicted}"
+        detail = f"label {given}, predicted {predicted}, wrong with {suspect.probability:.0%}"
         rows.append(CardRow([_sample_card(suspect.split, suspect.index, displays, detail)]))
     name = SPLIT_NAMES[quality.split].capitalize()
-    title = f"{name}: {len(quality.suspects):,} of {quality.rows:,} labels are contradicted"
+    title = f"{name}: {len(quality.suspects):,} of {quality.rows:,} labels are suspect"
     note = (
-        "They look like wrong labels: predicted as confidently as samples whose label agrees."
+        f"The share of wrong labels is {quality.noise.percent()}. Ambiguous samples do not explain them."
         if quality.looks_wrong
-        else "They look like ambiguous samples rather than wrong labels, or are too few to tell."
+        else "They are as well explained by ambiguous samples as by wrong labels."
+    )
+    note += "".join(
+        f" {profile.class_name(pair.correct)} is labeled {profile.class_name(pair.given)} about {pair.count:.0f} times."
+        for pair in quality.pairs[:3]
     )
     return CardGroup(title, rows, note, max(len(quality.suspects) - _MAX_SUSPECTS, 0))

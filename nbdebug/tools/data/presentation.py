@@ -37,7 +37,7 @@ def _verdict(profile: ProfileData) -> str:
 
 
 def _all_faults(profile: ProfileData) -> list[str]:
-    parts = (profile.drift.faults, profile.duplicates.faults, profile.labels.faults)
+    parts = (profile.leaks.faults, profile.drift.faults, profile.duplicates.faults, profile.labels.faults)
     return [*_flagged_features(profile), *(text for faults in parts for text in faults)]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.duplicates import DuplicatePair, Duplicates
+from nbdebug.tools.data.leaks import Leaks
 from nbdebug.tools.data.split_profile import SplitProfile
 from nbdebug.tools.data.suspects import LabelReview
 from nbdebug.validation import argument_error
@@ -24,8 +25,9 @@ class ProfileData:
     """The data that enter the model, described by a seeded sample of each split.
 
     ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model, and ``drift``
-    compares the splits. ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``galleries``
-    show both, by the name of the panel. ``seed`` drew the samples.
+    compares the splits. ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``leaks`` what of
+    the target and of validation is visible in training. ``galleries`` show pairs and suspects, by the name of the
+    panel. ``seed`` drew the samples.
     """
 
     splits: tuple[SplitProfile, ...]
@@ -33,6 +35,7 @@ class ProfileData:
     drift: DataDrift = field(default_factory=lambda: DataDrift(()))
     duplicates: Duplicates = field(default_factory=Duplicates)
     labels: LabelReview = field(default_factory=LabelReview)
+    leaks: Leaks = field(default_factory=Leaks)
     galleries: tuple[tuple[str, CardGroup], ...] = ()
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()

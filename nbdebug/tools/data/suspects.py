@@ -1,53 +1,44 @@
-"""Suspect labels, and how well wrong labels would have been noticed, by planting some in a copy."""
+"""Suspect labels, the share of wrong labels, and the relation of the labels to the inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nbdebug.baselines.reference_learner import ReferenceLearner, Targets
+from nbdebug.baselines.class_scores import OutOfFoldScorer, feature_views
+from nbdebug.baselines.input_features import to_input_rows
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements
-from nbdebug.measurements.reference import Reference, SplitLabels
+from nbdebug.measurements.reference import Reference
 from nbdebug.setup import Setup
-from nbdebug.statistics.label_errors import find_contradicted_labels, look_like_wrong_labels
+from nbdebug.statistics.intervals import Number
+from nbdebug.statistics.label_noise import FlippedPair, LabelNoise, estimate_label_noise
+from nbdebug.tools.data.planted_noise import PlantedNoise, plant_noise
+from nbdebug.tools.data.predicted_probabilities import rows_of_probabilities
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 
 if TYPE_CHECKING:
     import pandas
 
-_PLANTED_SHARES, _PLANTINGS, _MIN_NOTICED = (0.02, 0.05, 0.1, 0.2), 10, 9
 _SHUFFLES, _MIN_SIGMAS = 12, 3.0
 _POWER_QUANTILE = 1.2816  # of the normal distribution at nine tenths
 _SPLITS = ("train", "val")
+_MAX_RANKED, _MIN_SUSPECT = 500, 0.5
 
 
 @dataclass(frozen=True)
-class _SuspectLabel:
-    """A sample whose given class out-of-fold predictions contradict."""
+class SuspectLabel:
+    """A sample with its label, the class that is predicted instead, and the probability that the label is wrong."""
 
     split: str
     index: int
     label: int
     predicted: int
-
-
-@dataclass(frozen=True)
-class PlantedNoise:
-    """A trial in which a ``share`` of the labels of a copy is replaced at random by another class.
-
-    ``noticed`` of ``repetitions`` copies would have been reported; ``listed`` is the mean share of the planted labels
-    that are contradicted.
-    """
-
-    share: float
-    noticed: int
-    repetitions: int
-    listed: float
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -81,25 +72,35 @@ class _LabelRelation:
 
 @dataclass(frozen=True)
 class LabelQuality:
-    """Suspect labels of one split, the most confident contradiction first.
+    """The labels of one split that look wrong, and how many there are.
 
-    ``looks_wrong`` is True if they look like wrong labels rather than ambiguous inputs (rule D111); ``accuracy`` is
-    that of the predictions on ``rows`` labels. ``planted`` holds the smallest planted share that would have been
-    noticed, and that of 5%.
+    ``ranked`` are the samples whose labels are most probably wrong, the most probable first, and ``noise`` is the
+    estimated share of wrong labels with its 95% interval. ``looks_wrong`` is True if wrong labels explain the
+    contradictions better than ambiguous inputs. ``pairs`` are pairs of classes that are confused more often than
+    others. ``accuracy`` is that of the predictions on ``rows`` labels, and ``source`` says where they come from.
+    ``planted`` holds what was noticed of planted wrong labels.
     """
 
     split: str
     rows: int
     accuracy: float
-    suspects: tuple[_SuspectLabel, ...]
+    ranked: tuple[SuspectLabel, ...]
+    noise: Number
     looks_wrong: bool
     relation: _LabelRelation
+    pairs: tuple[FlippedPair, ...] = ()
     planted: tuple[PlantedNoise, ...] = ()
+    source: str = "learners on the inputs"
+
+    @property
+    def suspects(self) -> tuple[SuspectLabel, ...]:
+        """The samples whose labels are more probably wrong than right."""
+        return tuple(item for item in self.ranked if item.probability > _MIN_SUSPECT)
 
     @property
     def noticeable_noise(self) -> PlantedNoise | None:
         """The smallest share that would have been noticed in nine of ten copies; None if there is none."""
-        return next((item for item in self.planted if item.noticed >= _MIN_NOTICED), None)
+        return next((item for item in self.planted if item.is_noticeable), None)
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,12 @@ class LabelReview:
     relations: tuple[tuple[str, _LabelRelation], ...] = ()
     reason: str = ""
 
+    def get_split(self, split: str) -> LabelQuality | None:
+        """Return the labels of a split, "train" or "val"; None if they were not judged."""
+        return next((item for item in self.splits if item.split == split), None)
+
     @property
-    def suspects(self) -> list[_SuspectLabel]:
+    def suspects(self) -> list[SuspectLabel]:
         """The suspect labels of all splits."""
         return [suspect for split in self.splits for suspect in split.suspects]
 
@@ -119,7 +124,8 @@ class LabelReview:
     def faults(self) -> list[str]:
         """The faults of the labels in words."""
         texts = [
-            f"{len(split.suspects):,} of {split.rows:,} {SPLIT_NAMES[split.split]} labels look wrong"
+            f"{len(split.suspects):,} of {split.rows:,} {SPLIT_NAMES[split.split]} labels look wrong; the share of "
+            f"wrong labels is {split.noise.percent()}"
             for split in self.splits
             if split.looks_wrong
         ]
@@ -136,31 +142,33 @@ class LabelReview:
         import pandas as pd
 
         rows = [vars(suspect) for suspect in self.suspects]
-        return pd.DataFrame(rows, columns=["split", "index", "label", "predicted"])
+        return pd.DataFrame(rows, columns=["split", "index", "label", "predicted", "probability"])
 
 
-def review_labels(setup: Setup, accumulators: Sequence[SplitAccumulator], seed: int = 0) -> LabelReview:
-    """Review the labels of the first 2,000 samples that were read of each split, with a kernel ridge on the inputs."""
+def review_labels(
+    setup: Setup, accumulators: Sequence[SplitAccumulator], seed: int = 0, pred_probs: Any = None
+) -> LabelReview:
+    """Review the labels of the first 2,000 samples that were read of each split.
+
+    ``pred_probs`` are out-of-sample class probabilities by split, one row for each sample of the dataset; without them,
+    learners on the inputs leave out the sample.
+    """
     read = {item.reader.split: item for item in accumulators if item.raw_batches}
     if "train" not in read:
         return LabelReview(reason="the training samples cannot be collated")
     batches = {split: accumulator.raw_batches for split, accumulator in read.items()}
     measurements = Measurements(replace(setup, train_loader=batches["train"], val_loader=batches.get("val")))
-    indices = {split: accumulator.indices for split, accumulator in read.items()}
     try:
         reference: Reference = measurements["reference"]
         relations = tuple((split, _measure_relation(reference, split)) for split in _splits_with_rows(reference))
     except (NotChecked, SetupError) as reason:
         return LabelReview(reason=str(reason))
-    try:
-        contradicted: dict[str, SplitLabels] = measurements["contradicted_labels"]
-    except (NotChecked, SetupError) as reason:
-        return LabelReview(relations=relations, reason=str(reason))
-    by_split = dict(relations)
+    if any(reference.rows(split).targets.kind != "classes" for split, _ in relations):
+        return LabelReview(relations=relations, reason="the targets are not one class per row")
     generator = np.random.default_rng(seed)
     splits = [
-        _judge_split(reference, split, labels, indices[split], by_split[split], generator)
-        for split, labels in contradicted.items()
+        _judge_split(reference, relation, read[split], (pred_probs or {}).get(split), generator)
+        for split, relation in relations
     ]
     return LabelReview(tuple(splits), relations)
 
@@ -188,49 +196,45 @@ def _measure_relation(reference: Reference, split: str) -> _LabelRelation:
 
 def _judge_split(
     reference: Reference,
-    split: str,
-    labels: SplitLabels,
-    indices: Sequence[int],
     relation: _LabelRelation,
+    accumulator: SplitAccumulator,
+    probabilities: NDArray[np.float64] | None,
     generator: np.random.Generator,
 ) -> LabelQuality:
-    """Judge the contradicted labels of a split; ``indices`` are the dataset indices of the rows in order."""
-    result = labels.contradicted
-    suspects = tuple(
-        _SuspectLabel(split, int(indices[labels.indices[row]]), int(labels.labels[row]), int(predicted))
-        for row, predicted in zip(result.rows.tolist(), result.predicted.tolist(), strict=True)
-    )
-    learner = reference.rows(split).learner
+    """Judge the labels of a split by ``probabilities`` of its samples, else by learners on the inputs."""
+    split = accumulator.reader.split
+    rows = reference.rows(split)
+    labels, classes = rows.targets.classes, rows.targets.columns.shape[1]
+    indices = np.asarray(accumulator.indices)[rows.indices]
+    planted: tuple[PlantedNoise, ...] = ()
+    if probabilities is not None:
+        scores = rows_of_probabilities(probabilities, indices, labels)
+        source = "pred_probs"
+    else:
+        scorer = OutOfFoldScorer(feature_views([part[rows.kept] for part in to_input_rows(rows.batches).parts]))
+        scores, source = scorer.scores(labels, classes), "learners on the inputs"
+        planted = tuple(plant_noise(scorer, labels, classes, generator)) if relation.is_related else ()
+    noise = estimate_label_noise(scores, labels)
     return LabelQuality(
         split,
-        len(labels.labels),
-        labels.score,
-        suspects,
-        look_like_wrong_labels(result, labels.labels, labels.score),
+        len(labels),
+        float((noise.scored_class == labels).mean()),
+        _rank_labels(split, noise, labels, indices),
+        noise.rate,
+        noise.looks_wrong and relation.is_related,
         relation,
-        tuple(_plant_shares(learner, generator)) if relation.is_related else (),
+        noise.unusual_pairs(labels) if noise.looks_wrong else (),
+        planted,
+        source,
     )
 
 
-def _plant_shares(learner: ReferenceLearner, generator: np.random.Generator) -> Iterator[PlantedNoise]:
-    """Yield what is noticed of ever larger shares of planted wrong labels, until nine of ten copies are noticed."""
-    for share in _PLANTED_SHARES:
-        planted = _plant(learner, share, generator)
-        yield planted
-        if planted.noticed >= _MIN_NOTICED:
-            return
-
-
-def _plant(learner: ReferenceLearner, share: float, generator: np.random.Generator) -> PlantedNoise:
-    labels, classes = learner.targets.classes, learner.targets.columns.shape[1]
-    noticed, listed = 0, []
-    for _ in range(_PLANTINGS):
-        rows = generator.permutation(len(labels))[: max(round(share * len(labels)), 1)]
-        changed: NDArray[np.int64] = labels.copy()
-        changed[rows] = (labels[rows] + generator.integers(1, classes, len(rows))) % classes
-        targets = Targets("classes", np.eye(classes)[changed])
-        prediction = learner.with_targets(targets).kernel_ridge
-        contradicted = find_contradicted_labels(prediction.class_probabilities(), changed)
-        noticed += look_like_wrong_labels(contradicted, changed, prediction.score)
-        listed.append(float(np.isin(rows, contradicted.rows).mean()))
-    return PlantedNoise(share, noticed, _PLANTINGS, float(np.mean(listed)))
+def _rank_labels(
+    split: str, noise: LabelNoise, labels: NDArray[np.int64], indices: NDArray[np.int64]
+) -> tuple[SuspectLabel, ...]:
+    """Return the labels that are most probably wrong."""
+    order = np.argsort(-noise.wrong, kind="stable")[:_MAX_RANKED].tolist()
+    return tuple(
+        SuspectLabel(split, int(indices[row]), int(labels[row]), int(noise.replacement[row]), float(noise.wrong[row]))
+        for row in order
+    )

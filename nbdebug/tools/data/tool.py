@@ -17,9 +17,12 @@ from nbdebug.tools.data.drift_data import compare_splits
 from nbdebug.tools.data.duplicates import Duplicates, find_duplicates
 from nbdebug.tools.data.examples import example_groups, is_augmented, make_display
 from nbdebug.tools.data.galleries import make_galleries
+from nbdebug.tools.data.leaks import Leaks, find_leaks
+from nbdebug.tools.data.predicted_probabilities import validate_probabilities
 from nbdebug.tools.data.presentation import build_view
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.result import DataProfile
+from nbdebug.tools.data.sample_groups import validate_groups
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 from nbdebug.tools.data.suspects import review_labels
 from nbdebug.validation import validate_int, validate_number
@@ -37,6 +40,8 @@ class _DataReader:
     seconds: float
     seed: int
     reference: Any
+    pred_probs: Any = None
+    groups: Any = None
     accumulators: list[SplitAccumulator] = field(default_factory=list)
     stopped: bool = False
 
@@ -95,15 +100,28 @@ class _DataReader:
         readers = [(accumulator.reader.split, accumulator.reader) for accumulator in self.accumulators]
         made = [(split, make_display(self.setup, reader)) for split, reader in readers]
         displays = {split: display for split, display in made if display is not None}
+        duplicates = self.find_duplicates(displays)
         result = replace(
             self.profile(),
             examples=example_groups(self.setup, self.accumulators, displays, self.seed),
             drift=self.compare_splits(),
-            duplicates=self.find_duplicates(displays),
-            labels=review_labels(self.setup, self.accumulators, self.seed),
+            duplicates=duplicates,
+            leaks=self.find_leaks(duplicates),
+            labels=review_labels(self.setup, self.accumulators, self.seed, self.validated_probabilities()),
         )
         galleries = make_galleries(result, displays)
         return replace(result, galleries=galleries, seconds=time.perf_counter() - self.started)
+
+    def validated_probabilities(self) -> dict[str, Any]:
+        """Return the user's class probabilities by split."""
+        sizes = {item.reader.split: item.reader.size if item.reader.is_indexed else None for item in self.accumulators}
+        return validate_probabilities(self.pred_probs, sizes)
+
+    def find_leaks(self, duplicates: Duplicates) -> Leaks:
+        """Find what of the target and of the validation samples is visible in training."""
+        raw_batches = {item.reader.split: item.raw_batches for item in self.accumulators}
+        groups = validate_groups(self.groups, self.setup)
+        return find_leaks(self.setup, _tables(self.accumulators), duplicates, groups, raw_batches)
 
     def find_duplicates(self, displays: dict[str, SampleDisplay]) -> Duplicates:
         """Compare the samples; augmented ones are read again, each with the same random numbers."""
@@ -139,13 +157,23 @@ def _tables(accumulators: Iterable[SplitAccumulator]) -> dict[str, SplitTable]:
 
 
 def data(
-    setup: Setup, *, samples: int | None = 2000, seconds: float = 20.0, seed: int = 0, reference: Any = None
+    setup: Setup,
+    *,
+    samples: int | None = 2000,
+    seconds: float = 20.0,
+    seed: int = 0,
+    reference: Any = None,
+    pred_probs: Any = None,
+    groups: Any = None,
 ) -> DataProfile:
     """Profile what enters the model from up to ``samples`` of each split, read in ``seconds`` in all.
 
     Samples are drawn at random with ``seed`` if they can be read by index; otherwise the first ones are read.
     ``samples=None`` reads all, without a time limit unless their number is unknown. ``reference`` is a loader of other
-    data to compare the training split with. Raises SetupError for invalid options and an empty loader.
+    data to compare the training split with. ``pred_probs`` are out-of-sample class probabilities of the samples of the
+    training dataset, or a dict by split, from which suspect labels are found. ``groups`` are the sources of the
+    samples, a dict by split or a list for the dataset under both. Raises SetupError for invalid options and an empty
+    loader.
     """
     if samples is not None:
         validate_int("samples", samples, minimum=2)
@@ -155,7 +183,7 @@ def data(
     reference = make_peekable(reference, "reference")
     loaders = (setup.train_loader, setup.val_loader, reference)
     with Preserve(*setup.mutable_objects, loaders=loaders):
-        reader = _DataReader(setup, samples, seconds, seed, reference)
+        reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, groups)
         with show_view(build_view(reader.profile(), live=True)) as screen:
             reader.read(screen)
             result = reader.complete_profile()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from nbdebug.finding import Location, format_module
 from nbdebug.result import Result
 from nbdebug.source.location import SourceLine
-from nbdebug.tools.repeatable.diagnosis import Cause
+from nbdebug.tools.repeatable.diagnosis import DifferenceCause
 from nbdebug.tools.repeatable.records import PHASES, Phase
 from nbdebug.views.table import Column, FoldableTable, TableRow, TextCell
 
@@ -42,7 +42,7 @@ class Repeatable(Result):
     operation: str = ""
     module: str = ""
     line: SourceLine | None = None
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[DifferenceCause, ...] = ()
     unchecked: tuple[str, ...] = ()
     total_steps: int = 0
     seconds: float = 0.0

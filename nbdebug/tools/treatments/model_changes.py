@@ -15,6 +15,7 @@ from nbdebug.autograd.call_recorders import record_calls
 from nbdebug.setup.evaluation_mode import LOW_PRECISION_DTYPES
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.training.hyperparameters import make_hyperparameter
+from nbdebug.training.model_copy import initialize_weights
 
 _CLIPPING_NORM = 1.0
 _SATURATING = (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.Hardsigmoid, nn.Softsign, nn.ReLU6, nn.ReLU, nn.Softmax)
@@ -106,15 +107,7 @@ def replace_activations(
 
 def initialize_again(treated: TreatedSetup) -> bool:
     """Initialize all weights again by torch's defaults."""
-    covered: set[int] = set()
-    for module in treated.model.modules():
-        if callable(reset := getattr(module, "reset_parameters", None)):
-            reset()
-            covered |= {id(p) for p in module.parameters(recurse=False)}
-    others = [p for p in treated.model.parameters() if id(p) not in covered and p.dim() > 1 and p.is_floating_point()]
-    for p in others:
-        nn.init.kaiming_uniform_(p, a=5**0.5)
-    return bool(covered or others)
+    return initialize_weights(treated.model)
 
 
 def normalize_layers(treated: TreatedSetup) -> bool:

@@ -65,6 +65,17 @@ class OwnGenerator(TransformedPoints):
         return self.x[index] + torch.from_numpy(self.generator.normal(size=4)).float(), index % 3
 
 
+class GeneratorOfMethod(TransformedPoints):
+    """Points whose generator a method creates."""
+
+    def generator(self) -> Any:
+        return np.random.default_rng(3)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        noise = self.generator()
+        return self.x[index] + torch.from_numpy(noise.normal(size=4)).float(), index % 3
+
+
 def loader_setup(data: Any, **options: Any) -> Setup:
     return Setup(network(3), DataLoader(data, 16, **options), loss_fn=nn.CrossEntropyLoss())
 
@@ -80,6 +91,11 @@ def test_repeated_randomness_of_fixed_seed_per_sample_is_reported(transform: Cal
 def test_repeated_randomness_finding_names_the_seeding_line(data: Any) -> None:
     (finding,) = rule_findings(loader_setup(data), "D117")
     assert finding.where.source == "        torch.manual_seed(3)"
+
+
+def test_repeated_randomness_finding_names_the_line_in_the_method_that_creates_the_generator() -> None:
+    (finding,) = rule_findings(loader_setup(GeneratorOfMethod(unchanged)), "D117")
+    assert finding.where.source == "        return np.random.default_rng(3)"
 
 
 @pytest.mark.parametrize(

@@ -179,16 +179,41 @@ def test_target_leak_of_mean_target_by_category_is_reported(column: Tensor, rows
     assert finding.evidence["column"] == 3
 
 
+def smoothed_mean(categories: Tensor, target: Tensor, prior: float, weight: float) -> Tensor:
+    """The mean target of each category, smoothed towards a prior."""
+    total = torch.zeros(500).index_add_(0, categories, target)
+    return ((total + prior * weight) / (categories.bincount(minlength=500) + weight))[categories]
+
+
+@pytest.mark.parametrize(("prior", "weight"), [(0.5, 1.0), (0.5, 0.3), (0.42, 5.0)])
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (-2.3, 0.7)])
+def test_target_leak_of_smoothed_mean_target_by_category_is_reported(
+    prior: float, weight: float, scale: float, offset: float
+) -> None:
+    column = scale * smoothed_mean(SMALL_CATEGORIES, MISSED, prior, weight) + offset
+    (finding,) = rule_faults(encoded_setup(column), "D115")
+    assert "the smoothed mean of the target" in finding.message
+    assert finding.evidence["column"] == 3
+
+
 @pytest.mark.parametrize(
     "column",
     [
+        smoothed_mean(SMALL_CATEGORIES, MISSED.roll(1), 0.5, 1.0),
         mean_of_others(SMALL_CATEGORIES, MISSED),
         mean_of_all(LARGE_CATEGORIES, MISSED),
         mean_of_all(SMALL_CATEGORIES, MISSED.roll(1)),
         LARGE_CATEGORIES.float(),
         (3 * ROWS[:, 0]).round(),
     ],
-    ids=["mean of others", "large categories", "mean of another target", "numbers", "predictive numbers"],
+    ids=[
+        "smoothed mean of another target",
+        "mean of others",
+        "large categories",
+        "mean of another target",
+        "numbers",
+        "predictive numbers",
+    ],
 )
 def test_target_leak_of_honest_encodings_is_quiet(column: Tensor) -> None:
     assert rule_faults(encoded_setup(column), "D115") == []

@@ -108,3 +108,24 @@ def test_range_that_covers_the_targets_or_is_learned_is_not_reported() -> None:
         assert codes_of(model, NUMBERS, nn.MSELoss(), "L209") == []
     positive = Network(1, lambda z: torch.maximum(z, torch.zeros_like(z)))
     assert codes_of(positive, NUMBERS.abs(), nn.MSELoss(), "L209") == []
+
+
+class Experts(nn.Module):
+    """One of two experts for each sample, weighted by the softmax of a router."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.router, self.experts = nn.Linear(6, 2), nn.ModuleList(nn.Linear(6, 1) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, chosen = self.router(x).softmax(1).max(1)
+        output = torch.zeros(len(x), 1)
+        for number, expert in enumerate(self.experts):
+            rows = (chosen == number).nonzero().squeeze(1)
+            output = output.index_add(0, rows, expert(x[rows]) * weight[rows, None])
+        return output
+
+
+def test_range_of_a_router_is_not_that_of_its_experts() -> None:
+    assert codes_of(Experts(), NUMBERS, nn.MSELoss(), "L209") == []

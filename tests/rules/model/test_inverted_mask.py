@@ -174,6 +174,28 @@ class Frames(nn.Module):
         return self.head(self.encoder(self.lift(frames[..., :-1]), src_key_padding_mask=mask)[:, 0])
 
 
+class QuestionFirst(Reader):
+    """An attention over the tokens after the first one, which is a question with numbers of its own, from zero on."""
+
+    def build(self) -> None:
+        self.ask = nn.Embedding(4, WIDTH)
+        self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x[:, 1:]
+        keys = self.embed(tokens)
+        mask = self.is_padding(tokens)
+        return self.head(self.attention(self.ask(x[:, :1]), keys, keys, key_padding_mask=mask)[0].squeeze(1))
+
+
+@pytest.mark.parametrize("inverted", [True, False])
+def test_padding_changes_output_of_attention_over_a_part_of_the_input_is_reported_if_inverted(inverted: bool) -> None:
+    torch.manual_seed(0)
+    x = torch.cat([torch.arange(64)[:, None] % 4, TOKENS], 1)
+    findings = rule_findings(minimal_setup(QuestionFirst(inverted), x, TOKENS[:, 0] % 3, nn.CrossEntropyLoss()), "M310")
+    assert [finding.severity for finding in findings] == ["error"] * inverted
+
+
 def pooled_setup(reader: type[nn.Module], inverted: bool) -> Setup:
     torch.manual_seed(0)
     is_real = (TOKENS != PAD).unsqueeze(2).float()

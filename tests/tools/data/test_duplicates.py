@@ -141,3 +141,25 @@ def test_keep_of_another_dataset_raises() -> None:
     profile = profile_of_tensors((x, y), val)
     with pytest.raises(SetupError, match="dataset has 3 samples; expected the dataset of train_loader"):
         profile.keep(TensorDataset(torch.zeros(3)))
+
+
+@pytest.mark.parametrize("shift", [5, 40, 60])
+def test_windows_that_overlap_by_any_shift_are_listed(shift: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    series = torch.randn(4, 3, 2000, generator=generator).cumsum(-1)
+    windows = series.unfold(-1, 80, shift).permute(0, 2, 1, 3).flatten(0, 1).contiguous()
+    order = torch.randperm(len(windows), generator=generator)
+    y = torch.arange(len(windows)) % 2
+    train, val = order[: len(order) // 2], order[len(order) // 2 :]
+    profile = profile_of_tensors((windows[train], y[train]), (windows[val], y[val]))
+    assert profile.duplicates.count(True, "shifted window") > 0.6 * len(val)
+    apart = profile_of_tensors((windows[: len(y) // 2], y[: len(y) // 2]), (windows[len(y) // 2 :], y[len(y) // 2 :]))
+    assert apart.duplicates.count(True, "shifted window") == 0
+
+
+def test_series_that_repeat_their_values_do_not_overlap() -> None:
+    generator = torch.Generator().manual_seed(0)
+    levels = torch.randint(0, 2, (200, 1, 64), generator=generator).float()
+    y = torch.arange(200) % 2
+    profile = profile_of_tensors((levels[:100], y[:100]), (levels[100:], y[100:]))
+    assert profile.duplicates.count(True, "shifted window") == 0

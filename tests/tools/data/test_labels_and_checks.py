@@ -33,7 +33,7 @@ def test_clean_digits_have_no_wrong_labels_and_state_the_power() -> None:
     assert profile.labels.faults == []
     check = next(check for check in profile.checks if check.name == "training: wrong labels")
     assert check.verdict == "no fault"
-    assert "5% of random wrong labels" in check.power
+    assert "2% of random wrong labels" in check.power
 
 
 def test_random_labels_are_unrelated_and_wrong_labels_not_decidable() -> None:

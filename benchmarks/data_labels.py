@@ -1,0 +1,100 @@
+"""How well data() ranks wrong labels and estimates their share, next to the rankings of cleanlab on the same scores.
+
+    python benchmarks/data_labels.py [--seeds 40] [--share 0.05] [--sets digits "breast cancer"]
+
+Each seed draws two thirds of a set and replaces a share of their labels by a random class, or by the class that is
+confused most with it. Precision at k is that of the k most suspect labels, k the number of planted ones. The rankings
+of cleanlab are normalized margin and self-confidence of the pooled probabilities (Northcutt, Jiang and Chuang 2021,
+Confident Learning; Kuan and Mueller 2022, Model-agnostic label quality scoring); its own functions compute them if it
+is installed. An interval covers if it contains the share that was planted.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from data import SETS, flip, split
+from sklearn.metrics import average_precision_score
+from torch import Tensor
+
+from nbdebug.baselines.class_scores import OutOfFoldScorer, feature_views
+from nbdebug.statistics.label_noise import estimate_label_noise
+
+
+def watch_windows() -> tuple[Tensor, Tensor]:
+    """2,229 windows of 200 steps and 6 channels of a smartwatch, in 7 exercises (seglearn)."""
+    spec = find_spec("seglearn")
+    assert spec is not None
+    assert spec.origin is not None
+    watch = np.load(Path(spec.origin).parent / "data" / "watch_dataset.npy", allow_pickle=True).item()
+    starts = [(number, start) for number, x in enumerate(watch["X"]) for start in range(0, len(x) - 199, 100)]
+    windows = np.stack([watch["X"][number][start : start + 200] for number, start in starts])
+    return torch.tensor(windows).float(), torch.tensor([int(watch["y"][number]) for number, _ in starts])
+
+
+LABELED_SETS = dict(SETS)
+if find_spec("seglearn") is not None:
+    LABELED_SETS["watch"] = watch_windows
+
+
+def rank_by_cleanlab(probabilities: Any, labels: Any) -> dict[str, Any]:
+    """Return the suspicion of each label by cleanlab's rankings: the negative label quality."""
+    if find_spec("cleanlab") is not None:
+        from cleanlab.rank import get_label_quality_scores
+
+        methods = ("normalized_margin", "self_confidence")
+        return {name: -get_label_quality_scores(labels, probabilities, method=name) for name in methods}
+    rows = np.arange(len(labels))
+    own, others = probabilities[rows, labels], probabilities.copy()
+    others[rows, labels] = -1
+    return {"normalized_margin": others.max(1) - own, "self_confidence": -own}
+
+
+def judge(name: str, share: float, is_confusable: bool, seed: int) -> dict[str, float]:
+    """Return the figures of one seed."""
+    splits, generator = split(*LABELED_SETS[name](), seed)
+    true = splits.y.clone()
+    if share:
+        flip(share, is_confusable)(splits, generator)
+    planted = (splits.y != true).numpy()
+    labels, classes = splits.y.numpy(), int(splits.y.max()) + 1
+    scores = OutOfFoldScorer(feature_views([splits.x])).scores(labels, classes)
+    noise = estimate_label_noise(scores, labels)
+    figures = {"found": float(noise.looks_wrong), "covers": float(noise.rate.low <= planted.mean() <= noise.rate.high)}
+    figures |= {"estimate": noise.rate.value, "low": noise.rate.low, "high": noise.rate.high}
+    if not planted.any():
+        return figures
+    logits = np.tensordot(noise.weights, scores, 1)
+    probabilities = np.exp(logits - logits.max(1, keepdims=True))
+    probabilities /= probabilities.sum(1, keepdims=True)
+    first = np.argsort(-noise.wrong, kind="stable")[: planted.sum()]
+    figures |= {
+        "precision at k": planted[first].mean(),
+        "average precision": average_precision_score(planted, noise.wrong),
+    }
+    ranked = rank_by_cleanlab(probabilities, labels)
+    return figures | {key: average_precision_score(planted, values) for key, values in ranked.items()}
+
+
+def main() -> None:
+    """Print the mean figures of each set and kind of flips."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--share", type=float, default=0.05)
+    parser.add_argument("--sets", nargs="*", default=list(LABELED_SETS))
+    arguments = parser.parse_args()
+    for name in arguments.sets:
+        for is_confusable in (False, True) if arguments.share else (False,):
+            results = [judge(name, arguments.share, is_confusable, seed) for seed in range(arguments.seeds)]
+            means = {key: np.mean([result[key] for result in results]) for key in results[0]}
+            kind = f"{arguments.share:.0%} {'confusable' if is_confusable else 'random'}"
+            print(f"{name:15} {kind:15}", ", ".join(f"{key} {value:.3f}" for key, value in means.items()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

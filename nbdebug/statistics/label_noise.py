@@ -1,0 +1,259 @@
+"""The share of wrong labels and the probability that each label is wrong, from scores that did not see the label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nbdebug.statistics.intervals import Number
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
+_HALF_CHI2_95 = 1.9207  # half of the 95% quantile of chi-squared with one degree of freedom
+_MIN_LOG_RATE, _NEGLIGIBLE_RATE, _MAX_RATE = -12.0, 1e-4, 0.5
+_STARTS = ((0.0, 0.03), (1.0, 0.08))  # by how much the logarithms of the weights are raised, and the rate
+_PSEUDO_FLIPS = 5.0  # for each class, spread over the other classes
+_FLIP_UPDATES, _BISECTIONS, _MAX_ITERATIONS = 3, 9, 40
+_MAX_LOG_WEIGHT = 4.0
+_TINY = 1e-300
+_MIN_SUSPECT, _MIN_SUSPECTS, _MIN_CERTAINTY, _MAX_AMBIGUITY = 0.5, 4, 0.7, 0.07
+_PAIR_LEVEL = 0.01
+
+
+@dataclass(frozen=True)
+class FlippedPair:
+    """An expected ``count`` of rows of class ``correct`` that are labeled ``given``, of ``total`` wrong labels."""
+
+    correct: int
+    given: int
+    count: float
+    total: float
+
+
+@dataclass(frozen=True, eq=False)
+class LabelNoise:
+    """Estimate of how many labels are wrong, and which.
+
+    ``rate`` is the share of wrong labels with its 95% interval, and ``wrong`` is the probability of each row that its
+    label is wrong. ``replacement`` is the most probable other class of each row, and ``scored_class`` that of the
+    highest score. ``flips`` has the expected number of rows of each correct class (row) with each other label (column).
+    ``ambiguity`` is the expected error of the scores if no label were wrong, and ``gain`` is the log likelihood above
+    that without wrong labels. ``weights`` are those of the scores, and ``log_loss`` is that without wrong labels, in
+    nats.
+    """
+
+    rate: Number
+    wrong: _Floats
+    replacement: _Ints
+    scored_class: _Ints
+    flips: _Floats
+    ambiguity: float
+    gain: float
+    weights: _Floats
+    log_loss: float
+
+    @property
+    def is_suspect(self) -> NDArray[np.bool_]:
+        """The rows whose label is more probably wrong than right."""
+        return self.wrong > _MIN_SUSPECT
+
+    @property
+    def certainty(self) -> float:
+        """The mean probability of the suspects of being wrong; 0 without suspects."""
+        return float(self.wrong[self.is_suspect].mean()) if self.is_suspect.any() else 0.0
+
+    @property
+    def looks_wrong(self) -> bool:
+        """True if wrong labels explain the scores better than ambiguous inputs, and can be told from them."""
+        return (
+            self.gain > _HALF_CHI2_95
+            and int(self.is_suspect.sum()) >= _MIN_SUSPECTS
+            and self.certainty > _MIN_CERTAINTY
+            and self.ambiguity < _MAX_AMBIGUITY
+        )
+
+    def unusual_pairs(self, labels: _Ints) -> tuple[FlippedPair, ...]:
+        """Return the pairs of classes with more wrong labels than chance explains, the most frequent first.
+
+        By the binomial test, with the level of 1% divided by the number of pairs (Bonferroni).
+        """
+        from scipy.stats import binom
+
+        classes, total = len(self.flips), float(self.flips.sum())
+        shares = (np.bincount(labels, minlength=classes) / len(labels))[:, None] / max(classes - 1, 1)
+        chance = binom.sf(np.round(self.flips) - 1, round(total), np.broadcast_to(shares, self.flips.shape))
+        level = _PAIR_LEVEL / max(classes * (classes - 1), 1)
+        pairs = np.argwhere((chance < level) & (self.flips >= _MIN_SUSPECTS)).tolist()
+        found = [FlippedPair(correct, given, float(self.flips[correct, given]), total) for correct, given in pairs]
+        return tuple(sorted(found, key=lambda pair: -pair.count))
+
+
+def estimate_label_noise(scores: _Floats, labels: _Ints, is_quick: bool = False) -> LabelNoise:
+    """Fit the share of wrong labels to class scores that did not see the label.
+
+    ``scores`` has the shape (learners, rows, classes): logits, log probabilities or other scores that grow with the
+    probability of a class. The correct class c of a row has probability softmax(Σ weight · score), the label is c with
+    probability 1 - rate, and otherwise another class by the shares of the flips from c. Weights, rate and flips have
+    the highest likelihood; the flips are shrunk towards equal shares. Ambiguous inputs lower the weights, while wrong
+    labels contradict even the most confident scores, which tells them apart. ``is_quick`` leaves out interval and
+    flips. The model of the labels is that of Angluin and Laird 1988, doi:10.1007/BF00116829, for pairs of classes as in
+    Patrini et al. 2017, arXiv:1609.03683; the interval is that of the profile likelihood (Venzon and Moolgavkar 1988,
+    doi:10.2307/2347496).
+    """
+    centered = scores - scores.mean(2, keepdims=True)
+    weights, clean_loss = _NoiseModel(centered, labels).fit_weights(_MIN_LOG_RATE, np.zeros(len(scores)))
+    starts = _STARTS[:1] if is_quick else _STARTS
+    updates = 0 if is_quick or scores.shape[2] == 2 else _FLIP_UPDATES
+    fits = [_fit_from(_NoiseModel(centered, labels), weights + added, rate, updates) for added, rate in starts]
+    model, parameters, lowest = min(fits, key=lambda fit: fit[2])
+    posterior, prior = model.posterior(parameters), model.prior(parameters)
+    gain = max(clean_loss - lowest, 0.0)
+    rate = float(np.exp(parameters[-1]))
+    bounds = (float("nan"), float("nan")) if is_quick else _find_bounds(model, parameters, lowest, gain)
+    return LabelNoise(
+        Number(rate if rate > _NEGLIGIBLE_RATE else 0.0, *bounds),
+        (posterior * (1 - model.is_label)).sum(1),
+        np.where(model.is_label > 0, -1, posterior).argmax(1),
+        prior.argmax(1),
+        model.count_flips(posterior),
+        float(1 - prior.max(1).mean()),
+        gain,
+        np.exp(parameters[:-1]),
+        clean_loss / len(labels),
+    )
+
+
+def _fit_from(model: _NoiseModel, weights: _Floats, rate: float, updates: int) -> tuple[_NoiseModel, _Floats, float]:
+    """Fit a model from a start, in turn its parameters and its flips; return it with its parameters and its loss."""
+    parameters = np.append(weights, np.log(rate))
+    for _ in range(updates):
+        model.update_flips(parameters)
+        parameters, _ = model.fit(parameters)
+    parameters, loss = model.fit(parameters)
+    return model, parameters, loss + model.flip_penalty()
+
+
+class _NoiseModel:
+    """Likelihood of labels whose correct class has a probability by weighted scores.
+
+    Parameters are the logarithms of the weights of the scores and of the rate. ``flip_shares`` has the shares of the
+    other classes among the wrong labels of each class, multiplied by the rate of the class relative to the mean rate.
+    """
+
+    def __init__(self, scores: _Floats, labels: _Ints) -> None:
+        self.scores, self.labels = scores, labels
+        self.classes = scores.shape[2]
+        self.flip_shares = np.full((self.classes, self.classes), 1 / max(self.classes - 1, 1))
+        np.fill_diagonal(self.flip_shares, 0)
+        self.class_rates = np.ones(self.classes)
+        self.is_label = np.eye(self.classes)[labels]
+
+    def posterior(self, parameters: _Floats) -> _Floats:
+        """Return the probability of each class of being the correct one, given the label."""
+        return self._evaluate(parameters)[0]
+
+    def prior(self, parameters: _Floats) -> _Floats:
+        """Return the probability of each class by the scores alone."""
+        return self._evaluate(parameters)[1]
+
+    def _evaluate(self, parameters: _Floats) -> tuple[_Floats, _Floats, _Floats, float]:
+        """Return posterior and prior probabilities, the probability of each label if it is wrong, and the loss."""
+        rate = np.exp(parameters[-1])
+        logits = np.tensordot(np.exp(parameters[:-1]), self.scores, 1)
+        prior = np.exp(logits - logits.max(1, keepdims=True))
+        prior /= prior.sum(1, keepdims=True)
+        flipped = self.flip_shares.T[self.labels]
+        by_rate = flipped - self.class_rates * self.is_label
+        joint = prior * np.maximum(self.is_label + rate * by_rate, 0)
+        total = joint.sum(1) + _TINY
+        return joint / total[:, None], prior, (prior * by_rate).sum(1) / total, -np.log(total).sum()
+
+    def loss(self, parameters: _Floats) -> tuple[float, _Floats]:
+        """Return the negative log likelihood and its gradient."""
+        posterior, prior, by_rate, loss = self._evaluate(parameters)
+        by_weight = np.tensordot(self.scores, posterior - prior, 2) * np.exp(parameters[:-1])
+        return loss, -np.append(by_weight, by_rate.sum() * np.exp(parameters[-1]))
+
+    def fit(self, start: _Floats) -> tuple[_Floats, float]:
+        """Return the parameters of the highest likelihood, and its negative logarithm."""
+        bounds = [(-_MAX_LOG_WEIGHT * 3, _MAX_LOG_WEIGHT)] * (len(start) - 1) + [(_MIN_LOG_RATE, np.log(_MAX_RATE))]
+        return _minimize(self.loss, start, bounds)
+
+    def fit_weights(self, log_rate: float, start: _Floats) -> tuple[_Floats, float]:
+        """Return the weights of the highest likelihood at a rate, and its negative logarithm."""
+
+        def loss(weights: _Floats) -> tuple[float, _Floats]:
+            value, gradient = self.loss(np.append(weights, log_rate))
+            return value, gradient[:-1]
+
+        return _minimize(loss, start, [(-_MAX_LOG_WEIGHT * 3, _MAX_LOG_WEIGHT)] * len(start))
+
+    def count_flips(self, posterior: _Floats) -> _Floats:
+        """Return the expected number of rows of each correct class with each other label."""
+        flips: _Floats = posterior.T @ self.is_label
+        np.fill_diagonal(flips, 0)
+        return flips
+
+    def update_flips(self, parameters: _Floats) -> None:
+        """Set the flips to those of the posterior, shrunk towards equal shares and equal rates of the classes."""
+        posterior = self.posterior(parameters)
+        flips, rows = self.count_flips(posterior), posterior.sum(0)
+        expected = np.exp(parameters[-1]) * rows
+        rates = (flips.sum(1) + _PSEUDO_FLIPS) / (expected + _PSEUDO_FLIPS)
+        self.class_rates = rates * rows.sum() / (rates * rows).sum()
+        flips = flips + _PSEUDO_FLIPS / (self.classes - 1)
+        np.fill_diagonal(flips, 0)
+        self.flip_shares = flips / flips.sum(1, keepdims=True) * self.class_rates[:, None]
+
+    def flip_penalty(self) -> float:
+        """Return the negative logarithm of the prior of the flips, relative to that of equal shares and rates."""
+        if self.classes <= 2:
+            return 0.0
+        others = ~np.eye(self.classes, dtype=bool)
+        relative = (self.flip_shares / self.class_rates[:, None])[others] * (self.classes - 1)
+        by_share = -np.log(relative).sum() / (self.classes - 1)
+        by_rate = (self.class_rates - 1 - np.log(self.class_rates)).sum()
+        return float(_PSEUDO_FLIPS * (by_share + by_rate))
+
+    def fit_at_rate(self, log_rate: float, start: _Floats) -> tuple[_Floats, float]:
+        """Return the weights and the penalized loss of the best fit at a rate, with flips of their own."""
+        weights, loss = self.fit_weights(log_rate, start)
+        if self.classes > 2:
+            self.update_flips(np.append(weights, log_rate))
+            weights, loss = self.fit_weights(log_rate, weights)
+        return weights, loss + self.flip_penalty()
+
+
+def _minimize(loss: Any, start: _Floats, bounds: Any) -> tuple[_Floats, float]:
+    from scipy.optimize import minimize
+
+    options = {"maxiter": _MAX_ITERATIONS}
+    result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(result.x), float(result.fun)
+
+
+def _find_bounds(model: _NoiseModel, best: _Floats, lowest: float, gain: float) -> tuple[float, float]:
+    """Return the interval of the rate; it begins at 0 if no wrong labels explain the scores nearly as well."""
+    low = _find_bound(model, best, lowest, _MIN_LOG_RATE) if gain > _HALF_CHI2_95 else 0.0
+    return low, _find_bound(model, best, lowest, np.log(_MAX_RATE))
+
+
+def _find_bound(model: _NoiseModel, best: _Floats, lowest: float, limit: float) -> float:
+    """Return the rate at which the profile likelihood has fallen to the 95% level, by bisection of its logarithm."""
+    weights, inner, outer = best[:-1], float(best[-1]), float(limit)
+    flips = model.flip_shares, model.class_rates
+    if model.fit_at_rate(outer, weights)[1] - lowest < _HALF_CHI2_95:
+        return 0.0 if outer < inner else float(np.exp(outer))
+    model.flip_shares, model.class_rates = flips
+    for _ in range(_BISECTIONS):
+        middle = (inner + outer) / 2
+        fitted, loss = model.fit_at_rate(middle, weights)
+        if loss - lowest < _HALF_CHI2_95:
+            inner, weights = middle, fitted
+        else:
+            outer = middle
+    model.flip_shares, model.class_rates = flips
+    return float(np.exp((inner + outer) / 2))

@@ -1,0 +1,141 @@
+"""Features of a table that alone reveal the target, by cross-fitted small trees, and features that number the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nbdebug.measurements.dataset_rows import SplitTable
+
+_Floats = NDArray[np.float64]
+_MAX_ROWS, _MIN_ROWS, _FOLDS, _MAX_COLUMNS, _FITTED = 2000, 60, 5, 2048, 12
+_DEPTH, _MIN_LEAF = 4, 5
+_MIN_SKILL, _ERROR_RATIO = 0.7, 0.4
+_BINS = 16
+
+
+@dataclass(frozen=True)
+class FeatureLeak:
+    """A feature that alone predicts the target far better than any other feature.
+
+    ``skill`` is the share of the errors (of the variance) of a constant that a small tree on this feature alone avoids,
+    and ``next_skill`` that of the best other feature ``next_name``.
+    """
+
+    name: str
+    skill: float
+    next_name: str
+    next_skill: float
+    rows: int
+
+    @property
+    def text(self) -> str:
+        """The leak in words."""
+        return (
+            f"{self.name} alone predicts the target: a small tree avoids {self.skill:.0%} of the errors of a constant, "
+            f"with the next feature, {self.next_name}, {max(self.next_skill, 0):.0%} ({self.rows:,} samples)"
+        )
+
+
+def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> tuple[list[FeatureLeak], int]:
+    """Return the leaking features, and the number of features that were compared.
+
+    A feature leaks if trees of depth 4 on it alone, scored on rows that they did not see, avoid 70% of the errors of a
+    constant, and leave at most 0.4 of the errors of the next feature. Only tables with at least two features, sixty
+    rows and one target are compared.
+    """
+    columns, target = table_columns(table), _target_values(table)
+    if columns is None or target is None or columns.shape[1] < 2 or len(columns) < _MIN_ROWS:
+        return [], 0
+    order = np.random.default_rng(0).permutation(len(columns))[:_MAX_ROWS]
+    x, y = np.nan_to_num(columns[order], nan=-1e9), target[order]
+    is_class = table.labels is not None
+    screened = _screen(x, y, is_class)
+    candidates = np.argsort(-screened, kind="stable")[:_FITTED]
+    skills = np.array([_cross_fitted_skill(x[:, [column]], y, is_class) for column in candidates])
+    ranked = np.argsort(-skills, kind="stable")
+    best, following = ranked[0], ranked[1]
+    error, next_error = 1 - skills[best], 1 - max(float(skills[following]), 0.0)
+    if skills[best] < _MIN_SKILL or error > _ERROR_RATIO * next_error:
+        return [], columns.shape[1]
+    first, second = (_column_name(names, int(candidates[row]), columns.shape[1]) for row in (best, following))
+    return [FeatureLeak(first, float(skills[best]), second, float(skills[following]), len(x))], columns.shape[1]
+
+
+def table_columns(table: SplitTable) -> _Floats | None:
+    """Return the columns of all inputs that are rows of numbers; None without such inputs."""
+    parts = [part for part in table.inputs if part.dim() <= 2 and not part.is_complex() and part.numel()]
+    if not parts or sum(part[0].numel() for part in parts) > _MAX_COLUMNS:
+        return None
+    columns: _Floats = torch.cat([part.reshape(len(part), -1).double() for part in parts], 1).numpy()
+    return columns
+
+
+def _target_values(table: SplitTable) -> _Floats | None:
+    if table.labels is not None:
+        labels: _Floats = table.labels.double().numpy()
+        return labels if len(np.unique(labels)) > 1 else None
+    target = table.targets[0] if len(table.targets) == 1 else None
+    if target is None or target.numel() != len(target) or not target.is_floating_point():
+        return None
+    values: _Floats = target.reshape(-1).double().numpy()
+    return values if np.isfinite(values).all() and values.std() > 0 else None
+
+
+def _screen(x: _Floats, y: _Floats, is_class: bool) -> _Floats:
+    """Return for each column the share of the variance of the target that the means of sixteen bins explain."""
+    targets = (y[:, None] == np.unique(y)).astype(np.float64) if is_class else y[:, None]
+    centered = targets - targets.mean(0)
+    total = float((centered**2).sum())
+    bins = np.argsort(np.argsort(x, axis=0, kind="stable"), axis=0) * _BINS // len(x)
+    explained = np.zeros(x.shape[1])
+    for number in range(_BINS):
+        is_inside = (bins == number).astype(np.float64)
+        sums = is_inside.T @ centered
+        explained += (sums**2).sum(1) / np.maximum(is_inside.sum(0), 1)
+    return explained / max(total, 1e-12)
+
+
+def _cross_fitted_skill(x: _Floats, y: _Floats, is_class: bool) -> float:
+    """Return the share of the errors of a constant that trees avoid on the fold that they did not see."""
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    folds = np.arange(len(y)) % _FOLDS
+    predicted = np.zeros(len(y))
+    leaves = max(2**_DEPTH, 2 * len(np.unique(y))) if is_class else 2**_DEPTH
+    model_type = DecisionTreeClassifier if is_class else DecisionTreeRegressor
+    for fold in range(_FOLDS):
+        model = model_type(max_leaf_nodes=leaves, min_samples_leaf=_MIN_LEAF, random_state=0)
+        predicted[folds == fold] = model.fit(x[folds != fold], y[folds != fold]).predict(x[folds == fold])
+    if is_class:
+        _, counts = np.unique(y, return_counts=True)
+        return float(1 - (predicted != y).mean() / (1 - counts.max() / len(y)))
+    return float(1 - ((predicted - y) ** 2).mean() / y.var())
+
+
+def find_identifiers(table: SplitTable, names: Sequence[str] | None) -> Iterator[str]:
+    """Yield the features that number the rows: different whole numbers, hardly any left out, or in the order of rows.
+
+    A feature of another kind can have different values too, but not so densely.
+    """
+    columns = table_columns(table)
+    if columns is None or len(columns) < _MIN_ROWS:
+        return
+    order = np.argsort(np.asarray(table.indices), kind="stable")
+    for number, values in enumerate(columns.T):
+        if not np.isfinite(values).all() or (values != np.round(values)).any():
+            continue
+        if len(np.unique(values)) < len(values):
+            continue
+        steps = np.diff(values[order])
+        is_dense = values.max() - values.min() < 3 * len(values)
+        if is_dense or (steps > 0).all() or (steps < 0).all():
+            yield _column_name(names, number, columns.shape[1])
+
+
+def _column_name(names: Sequence[str] | None, column: int, count: int) -> str:
+    return names[column] if names is not None and len(names) == count else f"column {column}"

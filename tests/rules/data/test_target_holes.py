@@ -1,0 +1,53 @@
+"""Tests of D113 for holes in maps of targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nbdebug.rules.examples import minimal_setup
+from tests.rules.rule_findings import rule_faults
+
+G = torch.Generator().manual_seed(0)
+SHADES = torch.randn(32, 1, 8, 8, generator=G)
+DEPTHS = 1 + 4 * torch.rand(32, 1, 8, 8, generator=G)
+IS_HOLE = torch.rand(32, 1, 8, 8, generator=G) < 0.1
+
+
+def known_error(output: Tensor, target: Tensor) -> Tensor:
+    known = target > 0
+    return (output - target)[known].square().mean()
+
+
+def weighted_error(output: Tensor, target: Tensor) -> Tensor:
+    weight = (target != 0).float()
+    return ((output - target).abs() * weight).sum() / weight.sum()
+
+
+def codes(target: Tensor, loss_fn: Callable[..., Tensor]) -> list[str]:
+    model = nn.Conv2d(1, 1, 3, padding=1)
+    return [finding.message for finding in rule_faults(minimal_setup(model, SHADES, target, loss_fn), "D113")]
+
+
+@pytest.mark.parametrize("loss_fn", [F.mse_loss, F.l1_loss, nn.SmoothL1Loss()])
+def test_holes_that_the_loss_counts_are_reported(loss_fn: Callable[..., Tensor]) -> None:
+    (message,) = codes(DEPTHS.masked_fill(IS_HOLE, 0.0), loss_fn)
+    assert "of the target values are 0 and lie apart from all others" in message
+
+
+@pytest.mark.parametrize("loss_fn", [known_error, weighted_error])
+def test_holes_that_the_loss_leaves_out_are_quiet(loss_fn: Callable[..., Tensor]) -> None:
+    assert codes(DEPTHS.masked_fill(IS_HOLE, 0.0), loss_fn) == []
+
+
+@pytest.mark.parametrize(
+    "target",
+    [DEPTHS, (DEPTHS - 3).relu(), DEPTHS.round(), (DEPTHS > 2).float()],
+    ids=["no holes", "zeros beside small values", "whole numbers", "masks"],
+)
+def test_maps_without_holes_are_quiet(target: Tensor) -> None:
+    assert codes(target, F.mse_loss) == []

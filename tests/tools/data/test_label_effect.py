@@ -1,0 +1,138 @@
+"""Tests of retraining with the most suspect labels removed or replaced."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+
+from nbdebug.debugger import Debugger
+from nbdebug.exceptions import SetupError
+from nbdebug.setup import Setup
+from nbdebug.tools.data import LabelEffect
+from nbdebug.tools.data.changed_loader import ChangedBatches
+
+from .setups import digits
+
+
+def flipped_digits(share: float = 0.2) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor]:
+    """Digits with some training labels replaced, and the true ones."""
+    (x, y), val = digits()
+    true, count = y.clone(), round(share * len(y))
+    y[:count] = (y[:count] + torch.arange(count) % 9 + 1) % 10
+    return (x, y), val, true
+
+
+def debugger_of(train: tuple[Tensor, ...], val: tuple[Tensor, ...], **options: Any) -> Debugger:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    loaders = DataLoader(TensorDataset(*train), 64, shuffle=True, **options), DataLoader(TensorDataset(*val), 256)
+    return Debugger(model, *loaders, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+
+
+@pytest.fixture(scope="module")
+def relabeled() -> LabelEffect:
+    train, val, _ = flipped_digits()
+    return debugger_of(train, val).label_effect(steps=300, seeds=3)
+
+
+def test_relabeling_wrong_labels_is_better(relabeled: LabelEffect) -> None:
+    assert relabeled.verdict == "better"
+    assert relabeled.change.value > 0.02
+    assert min(np.subtract(relabeled.after, relabeled.before)) > 0
+    assert len(relabeled.indices) == pytest.approx(240, abs=20)
+    assert "most suspect training labels changes validation accuracy by +" in relabeled.to_text()
+    assert "better" in relabeled.view().html()
+    assert relabeled.to_frame().columns.tolist() == ["seed", "before", "after", "change"]
+    assert relabeled.plot().axes
+    assert pickle.loads(pickle.dumps(relabeled)).headline == relabeled.headline
+
+
+def test_interval_is_that_of_paired_seeds_and_samples(relabeled: LabelEffect) -> None:
+    differences = np.subtract(relabeled.after, relabeled.before)
+    by_seed = 4.3027 * differences.std(ddof=1) / 3**0.5
+    by_sample = 1.96 * relabeled.sample_changes.std(ddof=1) / len(relabeled.sample_changes) ** 0.5
+    assert relabeled.change.high - relabeled.change.value == pytest.approx((by_seed**2 + by_sample**2) ** 0.5, rel=1e-3)
+    assert relabeled.sample_changes.mean() == pytest.approx(relabeled.change.value)
+
+
+def test_correct_labels_removed_from_clean_data_decide_nothing() -> None:
+    debugger = debugger_of(*digits())
+    effect = debugger.label_effect(5, action="remove", steps=150, seeds=3)
+    assert effect.verdict == "undecided"
+    assert len(effect.indices) == 5
+
+
+def test_batches_lack_removed_samples_and_have_new_labels() -> None:
+    dataset = TensorDataset(torch.arange(10.0)[:, None], torch.zeros(10).long())
+    setup = Setup(nn.Linear(1, 2), DataLoader(dataset, 3, shuffle=True), loss_fn=nn.CrossEntropyLoss())
+    removed = ChangedBatches(setup, frozenset({2, 5}), {}, 0)
+    seen = [int(value) for _ in range(4) for value in next(removed).inputs.flatten()]
+    assert set(seen[:8]) == set(range(10)) - {2, 5}
+    relabeled = ChangedBatches(setup, frozenset(), {4: 1}, 0)
+    batches = [next(relabeled) for _ in range(3)]
+    assert {int(x): int(y) for batch in batches for x, y in zip(batch.inputs, batch.target, strict=True)}.get(4, 1) == 1
+    assert int(dataset.tensors[1].sum()) == 0
+
+
+def test_weights_and_labels_are_as_before() -> None:
+    train, val, _ = flipped_digits()
+    labels = train[1].clone()
+    debugger = debugger_of(train, val)
+    weights = [p.detach().clone() for p in debugger.setup.model.parameters()]
+    state = torch.get_rng_state()
+    debugger.label_effect(20, steps=20, seeds=2)
+    assert all(torch.equal(a, b) for a, b in zip(weights, debugger.setup.model.parameters(), strict=True))
+    assert torch.equal(labels, train[1])
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_setups_without_effect_are_refused() -> None:
+    train, val = digits()
+    with pytest.raises(SetupError, match=r"no training label is suspect; expected at least one\. Pass k="):
+        debugger_of(train, val).label_effect()
+    sampler = WeightedRandomSampler([1.0] * len(train[0]), len(train[0]))
+    loader = DataLoader(TensorDataset(*train), 64, sampler=sampler)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    debugger = Debugger(model, loader, DataLoader(TensorDataset(*val), 64), loss_fn=nn.CrossEntropyLoss())
+    with pytest.raises(SetupError, match="train_loader has a WeightedRandomSampler; expected random"):
+        debugger.label_effect(5)
+    x, y = torch.rand(200, 3), torch.rand(200, 1)
+    regression = Debugger(nn.Linear(3, 1), DataLoader(TensorDataset(x, y), 16), loss_fn=nn.MSELoss())
+    with pytest.raises(SetupError, match="the labels were not judged"):
+        regression.label_effect()
+    with pytest.raises(SetupError, match="action is 'drop'; expected one of relabel, remove"):
+        debugger_of(train, val).label_effect(5, action="drop")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_state_is_as_before_after_an_interrupted_run(error: type[BaseException]) -> None:
+    train, val, _ = flipped_digits()
+    debugger = debugger_of(train, val)
+    model = debugger.setup.model
+    profile = debugger.data()
+    model.eval()
+    model[3].weight.grad = torch.ones_like(model[3].weight)  # type: ignore[index,union-attr]
+    weights, state = [p.detach().clone() for p in model.parameters()], torch.get_rng_state()
+    calls = []
+
+    def interrupt(*_: Any) -> None:
+        calls.append(1)
+        if len(calls) == 30:
+            raise error("stop")
+
+    handle = model.register_forward_hook(interrupt)
+    with pytest.raises((SetupError, error)):
+        debugger.label_effect(20, steps=20, seeds=2)
+    handle.remove()
+    assert len(calls) >= 30
+    assert profile is debugger.results["data"]
+    assert not model.training
+    assert bool((model[3].weight.grad == 1).all())  # type: ignore[index,union-attr]
+    assert all(torch.equal(a, b) for a, b in zip(weights, model.parameters(), strict=True))
+    assert torch.equal(state, torch.get_rng_state())

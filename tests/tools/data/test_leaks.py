@@ -1,0 +1,147 @@
+"""Tests of features that reveal the target, identifiers, sources in both splits, and oversampling before the split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+
+from nbdebug.exceptions import SetupError
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.setup import Setup
+from nbdebug.tools.data import DataProfile, data
+from nbdebug.tools.data.feature_leaks import find_feature_leaks, find_identifiers
+from nbdebug.tools.data.sample_groups import compare_groups
+
+from .setups import AnyInput, profile_of_tensors
+
+SETS = {load.__name__: load for load in (load_breast_cancer, load_diabetes, load_iris, load_wine)}
+
+
+def table_of(load: Any, column: Any = None, seed: int = 0) -> SplitTable:
+    """A random two thirds of a set, with another column if there is one."""
+    loaded = load()
+    x, y = torch.tensor(loaded.data).float(), torch.tensor(loaded.target)
+    y = y.float()[:, None] if load is load_diabetes else y
+    rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[: 2 * len(x) // 3]
+    x, y = x[rows], y[rows]
+    if column is not None:
+        x = torch.cat([x, column(y, np.random.default_rng(seed)).reshape(-1, 1)], 1)
+    return SplitTable("train", (x,), (y,), range(len(x)), True)
+
+
+def nearly_the_target(y: Tensor, generator: np.random.Generator) -> Tensor:
+    """The target with noise of a fifth of a standard deviation, or with 2% of other classes."""
+    if y.dim() == 2:
+        return y + 0.2 * y.std() * torch.tensor(generator.normal(size=tuple(y.shape)), dtype=torch.float32)
+    is_other = torch.tensor(generator.random(len(y)) < 0.02)
+    return torch.where(is_other, (y + 1) % (int(y.max()) + 1), y).float()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_near_leaks_are_found_and_healthy_features_are_not(name: str) -> None:
+    for seed in range(5):
+        assert find_feature_leaks(table_of(SETS[name], seed=seed), None)[0] == []
+        if name == "load_iris":
+            continue  # the width of the petals alone is as good as the planted column
+        (leak,), columns = find_feature_leaks(table_of(SETS[name], nearly_the_target, seed), None)
+        assert leak.name == f"column {columns - 1}"
+        assert leak.skill > 0.8
+
+
+def test_leak_is_named_in_the_profile() -> None:
+    tables = [table_of(load_wine, nearly_the_target, seed) for seed in range(2)]
+    profile = profile_of_tensors(*((table.inputs[0], table.targets[0]) for table in tables))
+    assert "column 13 alone predicts the target" in profile.to_text()
+    check = next(check for check in profile.checks if check.name == "a feature reveals the target")
+    assert check.verdict == "fault"
+    assert profile.leaks.to_frame().name.tolist() == ["column 13"]
+
+
+def test_row_numbers_are_identifiers_and_counts_are_not() -> None:
+    generator = np.random.default_rng(0)
+    numbers = {
+        "row": np.arange(300),
+        "shuffled": generator.permutation(300) + 1000,
+        "time": np.cumsum(generator.integers(1, 10_000, 300)),
+        "count": generator.poisson(50, 300),
+        "amount": generator.choice(10**6, 300, replace=False),
+        "real": np.arange(300) + 0.5,
+    }
+    x = torch.tensor(np.stack(list(numbers.values()), 1), dtype=torch.float64)
+    table = SplitTable("train", (x,), (torch.zeros(300).long(),), range(300), True)
+    assert list(find_identifiers(table, list(numbers))) == ["row", "shuffled", "time"]
+
+
+class Recordings(Dataset[Any]):
+    """Windows of recordings, as dicts."""
+
+    def __init__(self, subjects: Tensor) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.subjects, self.x = subjects, torch.rand(len(subjects), 5, generator=generator)
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"x": self.x[index], "y": index % 2, "subject_id": f"s{int(self.subjects[index])}"}
+
+
+def profile_of_recordings(train: Any, val: Any, **options: Any) -> DataProfile:
+    def unpack(batch: Any) -> Any:
+        return (batch["x"], batch["y"]) if isinstance(batch, dict) else batch
+
+    loaders = DataLoader(train, 16), DataLoader(val, 16)
+    return data(Setup(AnyInput(), *loaders, loss_fn=nn.CrossEntropyLoss(), unpack=unpack), **options)
+
+
+def test_subjects_in_both_splits_are_found_by_name() -> None:
+    dataset = Recordings(torch.arange(200) % 10)
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(0)).tolist()
+    leaking = profile_of_recordings(Subset(dataset, order[:150]), Subset(dataset, order[150:]))
+    assert leaking.leaks.groups is not None
+    assert "10 of 10 validation groups (guessed from the name 'subject_id') are in training too" in leaking.to_text()
+    apart = [[i for i in range(200) if (i % 10 < 7) == is_train] for is_train in (True, False)]
+    healthy = profile_of_recordings(*(Subset(dataset, indices) for indices in apart))
+    assert healthy.leaks.faults == []
+    assert {check.name: check.verdict for check in healthy.checks}["sources in both splits"] == "no fault"
+
+
+def test_given_groups_of_the_whole_dataset_or_of_each_split() -> None:
+    groups = np.arange(200) // 10
+    dataset = TensorDataset(torch.rand(200, 5), torch.arange(200) % 2)
+    splits = Subset(dataset, range(0, 155)), Subset(dataset, range(155, 200))
+    by_list = profile_of_recordings(*splits, groups=groups)
+    by_dict = profile_of_recordings(*splits, groups={"train": groups[:155], "val": groups[155:]})
+    for profile in (by_list, by_dict):
+        assert profile.leaks.groups is not None
+        assert (profile.leaks.groups.shared, profile.leaks.groups.val_groups) == (1, 5)
+        assert profile.leaks.groups.share == pytest.approx(5 / 45)
+    with pytest.raises(SetupError, match=r"groups of train has the shape \(3,\); expected \(200,\)"):
+        profile_of_recordings(*splits, groups=[1, 2, 3])
+
+
+def test_without_groups_nothing_is_guessed_from_classes() -> None:
+    x = torch.rand(100, 3)
+    table = SplitTable("train", (x,), (torch.arange(100) % 2,), range(100), True)
+    assert compare_groups({"train": table, "val": table}, None, {}, ["width", "sex", "side"]) is None
+
+
+def test_class_oversampled_before_the_split_is_named() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(600, 6, generator=generator), (torch.arange(600) < 60).long()
+    rare = torch.arange(60).repeat(9)
+    order = torch.randperm(1140, generator=generator)
+    rows = torch.cat([rare, torch.arange(60, 600), torch.arange(60)])[order]
+    profile = profile_of_tensors((x[rows[:800]], y[rows[:800]]), (x[rows[800:]], y[rows[800:]]))
+    assert "class 1 was oversampled before the split: 100% of its validation samples" in profile.to_text()
+    copied = x.clone()
+    copied[400:430] = x[:30]
+    mixed = torch.arange(600) % 2
+    plain = profile_of_tensors((copied[:400], mixed[:400]), (copied[400:], mixed[400:]))
+    assert plain.leaks.oversampled is None
