@@ -125,7 +125,11 @@ def score_healthy(paths: list[Path]) -> None:
     """Print the answer on each repeatable program and the number of alarms."""
     answers = []
     for path in paths:
-        answers.append(answer_on(path))
+        answer = answer_on(path)
+        if answer["verdict"].startswith("KeyError"):
+            print(f"skip {path.stem}: it has no variable {answer['verdict'][10:]}")
+            continue
+        answers.append(answer)
         is_quiet = answers[-1]["verdict"] == "repeatable"
         print(
             f"{'ok  ' if is_quiet else 'ALARM'} {path.stem}: {json.dumps(answers[-1], ensure_ascii=False)}", flush=True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nbdebug.assertions import assert_healthy as assert_healthy
     from nbdebug.comparison import compare as compare
+    from nbdebug.comparison import snapshot as snapshot
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.exceptions import SetupError as SetupError
     from nbdebug.finding import Finding as Finding
@@ -58,6 +59,7 @@ PUBLIC_MODULES = {
     "profile": "functional.training",
     "restore": "preserve",
     "seed": "seeding",
+    "snapshot": "comparison",
     "treatments": "functional.training",
     "unload_ipython_extension": "magics",
     "watch": "functional.training",
@@ -66,7 +68,7 @@ __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
     *("assert_healthy", "batch_size", "checkup", "compare", "compare_optimizers", "compare_pipelines", "data"),
     *("diagnose", "drift", "errors", "explain", "explain_error", "importance", "load", "lr_range", "overfit"),
-    *("profile", "restore", "seed", "treatments", "watch"),
+    *("profile", "restore", "seed", "snapshot", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")

@@ -1,29 +1,75 @@
-"""Compare two computations that ought to agree."""
+"""Snapshots of a program, and comparisons of two snapshots or of two computations that ought to agree."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch.utils.data import DataLoader
+
+from nbdebug.exceptions import SetupError
 from nbdebug.options import check_option_names
+from nbdebug.validation import describe_type
 
 if TYPE_CHECKING:
     from nbdebug.tools.agreement import Agreement
+    from nbdebug.tools.provenance import ProgramSnapshot, SnapshotChanges
 
 
 @check_option_names()
-def compare(a: Any, b: Any, inputs: Any = None) -> Agreement:
-    """Compare two models or setups that ought to compute the same, and name the first module at which they part.
+def compare(a: Any, b: Any, inputs: Any = None) -> Agreement | SnapshotChanges:
+    """Compare two models or setups that ought to compute the same, or two snapshots.
 
-    Compares forward, backward and, of two Debuggers, the update, in eval and in train mode with dropout off. How far
-    results may differ is measured by rounding noise. Names of modules need not be equal. Everything is restored.
+    Of two models or setups, names the first module at which they part: forward, backward and, of two Debuggers, the
+    update, in eval and in train mode with dropout off. How far results may differ is measured by rounding noise. Names
+    of modules need not be equal. Everything is restored. Of two snapshots, lists what has changed, the code by cell.
     Raises SetupError for objects that cannot be compared or run.
 
     Args:
-        a: A model, a function that calls models, or a Debugger.
-        b: What ought to compute the same.
+        a: A model, a function that calls models, or a Debugger; or a snapshot, or the path of one.
+        b: What ought to compute the same; or a later snapshot.
         inputs: Inputs of both: a tensor, a tuple of arguments or a mapping of keywords; by default a batch of ``a``, if
             that is a Debugger.
     """
+    from nbdebug.tools.provenance import ProgramSnapshot, compare_snapshots, load_snapshot
+
+    if any(isinstance(item, (ProgramSnapshot, str, Path)) for item in (a, b)):
+        for name, item in (("a", a), ("b", b)):
+            if not isinstance(item, (ProgramSnapshot, str, Path)):
+                raise SetupError(
+                    f"{name} is {describe_type(item)}; expected a snapshot, as the other. Pass two snapshots."
+                )
+        snapshots = [item if isinstance(item, ProgramSnapshot) else load_snapshot(item) for item in (a, b)]
+        return compare_snapshots(snapshots[0], snapshots[1])
     from nbdebug.tools.agreement import compare_computations
 
     return compare_computations(a, b, inputs)
+
+
+@check_option_names()
+def snapshot(
+    path: str | Path | None = None, *, data: Any = None, config: Any = None, samples: int = 1000
+) -> ProgramSnapshot:
+    """Record what this run is made of: versions, hardware, threads, settings, git, data, configuration and code.
+
+    ``compare(before, after)`` says what has changed between two of them. Raises SetupError for unusable options.
+
+    Args:
+        path: A JSON file to which the snapshot is written, too.
+        data: A loader, a dataset, or a mapping from names to several of them, of which fingerprints are taken.
+        config: Your configuration: a mapping, a namespace or a dataclass.
+        samples: The largest number of samples of a set that are read; of a larger set, samples at equal distances.
+    """
+    from nbdebug.tools.provenance import take_snapshot
+
+    sources = data if isinstance(data, Mapping) else {} if data is None else {_data_name(data): data}
+    result = take_snapshot(sources, config, samples, sys._getframe(1))
+    if path is not None:
+        result.save(path)
+    return result
+
+
+def _data_name(data: Any) -> str:
+    return "loader" if isinstance(data, DataLoader) else "dataset"

@@ -41,6 +41,8 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
     "repeatable": lambda debugger: debugger.repeatable(steps=2),
+    "snapshot": lambda debugger: debugger.snapshot(),
+    "changes": lambda debugger: debugger.changes_since(debugger.snapshot()),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),

@@ -37,6 +37,9 @@ def findings_of(setup: Setup, rule: Rule, example: str) -> Report:
         debugger.errors()
     if "repeatable" in rule.needs:
         debugger.repeatable(steps=4)
+    if "changes" in rule.needs:
+        now = debugger.snapshot()
+        debugger.changes_since(rule.module.older(now) if example == "bad" else now)
     if "treatments" in rule.needs:
         debugger.treatments(steps=60, seeds=2)
     if "profile" in rule.needs:

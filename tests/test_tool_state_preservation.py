@@ -25,6 +25,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "profile": lambda debugger: profile(debugger, None),
     "profile of a loop": lambda debugger: profile(debugger, lambda: plain_loop(debugger)),
     "repeatable": lambda debugger: debugger.repeatable(steps=3),
+    "snapshot": lambda debugger: debugger.changes_since(debugger.snapshot()),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
@@ -35,7 +36,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "bisect samples": lambda debugger: debugger.bisect(samples=True, fails=lambda copy: True, steps=1, runs=4),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
-TOOLS_WITHOUT_PASSES = {"data"}  # these never call the model
+TOOLS_WITHOUT_PASSES = {"data", "snapshot"}  # these never call the model
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

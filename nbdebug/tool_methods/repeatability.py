@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from nbdebug.options import check_option_names
 from nbdebug.tool_methods.tool_runner import ToolRunner
 
 if TYPE_CHECKING:
+    from nbdebug.tools.provenance import ProgramSnapshot, SnapshotChanges
     from nbdebug.tools.repeatable import Repeatable
 
 
@@ -27,3 +31,47 @@ class RepeatabilityMethods(ToolRunner):
         from nbdebug.tools.repeatable import repeatable
 
         return self._keep("repeatable", repeatable(self._use_setup(), steps=steps))
+
+    @check_option_names()
+    def snapshot(self, path: str | Path | None = None, *, config: Any = None, samples: int = 1000) -> ProgramSnapshot:
+        """Record what this run is made of: versions, hardware, settings, git, data of both loaders, and code.
+
+        Args:
+            path: A JSON file to which the snapshot is written, too.
+            config: Your configuration: a mapping, a namespace or a dataclass.
+            samples: The largest number of samples of a set that are read; of a larger set, samples at equal distances.
+        """
+        result = self._snapshot_now(config, samples)
+        if path is not None:
+            result.save(path)
+        return self._keep("snapshot", result, judge=False)
+
+    def _snapshot_now(self, config: Any, samples: int) -> ProgramSnapshot:
+        """Return a snapshot of the program and of the state of the setup, for the caller of a method of this class."""
+        from nbdebug.tools.provenance import setup_state, take_snapshot
+
+        setup = self._use_setup()
+        loaders = {"train_loader": setup.train_loader, "val_loader": setup.val_loader}
+        data = {name: loader for name, loader in loaders.items() if loader is not None and setup.has_training_data}
+        result = take_snapshot(data, config, samples, sys._getframe(2))
+        run = self.watched.result if self.watched is not None else None
+        watched = f"{id(self.watched)}: {run.steps} steps" if run is not None else ""
+        return replace(result, state=setup_state(setup), watched=watched)
+
+    @check_option_names()
+    def changes_since(
+        self, before: ProgramSnapshot | str | Path, *, config: Any = None, samples: int = 1000
+    ) -> SnapshotChanges:
+        """Take a snapshot now, and list what differs from an earlier one, the code by cell.
+
+        Raises SetupError for a file that is no snapshot.
+
+        Args:
+            before: The earlier snapshot, or the path of its file.
+            config: Your configuration, as for the earlier one.
+            samples: The largest number of samples of a set that are read, as for the earlier one.
+        """
+        from nbdebug.tools.provenance import ProgramSnapshot, compare_snapshots, load_snapshot
+
+        former = before if isinstance(before, ProgramSnapshot) else load_snapshot(before)
+        return self._keep("changes", compare_snapshots(former, self._snapshot_now(config, samples)))

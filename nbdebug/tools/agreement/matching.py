@@ -7,7 +7,7 @@ from itertools import permutations
 
 from torch import Tensor
 
-from nbdebug.tools.agreement.recording import Node, Recording
+from nbdebug.tools.agreement.recording import RecordedTensor, Recording
 from nbdebug.tools.agreement.tolerance import Deviation
 
 _MAX_PERMUTED_AXES = 4
@@ -19,17 +19,19 @@ class Matching:
     ``tolerance_of`` returns that of a node and a candidate; by default that of the node.
     """
 
-    def __init__(self, first: Recording, second: Recording, tolerance_of: Callable[[Node, Node], Deviation]) -> None:
+    def __init__(
+        self, first: Recording, second: Recording, tolerance_of: Callable[[RecordedTensor, RecordedTensor], Deviation]
+    ) -> None:
         self.first, self.second, self._tolerance_of = first, second, tolerance_of
-        self._by_size: dict[int, list[Node]] = {}
+        self._by_size: dict[int, list[RecordedTensor]] = {}
         for node in [*second.nodes, *_leaves(second)]:
             self._by_size.setdefault(node.value.numel(), []).append(node)
-        self._partners: dict[int, Node | None] = {}
+        self._partners: dict[int, RecordedTensor | None] = {}
         self._used: set[int] = set()
         for node in first.nodes:  # in order, so that equal tensors are matched in the order of execution
             self.partner(node)
 
-    def partner(self, node: Node) -> Node | None:
+    def partner(self, node: RecordedTensor) -> RecordedTensor | None:
         """Return the node of the other run with the same value, one that no other node has taken if possible."""
         if id(node) not in self._partners:
             partner = max(self.equals(node), key=lambda other: self._likeness(node, other), default=None)
@@ -38,16 +40,16 @@ class Matching:
                 self._used.add(id(partner))
         return self._partners[id(node)]
 
-    def equals(self, node: Node) -> list[Node]:
+    def equals(self, node: RecordedTensor) -> list[RecordedTensor]:
         """Return all nodes of the other run with the value of a node."""
         candidates = self._by_size.get(node.value.numel(), [])
         return [other for other in candidates if is_equal(node.value, other.value, self._tolerance_of(node, other))]
 
-    def _likeness(self, node: Node, other: Node) -> tuple[bool, bool, bool]:
+    def _likeness(self, node: RecordedTensor, other: RecordedTensor) -> tuple[bool, bool, bool]:
         """Return how well a node of equal value fits: not taken yet, of the same operation and shape."""
         return id(other) not in self._used, other.operation == node.operation, other.value.shape == node.value.shape
 
-    def first_unmatched(self, output: Node) -> Node | None:
+    def first_unmatched(self, output: RecordedTensor) -> RecordedTensor | None:
         """Return the first operation, among those that the output depends on, whose inputs match and result does not.
 
         Follows the inputs of results without a partner only: behind a result with one, both runs have agreed.
@@ -66,13 +68,13 @@ class Matching:
         order = {id(node): number for number, node in enumerate(self.first.nodes)}
         return min(roots, key=lambda node: order.get(id(node), len(order)), default=None)
 
-    def unmatched_parameter(self, node: Node) -> str:
+    def unmatched_parameter(self, node: RecordedTensor) -> str:
         """Return the parameter that an operation reads and that the other run has nowhere; empty if there is none."""
         names = [leaf.parameter for leaf in node.inputs if leaf.parameter and self.partner(leaf) is None]
         return names[0] if names else ""
 
 
-def _leaves(recording: Recording) -> Iterator[Node]:
+def _leaves(recording: Recording) -> Iterator[RecordedTensor]:
     seen: set[int] = set()
     for node in recording.nodes:
         for leaf in node.inputs:

@@ -22,12 +22,12 @@ _Perturb = Callable[[Tensor], Tensor]
 
 
 @dataclass(eq=False)
-class Node:
+class RecordedTensor:
     """A tensor that a run computed, or a leaf: an input, a parameter or a constant, whose ``operation`` is empty."""
 
     value: Tensor
     operation: str = ""
-    inputs: tuple[Node, ...] = ()
+    inputs: tuple[RecordedTensor, ...] = ()
     module: str = ""
     line: SourceLine | None = None
     parameter: str = ""
@@ -43,22 +43,23 @@ class Node:
 class Recording:
     """The nodes of a run in order, those of its outputs, and the gradients and the new values of the parameters."""
 
-    nodes: list[Node] = field(default_factory=list)
-    outputs: list[Node] = field(default_factory=list)
+    nodes: list[RecordedTensor] = field(default_factory=list)
+    outputs: list[RecordedTensor] = field(default_factory=list)
     gradients: dict[str, Tensor] = field(default_factory=dict)
     updated: dict[str, Tensor] = field(default_factory=dict)
     buffers: dict[str, Tensor] = field(default_factory=dict)
     loss: Tensor | None = None
+    is_opaque: bool = False
 
 
-class OperationRecorder(TorchFunctionMode):
+class _OperationRecorder(TorchFunctionMode):
     """Records the operations on tensors while active, and on request perturbs their results."""
 
     def __init__(self, parameters: Mapping[int, str], stack: ModuleStack, perturb: _Perturb | None = None) -> None:
         super().__init__()
         self.recording, self.is_active = Recording(), True
         self._parameters, self._stack, self._perturb = parameters, stack, perturb
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, RecordedTensor] = {}
         self._kept: list[Tensor] = []  # ids are unique while the tensors live
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -81,10 +82,12 @@ class OperationRecorder(TorchFunctionMode):
         with torch.no_grad(), torch._C.DisableTorchFunction():
             output.data.copy_(self._perturb(output.data))
 
-    def _add(self, output: Tensor, name: str, inputs: tuple[Node, ...]) -> None:
+    def _add(self, output: Tensor, name: str, inputs: tuple[RecordedTensor, ...]) -> None:
         with torch._C.DisableTorchFunction():
             value = output.detach().clone()
-            node = Node(value, name, inputs, self._stack.innermost or "", get_line_from_frame(sys._getframe(2)))
+            node = RecordedTensor(
+                value, name, inputs, self._stack.innermost or "", get_line_from_frame(sys._getframe(2))
+            )
             if output.requires_grad and not output.is_leaf:
                 hook = partial(_set_gradient, node, self._perturb)
                 output.register_hook(hook)  # type: ignore[no-untyped-call]
@@ -92,17 +95,17 @@ class OperationRecorder(TorchFunctionMode):
         self._kept.append(output)
         self.recording.nodes.append(node)
 
-    def node_of(self, tensor: Tensor) -> Node:
+    def node_of(self, tensor: Tensor) -> RecordedTensor:
         """Return the node of a tensor; a leaf if no recorded operation has computed it."""
         if id(tensor) not in self._nodes:
             with torch._C.DisableTorchFunction():
                 value = tensor.detach().clone()
-            self._nodes[id(tensor)] = Node(value, parameter=self._parameters.get(id(tensor), ""))
+            self._nodes[id(tensor)] = RecordedTensor(value, parameter=self._parameters.get(id(tensor), ""))
             self._kept.append(tensor)
         return self._nodes[id(tensor)]
 
 
-def _set_gradient(node: Node, perturb: _Perturb | None, gradient: Tensor) -> Tensor | None:
+def _set_gradient(node: RecordedTensor, perturb: _Perturb | None, gradient: Tensor) -> Tensor | None:
     """Keep the gradient of a node, and return it with noise on request; None leaves it as it is."""
     with torch._C.DisableTorchFunction():
         node.gradient = gradient.detach().clone()
@@ -110,7 +113,7 @@ def _set_gradient(node: Node, perturb: _Perturb | None, gradient: Tensor) -> Ten
 
 
 @contextmanager
-def track_modules(modules: Mapping[str, nn.Module]) -> Iterator[ModuleStack]:
+def _track_modules(modules: Mapping[str, nn.Module]) -> Iterator[ModuleStack]:
     """Track the running submodules of some modules by path, each below its own prefix."""
     stack, handles = ModuleStack(), []
     for prefix, module in modules.items():
@@ -139,6 +142,7 @@ class Computation:
     modules: dict[str, nn.Module]
     loss: Callable[[Any], Tensor] | None = None
     optimizers: Sequence[torch.optim.Optimizer] = ()
+    is_compiled: bool = False
 
     def parameters(self) -> dict[str, Tensor]:
         """Return the parameters by path."""
@@ -166,14 +170,18 @@ class Computation:
             with torch.no_grad():
                 for parameter in parameters.values():
                     parameter.copy_(perturb(parameter) if parameter.is_floating_point() else parameter)
-        with track_modules(self.modules) as stack, OperationRecorder(names, stack, perturb) as recorder:
-            output = self.run()
+        # A compiler would trace the hooks and the recorder too, so only the output of a compiled model is recorded.
+        compiled_output = self.run() if self.is_compiled else None
+        with _track_modules(self.modules) as stack, _OperationRecorder(names, stack, perturb) as recorder:
+            output = compiled_output if self.is_compiled else self.run()
             recording: Recording = recorder.recording
             recording.outputs = [recorder.node_of(tensor) for tensor in tree_tensors(output)]
+            recorder.is_active = self.loss is not None
             loss = self.loss(output) if self.loss is not None else _projection(output)
             if self.loss is not None and loss is not None:
                 recording.outputs.append(recorder.node_of(loss))
             recorder.is_active = False
+        recording.is_opaque = self.is_compiled
         recording.loss = None if loss is None else loss.detach()
         self._train(recording, loss, parameters)
         return recording

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from nbdebug.finding import format_module
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Place:
+class DivergencePlace:
     """Where one side parts from the other: operation, module and its class, and the user's line."""
 
     operation: str = ""
@@ -72,8 +72,8 @@ class Agreement(Result):
     phase: Phase | None = None
     mode: str = ""
     tensor: str = ""
-    first: Place = Place()
-    second: Place = Place()
+    first: DivergencePlace = DivergencePlace()
+    second: DivergencePlace = DivergencePlace()
     difference: float = 0.0
     tolerance: float = 0.0
     causes: tuple[str, ...] = ()
@@ -103,25 +103,38 @@ class Agreement(Result):
 
     def view(self) -> View:
         """A row for each module below the verdict."""
-        rows = [
-            TableRow(
-                row.module or "(model)",
-                (
-                    row.operations,
-                    row.matched,
-                    TextCell(format_value(row.ratio), row.ratio, "error" if row.ratio > 1 else "soft"),
-                ),
-            )
-            for row in self.rows
-        ]
         return FoldableTable(
             title="Agreement",
             status=", ".join(self.checked),
             columns=_COLUMNS,
-            rows=rows,
-            notice=(self.headline, "good" if self.agrees else "warning"),
-            note=" ".join(line.strip() for line in self.to_text().split("\n")[1:]),
+            rows=[self._row(row) for row in self.rows],
+            notice=(
+                " ".join([self.headline, *(f"{cause}." for cause in self.causes)]),
+                "good" if self.agrees else "warning",
+            ),
+            note=". ".join([*(f"{label}: {text}" for label, text in self._details()), *self.notes]),
             noun="modules",
+        )
+
+    def _row(self, row: ModuleRow) -> TableRow:
+        """Return the row of a module; that at which the sides part has the places as details."""
+        is_first = not self.agrees and row.module == self.first.module
+        ratio = TextCell("no match") if not row.matched else TextCell(format_value(row.ratio), row.ratio, "soft")
+        ratio = replace(ratio, text=f"{ratio.text}, first difference", tone="error") if is_first else ratio
+        details = self._details() if is_first else ()
+        return TableRow(row.module or "(model)", (row.operations, row.matched, ratio), details=details)
+
+    def _details(self) -> list[tuple[str, str]]:
+        """Return the places and the difference as labelled texts; nothing if both sides agree."""
+        if self.agrees:
+            return []
+        return [("first", str(self.first)), ("second", str(self.second)), ("difference", self._difference_text)]
+
+    @property
+    def _difference_text(self) -> str:
+        return (
+            f"{self.difference:.3g} (root mean square) in {self.tensor}; tolerance {self.tolerance:.3g}, measured by "
+            "rounding noise"
         )
 
     def to_text(self) -> str:
@@ -129,8 +142,7 @@ class Agreement(Result):
         lines = [f"nbdebug compare: {self.headline}"]
         if not self.agrees:
             lines += [f"  first:  {self.first}", f"  second: {self.second}"]
-            lines.append(f"  difference: {self.difference:.3g} (root mean square) in {self.tensor}; "
-                         f"tolerance {self.tolerance:.3g}, measured by rounding noise")  # fmt: skip
+            lines.append(f"  difference: {self._difference_text}")
         lines += [f"  - {cause}" for cause in self.causes]
         lines += [f"  note: {note}" for note in self.notes]
         checked = ", ".join(self.checked)

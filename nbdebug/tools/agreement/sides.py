@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import SetupError
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
 from nbdebug.tensors.pytree import to_device, tree_map, tree_tensors
 from nbdebug.tools.agreement.recording import Computation
 from nbdebug.validation import describe_type
@@ -50,10 +51,14 @@ def make_side(item: Any, name: str) -> Side:
     )
 
 
+def _is_compiled(model: Any) -> bool:
+    return hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None
+
+
 def _function_side(function: Callable[..., Any], modules: dict[str, nn.Module], name: str) -> Side:
     def make(inputs: Any) -> Computation:
-        args, kwargs = as_arguments(inputs)
-        return Computation(name, lambda: function(*args, **kwargs), modules)
+        args, kwargs = _as_arguments(inputs)
+        return Computation(name, lambda: function(*args, **kwargs), modules, is_compiled=_is_compiled(function))
 
     return Side(name, tuple(modules.values()), modules, make)
 
@@ -62,14 +67,23 @@ def _setup_side(setup: Setup, name: str) -> Side:
     modules: dict[str, nn.Module] = {"": setup.eager_model}
 
     def make(raw: Any) -> Computation:
-        if setup.step_fn is not None:
-            return Computation(name, lambda: setup.validate_step_loss(setup.step_fn(raw)), modules,  # type: ignore[misc]
-                               lambda loss: loss, setup.optimizers)  # fmt: skip
+        options: dict[str, Any] = {"optimizers": setup.optimizers, "is_compiled": _is_compiled(setup.model)}
+        step_fn = setup.step_fn
+        if step_fn is not None:
+            return Computation(name, lambda: setup.validate_step_loss(step_fn(raw)), modules, _itself, **options)
         batch = setup.split_batch(raw)
-        return Computation(name, lambda: setup.predict(batch, setup.model), modules,
-                           lambda output: setup.loss(output, batch), setup.optimizers)  # fmt: skip
+        loss = partial(_loss_of, setup, batch)
+        return Computation(name, lambda: setup.predict(batch, setup.model), modules, loss, **options)
 
     return Side(name, setup.mutable_objects, modules, make)
+
+
+def _itself(loss: Tensor) -> Tensor:
+    return loss
+
+
+def _loss_of(setup: Setup, batch: Batch, output: Any) -> Tensor:
+    return setup.loss(output, batch)
 
 
 def _modules_of(function: Any) -> dict[str, nn.Module]:
@@ -88,7 +102,7 @@ def _modules_of(function: Any) -> dict[str, nn.Module]:
     return {"": next(iter(modules.values()))} if len(modules) == 1 else modules
 
 
-def as_arguments(inputs: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+def _as_arguments(inputs: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """Return inputs as positional and keyword arguments: a tuple or list is several, a mapping is by name."""
     if isinstance(inputs, Mapping):
         return (), inputs

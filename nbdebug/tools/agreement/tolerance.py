@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nbdebug.tools.agreement.recording import Node, Recording
+from nbdebug.tools.agreement.recording import RecordedTensor, Recording
 
 # The spread of a few runs underestimates the largest error, and a sum in another order makes an error in each term.
 _SAFETY = 8.0
@@ -90,26 +90,26 @@ class NodeTolerances:
         self._known: dict[int, Deviation] = {}
         self._numbers = {id(node): number for number, node in enumerate(recording.nodes)}
 
-    def of_value(self, node: Node) -> Deviation:
+    def of_value(self, node: RecordedTensor) -> Deviation:
         """Return the tolerance of the value of a node, which is computed once."""
         if id(node) not in self._known:
             self._known[id(node)] = self._measure(node)
         return self._known[id(node)]
 
-    def of_first(self, node: Node, _: Node) -> Deviation:
+    def of_first(self, node: RecordedTensor, _: RecordedTensor) -> Deviation:
         """Return the tolerance of a node that is compared with one of the other run."""
         return self.of_value(node)
 
-    def of_second(self, _: Node, node: Node) -> Deviation:
+    def of_second(self, _: RecordedTensor, node: RecordedTensor) -> Deviation:
         """Return the tolerance of a node with which one of the other run is compared."""
         return self.of_value(node)
 
-    def _measure(self, node: Node) -> Deviation:
+    def _measure(self, node: RecordedTensor) -> Deviation:
         number = self._numbers.get(id(node))
         others = [run.nodes[number].value for run in self._aligned] if number is not None else []
         return tolerance(node.value, others, self.roundoff)
 
-    def of_gradient(self, node: Node) -> Deviation:
+    def of_gradient(self, node: RecordedTensor) -> Deviation:
         """Return the tolerance of the gradient of a node."""
         number = self._numbers[id(node)]
         assert node.gradient is not None

@@ -17,13 +17,12 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.agreement.causes import optimizer_causes, setting_causes
 from nbdebug.tools.agreement.matching import Matching, is_equal
-from nbdebug.tools.agreement.recording import Node, Recording
-from nbdebug.tools.agreement.result import Agreement, ModuleRow, Phase, Place
+from nbdebug.tools.agreement.recording import RecordedTensor, Recording
+from nbdebug.tools.agreement.result import Agreement, DivergencePlace, ModuleRow, Phase
 from nbdebug.tools.agreement.sides import Side, copied, make_side, shared_inputs
 from nbdebug.tools.agreement.tolerance import Deviation, NodeTolerances, RoundingNoise, tolerance, unit_roundoff
 
 _NOISE_RUNS = 3
-_OPAQUE_SHARE = 0.1  # of the operations of the other side; a compiled model shows almost none
 
 
 @dataclass
@@ -37,7 +36,7 @@ class _Round:
     roundoff: float
 
 
-class _Comparison:
+class _AgreementCheck:
     """Compares two sides, in eval mode and then in train mode."""
 
     def __init__(self, first: Side, second: Side, inputs: Any) -> None:
@@ -111,20 +110,29 @@ class _Comparison:
         return None
 
     def located(
-        self, runs: _Round, matching: Matching, tolerances: NodeTolerances, one: Node, other: Node, tensor: str
+        self,
+        runs: _Round,
+        matching: Matching,
+        tolerances: NodeTolerances,
+        one: RecordedTensor,
+        other: RecordedTensor,
+        tensor: str,
     ) -> Agreement:
         """Return the difference of an output with the operation that it comes from."""
-        is_opaque = len(runs.second.nodes) < _OPAQUE_SHARE * len(runs.first.nodes)
+        is_opaque = runs.second.is_opaque or runs.first.is_opaque
+        hidden = self.second.name if runs.second.is_opaque else self.first.name
         root = None if is_opaque else matching.first_unmatched(one)
         notes = (
-            (f"{self.second.name} does not show its operations, so only its output is compared",) if is_opaque else ()
+            (f"{hidden} is compiled and does not show its operations, so only its output is compared",)
+            if is_opaque
+            else ()
         )
-        place = _place(root, self.first) if root is not None else Place()
+        place = _place(root, self.first) if root is not None else DivergencePlace()
         reverse = Matching(runs.second, runs.first, tolerances.of_second)
         counterpart = None if is_opaque else reverse.first_unmatched(other)
-        second_place = _place(counterpart, self.second) if counterpart is not None else Place()
+        second_place = _place(counterpart, self.second) if counterpart is not None else DivergencePlace()
         if _parts_earlier(root, counterpart, runs.first, reverse) and _has_module(self.first, second_place.module):
-            place = Place(second_place.operation, second_place.module, _kind(self.first, second_place.module))
+            place = DivergencePlace(second_place.operation, second_place.module, _kind(self.first, second_place.module))
         causes = []
         if root is not None and (name := matching.unmatched_parameter(root)):
             causes.append(f"no tensor of {self.second.name} has the values of {name} of {self.first.name}")
@@ -209,7 +217,7 @@ class _Comparison:
 
     def gradient_place(
         self, runs: _Round, matching: Matching | None, tolerances: NodeTolerances | None
-    ) -> Place | None:
+    ) -> DivergencePlace | None:
         """Return the operation whose backward pass differs: only the gradients before it do."""
         if matching is None or tolerances is None:
             return None
@@ -227,8 +235,8 @@ class _Comparison:
         return None
 
     def difference(
-        self, phase: Phase, runs: _Round, tensor: str, first: Place, second: Place, deviation: Deviation | None,
-        limit: Deviation, causes: list[str], notes: tuple[str, ...] = (),
+        self, phase: Phase, runs: _Round, tensor: str, first: DivergencePlace, second: DivergencePlace,
+        deviation: Deviation | None, limit: Deviation, causes: list[str], notes: tuple[str, ...] = (),
     ) -> Agreement:  # fmt: skip
         """Return the result for a difference."""
         size = deviation.typical if deviation is not None else float("nan")
@@ -259,7 +267,7 @@ def compare_computations(first: Any, second: Any, inputs: Any = None) -> Agreeme
         shared = shared_inputs(first, second, inputs)
         if not any(side.modules for side in sides) and not callable(first):
             raise SetupError("neither side has a model; expected one. Pass models or functions that call them.")
-        return _Comparison(*sides, shared).run()
+        return _AgreementCheck(*sides, shared).run()
 
 
 @contextmanager
@@ -280,16 +288,16 @@ def _disable_dropout(modules: Any) -> None:
             part.dropout = 0.0
 
 
-def _place(node: Node | None, side: Side) -> Place:
+def _place(node: RecordedTensor | None, side: Side) -> DivergencePlace:
     """Return the place of a node."""
     if node is None:
-        return Place()
-    return Place(node.operation, node.module, _kind(side, node.module), node.line)
+        return DivergencePlace()
+    return DivergencePlace(node.operation, node.module, _kind(side, node.module), node.line)
 
 
-def _parameter_place(name: str, side: Side) -> Place:
+def _parameter_place(name: str, side: Side) -> DivergencePlace:
     module = name.rpartition(".")[0]
-    return Place("", module, _kind(side, module))
+    return DivergencePlace("", module, _kind(side, module))
 
 
 def _kind(side: Side, path: str) -> str:
@@ -312,12 +320,14 @@ def _equal_tensor(tensor: Tensor, others: dict[str, Tensor]) -> str | None:
     return next(equal, None)
 
 
-def _consumers(node: Node, recording: Recording) -> list[Node]:
+def _consumers(node: RecordedTensor, recording: Recording) -> list[RecordedTensor]:
     """Return the operations that read a node and have a gradient."""
     return [user for user in recording.nodes if user.gradient is not None and any(n is node for n in user.inputs)]
 
 
-def _parts_earlier(root: Node | None, counterpart: Node | None, first: Recording, reverse: Matching) -> bool:
+def _parts_earlier(
+    root: RecordedTensor | None, counterpart: RecordedTensor | None, first: Recording, reverse: Matching
+) -> bool:
     """Return whether the second side parts from results that the first side has before those that its root reads."""
     if root is None or counterpart is None:
         return False

@@ -49,7 +49,7 @@ _Block = AbstractContextManager[Any]
 
 
 @dataclass(frozen=True)
-class Cause:
+class DifferenceCause:
     """A source of the difference, found by an intervention: what was done, and what came of it."""
 
     name: str
@@ -60,12 +60,12 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class RunDiagnosis:
     """The first difference, or None; its causes; the kind of verdict; what could not be checked."""
 
     verdict: str
     difference: Difference | None = None
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[DifferenceCause, ...] = ()
     unchecked: tuple[str, ...] = ()
     draws: tuple[str, ...] = ()
 
@@ -90,7 +90,7 @@ class Diagnoser:
         unseeded = is_unseeded(generator)
         return self.has_unseeded_python if unseeded is None else unseeded
 
-    def diagnose(self) -> Diagnosis:
+    def diagnose(self) -> RunDiagnosis:
         """Return the diagnosis; everything of the user's is restored."""
         with closing(self.environment), self.hidden.restored(self.hidden.variables):
             self.split_first_batch()
@@ -103,7 +103,7 @@ class Diagnoser:
         with Preserve(*objects, loaders=loaders), self.hidden.restored(self.hidden.variables), UserCodeErrors(moment):
             next(self.setup.batches(1))
 
-    def diagnose_inside(self) -> Diagnosis:
+    def diagnose_inside(self) -> RunDiagnosis:
         """Compare two runs; then, if they are equal, vary what should not matter."""
         self.on_progress("first run")
         before = self.generator_hashes(), self.hidden.digests()
@@ -115,9 +115,11 @@ class Diagnoser:
             return self.explain_difference(difference, first)
         return self.vary_surroundings(first) or self.vary_seeds(first, before[0]) or self.verdict("repeatable")
 
-    def verdict(self, verdict: str, difference: Difference | None = None, causes: Iterable[Cause] = ()) -> Diagnosis:
+    def verdict(
+        self, verdict: str, difference: Difference | None = None, causes: Iterable[DifferenceCause] = ()
+    ) -> RunDiagnosis:
         """Return a diagnosis."""
-        return Diagnosis(verdict, difference, tuple(causes), tuple(self.unchecked))
+        return RunDiagnosis(verdict, difference, tuple(causes), tuple(self.unchecked))
 
     @contextmanager
     def base(self, *blocks: _Block) -> Iterator[None]:
@@ -143,7 +145,7 @@ class Diagnoser:
             "torch": hash_value(torch.get_rng_state()),
         }
 
-    def explain_difference(self, difference: Difference, first: Sequence[StepRecord]) -> Diagnosis:
+    def explain_difference(self, difference: Difference, first: Sequence[StepRecord]) -> RunDiagnosis:
         """Locate a difference between two runs from the same state, and find its source."""
         self.on_progress("locating the operation")
         located = self.locate(difference) or difference
@@ -217,7 +219,7 @@ class Diagnoser:
                 needed = rest
         return needed
 
-    def cause(self, source: Source, steps: int) -> Cause:
+    def cause(self, source: Source, steps: int) -> DifferenceCause:
         """Return a source as a cause, with the user's line."""
         intervention = f"with {source.name} held constant, {steps} steps of two runs are equal"
         description, cure, line = source.description, source.cure, self.line_of(source)
@@ -225,7 +227,7 @@ class Diagnoser:
             description = f"{description}, in the workers of train_loader"
             cure = "nbdebug.seed(0, loaders=train_loader)   # seeds each worker; remove other seeds of theirs"
             line = line or get_definition_line(self.setup.train_loader.worker_init_fn)
-        return Cause(source.name, description, cure, intervention, line)
+        return DifferenceCause(source.name, description, cure, intervention, line)
 
     def line_of(self, source: Source) -> SourceLine | None:
         """Return the user's line that reads a source."""
@@ -243,7 +245,7 @@ class Diagnoser:
         lines = [variable_line(f, last) for f in sorted(users, key=lambda f: f.__name__ == "__init__")]
         return next(filter(None, lines), None)
 
-    def vary_surroundings(self, first: Sequence[StepRecord]) -> Diagnosis | None:
+    def vary_surroundings(self, first: Sequence[StepRecord]) -> RunDiagnosis | None:
         """Vary all sources at once that should not matter; return what differs, or None."""
         sources = [source for source in SOURCES if source.varied is not None]
         self.on_progress("with other surroundings")
@@ -254,7 +256,9 @@ class Diagnoser:
             if (difference := self.differs([source], first)) is not None and self.is_read(source):
                 located = located or self.locate(difference, [source]) or difference
                 intervention = f"with {source.name} varied, a run differs from the first one"
-                causes.append(Cause(source.name, source.description, source.cure, intervention, self.line_of(source)))
+                causes.append(
+                    DifferenceCause(source.name, source.description, source.cure, intervention, self.line_of(source))
+                )
         return self.verdict("not repeatable", located, causes) if causes else None
 
     def differs(self, sources: Sequence[Source], first: Sequence[StepRecord]) -> Difference | None:
@@ -268,7 +272,7 @@ class Diagnoser:
                 return None
             return next(filter(None, (self.differs([source], first) for source in sources)), None)
 
-    def vary_seeds(self, first: Sequence[StepRecord], before: dict[str, int]) -> Diagnosis | None:
+    def vary_seeds(self, first: Sequence[StepRecord], before: dict[str, int]) -> RunDiagnosis | None:
         """Give each unseeded generator that the steps draw from another seed; return those that matter, or None."""
         causes, located = [], None
         for name in (name for name, state in before.items() if self.after[name] != state):
@@ -285,13 +289,13 @@ class Diagnoser:
                 causes.append(_own_generator_cause(path, generator, self.line_of_variable(path)))
         return self.verdict("unseeded", located, causes) if causes else None
 
-    def seed_cause(self, name: str) -> Cause:
+    def seed_cause(self, name: str) -> DifferenceCause:
         """Return an unseeded global generator as a cause, with the line that draws from it."""
         log = DrawLog({source: self.environment.log(source) for source in GLOBAL_GENERATORS})
         self.runner.run(min(self.steps, 2), around=self.base(log.recorded(self.environment.namespaces)))
         description = f"{_TITLES[name]}, which was never seeded"
         intervention = f"with another seed of {_TITLES[name]}, a run differs from the first one"
-        return Cause(name, description, _CURES[name], intervention, log.logs[name].first)
+        return DifferenceCause(name, description, _CURES[name], intervention, log.logs[name].first)
 
     def own_generators(self) -> list[tuple[str, Any]]:
         """Return the generators that the objects of the setup refer to, with their paths."""
@@ -314,9 +318,9 @@ def _generator_cure(variable: Variable) -> str:
     return f"{variable.name} = np.random.default_rng(0)"
 
 
-def _own_generator_cause(path: str, generator: Any, line: SourceLine | None) -> Cause:
+def _own_generator_cause(path: str, generator: Any, line: SourceLine | None) -> DifferenceCause:
     intervention = f"with another seed of {path}, a run differs from the first one"
-    return Cause(
+    return DifferenceCause(
         f"generator {path}",
         f"the generator {path} ({type(generator).__name__}), which was created without a seed",
         "nbdebug.seed(0, loaders=train_loader)   # or create it with a seed",

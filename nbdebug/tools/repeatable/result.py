@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from nbdebug.finding import Location, format_module
 from nbdebug.result import Result
 from nbdebug.source.location import SourceLine
-from nbdebug.tools.repeatable.diagnosis import Cause
+from nbdebug.tools.repeatable.diagnosis import DifferenceCause
 from nbdebug.tools.repeatable.records import PHASES, Phase
 from nbdebug.views.table import Column, FoldableTable, TableRow, TextCell
 
@@ -42,7 +42,7 @@ class Repeatable(Result):
     operation: str = ""
     module: str = ""
     line: SourceLine | None = None
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[DifferenceCause, ...] = ()
     unchecked: tuple[str, ...] = ()
     total_steps: int = 0
     seconds: float = 0.0
@@ -89,15 +89,14 @@ class Repeatable(Result):
 
     def view(self) -> View:
         """A row for each step with its phases, below the verdict."""
-        lines = self.to_text().split("\n")
         tone = "good" if self.verdict == "repeatable" else "warning"
         return FoldableTable(
             title="Repeatability",
             status=f"{self.total_steps:,} steps, {self.seconds:.1f} s",
             columns=_COLUMNS,
             rows=[self._row(step) for step in range(self.steps)],
-            notice=(self.headline, tone),  # type: ignore[arg-type]
-            note=" ".join(line.strip() for line in lines[1:]),
+            notice=(" ".join([self.headline, *(f"Cure: {cause.cure}" for cause in self.causes)]), tone),  # type: ignore[arg-type]
+            note=". ".join([*(f"{label}: {text}" for label, text in self._details()), *self.unchecked]),
             noun="steps",
         )
 
@@ -105,7 +104,18 @@ class Repeatable(Result):
         tones = {"equal": "soft", "differs": "error", "not compared": ""}
         statuses = [self.status(step, phase) for phase in PHASES]
         cells = [TextCell(status, tone=tones[status]) for status in statuses]  # type: ignore[arg-type]
-        return TableRow(str(step), cells)
+        return TableRow(str(step), cells, details=self._details() if step == self.step else ())
+
+    def _details(self) -> list[tuple[str, str]]:
+        """Return the first difference and the causes as labelled texts; nothing for equal runs."""
+        if self.step is None:
+            return []
+        details = [("first difference", self.place)]
+        details += [("line", f"{self.line.where()}: {self.line.text.strip()}")] if self.line is not None else []
+        for cause in self.causes:
+            line = f", {cause.line.where()}: {cause.line.text.strip()}" if cause.line is not None else ""
+            details += [("source", cause.description + line), ("confirmed", cause.intervention), ("cure", cause.cure)]
+        return details
 
     def to_text(self) -> str:
         """The verdict, the first difference, and each cause with its line and its cure."""

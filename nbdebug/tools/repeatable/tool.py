@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from nbdebug.setup import PeekableLoader, Setup
-from nbdebug.tools.repeatable.diagnosis import Diagnoser, Diagnosis
+from nbdebug.tools.repeatable.diagnosis import Diagnoser, RunDiagnosis
 from nbdebug.tools.repeatable.result import Repeatable
 from nbdebug.validation import check_whole_number
 from nbdebug.views.live import LiveScreen, ProgressView, show_view
@@ -49,13 +49,13 @@ def repeatable(setup: Setup, *, steps: int = 20) -> Repeatable:
         except KeyboardInterrupt:
             if not isinstance(screen, LiveScreen):
                 raise
-            diagnosis = Diagnosis("stopped")
+            diagnosis = RunDiagnosis("stopped")
         result = _result(setup, diagnosis, steps, diagnoser.runner.total_steps, time.perf_counter() - started)
         screen.finish(result)
     return result
 
 
-def _result(setup: Setup, diagnosis: Diagnosis, steps: int, total_steps: int, seconds: float) -> Repeatable:
+def _result(setup: Setup, diagnosis: RunDiagnosis, steps: int, total_steps: int, seconds: float) -> Repeatable:
     difference = diagnosis.difference
     tensor = difference.tensor if difference is not None else None
     unchecked = list(dict.fromkeys(diagnosis.unchecked))
@@ -80,14 +80,14 @@ def _result(setup: Setup, diagnosis: Diagnosis, steps: int, total_steps: int, se
     )
 
 
-def _tensor_name(diagnosis: Diagnosis) -> str:
+def _tensor_name(diagnosis: RunDiagnosis) -> str:
     if diagnosis.difference is None:
         return ""
     name = diagnosis.difference.tensor.name
     return f"another operation is called, {name}" if diagnosis.difference.is_other_call else name
 
 
-def _headline(diagnosis: Diagnosis, steps: int) -> str:
+def _headline(diagnosis: RunDiagnosis, steps: int) -> str:
     if diagnosis.verdict == "stopped":
         return "Stopped before the runs were compared."
     difference = diagnosis.difference
