@@ -24,7 +24,13 @@ MAX_LINES = 450
 MIN_LINES = 60
 SMALL_BY_NATURE = {
     "nbdebug.tools.summary.operation_count": "a dispatch mode",
-    "nbdebug.cli": "an entry point",
+    "nbdebug.crashes.closures": "one repair, of an optimizer that needs a closure",
+    "nbdebug.crashes.last_batches": "one question about a loader",
+    "nbdebug.functional.new_debugger": "one function that both groups of functions share",
+    "nbdebug.tool_methods.performance": "a group of tool methods",
+    "nbdebug.tools.bisect.delta_debugging": "one algorithm",
+    "nbdebug.tools.bisect.run_log": "one log, apart from the searches that write it",
+    "nbdebug.tools.profile.latency": "one measurement",
     "nbdebug.crashes.loss_graphs": "one walk through the graph of a loss",
     "nbdebug.hooks.device_syncs": "one hook that no other one shares code with",
     "nbdebug.history.diagnosis": "the public call",
@@ -40,7 +46,6 @@ SMALL_BY_NATURE = {
     "nbdebug.sample_display.arrays": "one question that every renderer asks first",
     "nbdebug.setup.class_names": "one value",
     "nbdebug.source.notebook_cells": "one question about the cells of a notebook",
-    "nbdebug.tool_methods.tool_runner": "the base class of the groups of tool methods",
     "nbdebug.tensors.histogram_bins": "one set of bins, for records and sampling",
     "nbdebug.tensors.memory": "one question about tensors, for rules, hooks and attribution",
     "nbdebug.tools.errors.panels.fairness": "one panel",

@@ -26,7 +26,7 @@ _MAX_MEAN_RANK = 0.25  # of the neighbor in the dataset, among the training samp
 
 
 @dataclass(frozen=True)
-class OversampledClass:
+class _OversampledClass:
     """A class with copies in both splits, unlike the others, as after oversampling before the split.
 
     ``copied_share`` is the share of its validation samples with a copy in training, ``other_share`` that of the others.
@@ -39,7 +39,7 @@ class OversampledClass:
 
 
 @dataclass(frozen=True)
-class NeighboringSources:
+class _NeighboringSources:
     """Validation samples that resemble the training samples next to them in their common dataset.
 
     ``mean_rank`` is the share of the training samples of the same class that are closer, 0.5 without sources.
@@ -61,8 +61,8 @@ class Leaks:
     features: tuple[FeatureLeak, ...] = ()
     identifiers: tuple[str, ...] = ()
     groups: GroupOverlap | None = None
-    neighbors: NeighboringSources | None = None
-    oversampled: OversampledClass | None = None
+    neighbors: _NeighboringSources | None = None
+    oversampled: _OversampledClass | None = None
     columns: int = 0
     rows: int = 0
 
@@ -128,7 +128,7 @@ def find_leaks(
     )
 
 
-def _neighboring_sources(setup: Setup, tables: Mapping[str, SplitTable]) -> NeighboringSources | None:
+def _neighboring_sources(setup: Setup, tables: Mapping[str, SplitTable]) -> _NeighboringSources | None:
     """Return how similar validation samples are to their neighbors in the dataset; None if that is not defined."""
     compared = {split: tables[split] for split in ("train", "val") if split in tables}
     if len(compared) < 2:
@@ -137,10 +137,10 @@ def _neighboring_sources(setup: Setup, tables: Mapping[str, SplitTable]) -> Neig
         similarity: NeighborSimilarity = Measurements(setup, tables=compared)["neighbor_similarity"]
     except (NotChecked, SetupError):
         return None
-    return NeighboringSources(similarity.mean_rank, len(similarity.pairs)) if similarity.pairs else None
+    return _NeighboringSources(similarity.mean_rank, len(similarity.pairs)) if similarity.pairs else None
 
 
-def _oversampled_class(tables: Mapping[str, SplitTable], duplicates: Duplicates) -> OversampledClass | None:
+def _oversampled_class(tables: Mapping[str, SplitTable], duplicates: Duplicates) -> _OversampledClass | None:
     """Return the class whose validation samples are copies of training samples while those of others are not."""
     val = tables.get("val")
     copies = {pair.second[1] for pair in duplicates.pairs if pair.is_across and pair.kind == "exact"}
@@ -155,4 +155,4 @@ def _oversampled_class(tables: Mapping[str, SplitTable], duplicates: Duplicates)
     share, other_share = by_class[label] / counts[label], (by_class.sum() - by_class[label]) / others
     if share < _MIN_COPIED_SHARE or other_share > _MAX_OTHER_SHARE:
         return None
-    return OversampledClass(label, float(share), float(other_share), int(by_class[label]))
+    return _OversampledClass(label, float(share), float(other_share), int(by_class[label]))

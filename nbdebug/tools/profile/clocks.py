@@ -52,7 +52,7 @@ class HostClock:
         return max(end - start, 0.0)
 
 
-class DeviceClock:
+class _DeviceClock:
     """CUDA events on the current stream, which are read once at the end, so that no step waits for them.
 
     The seconds of a phase are those that the device spends on its operations, or in which it waits for them.
@@ -78,7 +78,7 @@ class DeviceClock:
 
 def device_clock(device: torch.device) -> Clock:
     """Return the clock for a device."""
-    return DeviceClock(device) if device.type == "cuda" else HostClock()
+    return _DeviceClock(device) if device.type == "cuda" else HostClock()
 
 
 def host_seconds() -> float:
@@ -94,13 +94,13 @@ def host_seconds() -> float:
 def _read_clocks() -> tuple[float, float]:
     """Return the wall time, and the seconds that this thread has waited for a core until then."""
     for _ in range(_MAX_READINGS):
-        before, waited, now = time.perf_counter(), waited_seconds(), time.perf_counter()
+        before, waited, now = time.perf_counter(), _waited_seconds(), time.perf_counter()
         if now - before < _SHORTEST_WAIT:  # otherwise it may have waited between the readings
             break
     return now, waited
 
 
-def waited_seconds() -> float:
+def _waited_seconds() -> float:
     """Return the seconds that this thread has waited for a core since it started."""
     if not hasattr(_THREAD_LOCAL, "schedule"):
         _THREAD_LOCAL.schedule = _ScheduleFile()

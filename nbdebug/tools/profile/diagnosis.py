@@ -13,8 +13,9 @@ from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import search_files
 from nbdebug.tools.profile.line_times import called_names, find_line, is_in_loop, own_loop, saves_checkpoint
-from nbdebug.tools.profile.operations import OperationCounter
-from nbdebug.tools.profile.result import MIN_GAIN, Advice, AdviceKind, LineTime, Profile, Trial, milliseconds
+from nbdebug.tools.profile.operations import OperationTotals
+from nbdebug.tools.profile.profile_data import MIN_GAIN, Advice, AdviceKind, LineTime, SpeedTrial, milliseconds
+from nbdebug.tools.profile.result import Profile
 
 MIN_BATCH_GAIN = 2.0  # a larger batch also changes the training, so it must gain more
 MIN_THREAD_GAIN = 1.5  # while there are no more threads than cores: other programs may use these
@@ -35,7 +36,7 @@ class Facts:
     """What the diagnosis reads beside the profile."""
 
     setup: Setup
-    counter: OperationCounter
+    counter: OperationTotals
     loader_starts_per_step: float = 0.0
     step_lines: tuple[SourceLine, ...] = ()
 
@@ -91,13 +92,13 @@ class Diagnosis:
         code = f"# cache the result of {spot}, vectorize it, or do it once before training"
         yield Advice("data", ceiling, headline, cause, code, line)
 
-    def _workers(self) -> Trial | None:
+    def _workers(self) -> SpeedTrial | None:
         """Return the smallest number of workers with nearly the largest gain."""
         best = self.profile.best("workers")
         trials = [t for t in self.profile.trials if t.group == "workers" and not t.failure and not t.is_present]
         return next((t for t in trials if best is not None and t.gain >= _NEAR_BEST * best.gain), None)
 
-    def _removed_wait(self, workers: Trial) -> float:
+    def _removed_wait(self, workers: SpeedTrial) -> float:
         """Return the share of the wait for data that the workers remove."""
         present = next(t for t in self.profile.trials if t.group == "workers" and t.is_present)
         return min((present.seconds - workers.seconds) / max(self.profile.data_seconds, 1e-9), 1.0)
@@ -133,7 +134,7 @@ class Diagnosis:
         line = self._line(self.facts.setup.train_loader)
         yield Advice("batch size", gains[trial], headline, cause, trial.code, line)
 
-    def _batch_gain(self, trial: Trial) -> float:
+    def _batch_gain(self, trial: SpeedTrial) -> float:
         """Return the gain in samples per second; the wait for data is measured for its size, or grows with it."""
         factor = trial.size / max(self.profile.batch_size, 1)
         phases = self.profile.phases
@@ -157,7 +158,7 @@ class Diagnosis:
             if gain >= (MIN_GAIN if is_surplus else MIN_THREAD_GAIN) and best.low >= _MIN_LOW_GAIN:
                 yield self._trial_advice(kind, best, gain)  # type: ignore[arg-type]
 
-    def _trial_advice(self, kind: AdviceKind, trial: Trial, gain: float) -> Advice:
+    def _trial_advice(self, kind: AdviceKind, trial: SpeedTrial, gain: float) -> Advice:
         """Return the advice to make a change that was tried."""
         profile = self.profile
         texts = {

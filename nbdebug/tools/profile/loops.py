@@ -25,7 +25,7 @@ _MAX_CACHED_BATCHES = 8
 _SEED = 0
 
 
-class TimedStep:
+class _TimedStep:
     """A training step that charges its loss to a phase of a timer; forward, backward and optimizer are hooked."""
 
     def __init__(self, setup: Setup, timer: LoopTimer) -> None:
@@ -71,7 +71,7 @@ class _TimedStream(BatchStream):
 def run_standard_loop(setup: Setup, timer: LoopTimer) -> list[Batch]:
     """Train on the batches of the loader until the timer ends the loop, and return the last batches."""
     batches: list[Batch] = []
-    step = TimedStep(setup, timer)
+    step = _TimedStep(setup, timer)
     stream = _TimedStream(setup, timer)
 
     def loop() -> None:

@@ -17,8 +17,8 @@ from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tools.batch_size.memory import AllocationTracker
 from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile.clocks import Clock, device_clock
-from nbdebug.tools.profile.operations import OperationCounter
-from nbdebug.tools.profile.result import ModuleCost
+from nbdebug.tools.profile.operations import OperationTotals
+from nbdebug.tools.profile.profile_data import ModuleCost
 
 MAX_MODULES = 300
 _PASSES = 4  # the first one warms up
@@ -94,7 +94,7 @@ def _hooked(modules: dict[str, nn.Module], before: _Hook, after: _Hook) -> Itera
         yield
 
 
-def measure_modules(setup: Setup, batch: Batch) -> tuple[tuple[ModuleCost, ...], OperationCounter]:
+def measure_modules(setup: Setup, batch: Batch) -> tuple[tuple[ModuleCost, ...], OperationTotals]:
     """Return the costs of each module that computes something itself, in a few training steps, slowest first.
 
     The counter holds the operations of one whole step.
@@ -133,9 +133,9 @@ def _timed_pass(
 
 def _counted_pass(
     step: TrainingStep, batch: Batch, modules: dict[str, nn.Module]
-) -> tuple[OperationCounter, dict[str, int]]:
+) -> tuple[OperationTotals, dict[str, int]]:
     """Return the operations of one step, and the bytes that the forward pass of each module keeps."""
-    counter, tracker = OperationCounter(), AllocationTracker(step.resident_tensors)
+    counter, tracker = OperationTotals(), AllocationTracker(step.resident_tensors)
     kept: dict[str, int] = defaultdict(int)
     open_modules: list[tuple[str, int, int]] = []  # path, live bytes at its start, bytes kept by its submodules
 

@@ -15,14 +15,14 @@ from torch.utils.flop_counter import flop_registry
 from nbdebug.source.location import SourceLine, is_debugger_code, is_user_code
 from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tools.profile.clocks import host_seconds
-from nbdebug.tools.profile.result import Roofline
+from nbdebug.tools.profile.profile_data import Roofline
 
 _MATRIX_SIZE, _COPIED_BYTES = 768, 1 << 26
 _ROUNDS = 5
 _MAX_DEPTH = 60  # frames of a stack
 
 
-class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperationTotals(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts floating-point operations, bytes read and written, and calls, by module and by line of the user.
 
     Views cost nothing and are not counted. ``open_modules`` is the path of modules that run; the operations of a

@@ -27,7 +27,8 @@ from nbdebug.tools.profile.loops import preserve_loop, run_standard_loop, run_us
 from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import measure_roofline
 from nbdebug.tools.profile.phases import LoopTimer, call_loop
-from nbdebug.tools.profile.result import MIN_GAIN, Advice, LineTime, Profile, Trial, milliseconds, typical_seconds
+from nbdebug.tools.profile.profile_data import MIN_GAIN, Advice, LineTime, SpeedTrial, milliseconds, typical_seconds
+from nbdebug.tools.profile.result import Profile
 from nbdebug.tools.profile.trials import (
     batch_size_candidates,
     free_loss_candidate,
@@ -63,7 +64,7 @@ def profile(
             "train", train, "a function without arguments that runs your loop", "Pass train, not train()"
         )
     started = time.perf_counter()
-    profiler = Profiler(setup, train, steps)
+    profiler = _Profiler(setup, train, steps)
     with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
         ensure_train_mode(setup)
         with show_view(Profile("measuring", ()).view()) as screen:
@@ -72,7 +73,7 @@ def profile(
     return result
 
 
-def available_cores() -> int:
+def _available_cores() -> int:
     """Return the cores that this process may use: by its affinity, and by the quota of its container."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
@@ -81,7 +82,7 @@ def available_cores() -> int:
     return cores
 
 
-class Profiler:
+class _Profiler:
     """Runs the measurements one after another; must live inside a Preserve."""
 
     def __init__(self, setup: Setup, train: Callable[[], Any] | None, steps: int) -> None:
@@ -132,7 +133,7 @@ class Profiler:
             device=str(self.setup.model_device),
             batch_size=user_batch_size(self.setup) or batches[-1].size,
             threads=torch.get_num_threads(),
-            cores=available_cores(),
+            cores=_available_cores(),
             workers=getattr(self.setup.train_loader, "num_workers", 0),
             data_seconds=typical_seconds(standard_steps, "data"),
             reading_cpu_share=loop.reading_cpu_seconds / max(loop.reading_seconds, 1e-9),
@@ -180,7 +181,7 @@ class Profiler:
                 candidates += changes.fused_optimizer()
         trials = measure_candidates(candidates, self.step.device, self.steps, _TRIAL_SECONDS)
         present = trials[0].seconds
-        loader = Trial("loader", "yours", result.data_seconds + present, size, is_present=True)
+        loader = SpeedTrial("loader", "yours", result.data_seconds + present, size, is_present=True)
         cached_trial = replace(trials[0], gain=loader.seconds / present, is_present=False)
         return replace(result, replay_seconds=present, trials=(loader, cached_trial, *trials[1:]))
 

@@ -22,7 +22,7 @@ from nbdebug.tools.batch_size.search import BatchBuilder, TrainingStep
 from nbdebug.tools.profile.clocks import host_seconds
 from nbdebug.tools.profile.modules import output_tensors
 from nbdebug.tools.profile.operations import synchronize
-from nbdebug.tools.profile.result import Trial
+from nbdebug.tools.profile.profile_data import SpeedTrial
 
 _ROUNDS = 4
 _MIN_BLOCK_STEPS, _SECONDS_PER_STEP = 3, 0.002  # of a block, and for each step that it may have
@@ -48,7 +48,7 @@ class Candidate:
 
 def measure_candidates(
     candidates: Sequence[Candidate], device: torch.device, steps: int, seconds: float
-) -> list[Trial]:
+) -> list[SpeedTrial]:
     """Return the time of each candidate, and its gain over the first one, as the median over interleaved rounds.
 
     Each round runs at most ``steps`` steps of a candidate. One that raises is returned with the reason. After
@@ -73,10 +73,10 @@ def measure_candidates(
     return [_trial(candidates, blocks, i, failures.get(i, "")) for i in range(len(candidates))]
 
 
-def _trial(candidates: Sequence[Candidate], blocks: dict[int, list[float]], i: int, failure: str) -> Trial:
+def _trial(candidates: Sequence[Candidate], blocks: dict[int, list[float]], i: int, failure: str) -> SpeedTrial:
     """Return the trial of one candidate."""
     own, first = candidates[i], candidates[0]
-    trial = Trial(own.group, own.name, size=own.size, code=own.code, difference=own.difference, failure=failure)
+    trial = SpeedTrial(own.group, own.name, size=own.size, code=own.code, difference=own.difference, failure=failure)
     trial = replace(trial, data_seconds=own.data_seconds)
     if failure:
         return trial

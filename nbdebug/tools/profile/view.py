@@ -10,7 +10,7 @@ from nbdebug.formatting import html_list, html_paragraph, html_table, to_json_va
 from nbdebug.source.location import get_cell_number
 from nbdebug.tools.batch_size.result import format_bytes
 from nbdebug.tools.profile.phases import PHASES
-from nbdebug.tools.profile.result import Advice, LineTime, ModuleCost, Profile, Trial, milliseconds
+from nbdebug.tools.profile.profile_data import Advice, LineTime, ModuleCost, ProfileData, SpeedTrial, milliseconds
 from nbdebug.views.page import View
 
 _MAX_STEPS, _MAX_LINES, _MAX_MODULES = 120, 12, 30
@@ -74,7 +74,7 @@ class ProfileView(View):
 _PHASE_COLUMNS = ("phase", "ms per step", "share")
 
 
-def build_view(result: Profile) -> ProfileView:
+def build_view(result: ProfileData) -> ProfileView:
     """Build the view of a result; one without steps is that of a profile that is still running."""
     if not result.steps:
         return ProfileView(status="The steps are measured.", stoppable=True)
@@ -108,7 +108,7 @@ def build_view(result: Profile) -> ProfileView:
     )
 
 
-def _phase_rows(result: Profile) -> list[dict[str, Any]]:
+def _phase_rows(result: ProfileData) -> list[dict[str, Any]]:
     """Return a row for each phase that takes time."""
     return [
         {
@@ -132,13 +132,13 @@ def _where_text(advice: Advice) -> str:
     return f"{place}, line {advice.line.number}: {advice.line.text.strip()}"
 
 
-def _line_row(item: LineTime, result: Profile) -> dict[str, Any]:
+def _line_row(item: LineTime, result: ProfileData) -> dict[str, Any]:
     share = item.seconds / result.step_seconds
     cells = [f"{item.line.number}: {item.text.strip()}", item.phase, milliseconds(item.seconds), f"{share:.0%}"]
     return {"cells": cells, "part": share}
 
 
-def _module_row(item: ModuleCost, result: Profile) -> dict[str, Any]:
+def _module_row(item: ModuleCost, result: ProfileData) -> dict[str, Any]:
     share = item.seconds / result.step_seconds
     cells = [
         f"{item.path or 'model'} ({item.kind})",
@@ -151,7 +151,7 @@ def _module_row(item: ModuleCost, result: Profile) -> dict[str, Any]:
     return {"cells": cells, "part": share}
 
 
-def _trial_row(trial: Trial, first: Advice | None) -> dict[str, Any]:
+def _trial_row(trial: SpeedTrial, first: Advice | None) -> dict[str, Any]:
     """Return the row of a change; the recommended one shows its code."""
     is_recommended = first is not None and bool(trial.code) and trial.code == first.code
     mark = "recommended" if is_recommended else "present" if trial.is_present else ""
@@ -163,7 +163,7 @@ def _trial_row(trial: Trial, first: Advice | None) -> dict[str, Any]:
     return {"cells": cells, "mark": mark, "code": trial.code if is_recommended else ""}
 
 
-def _roofline_state(result: Profile) -> dict[str, Any] | None:
+def _roofline_state(result: ProfileData) -> dict[str, Any] | None:
     """Return the ceilings, and intensity and rate of the forward pass of each module that computes."""
     if result.roofline is None:
         return None

@@ -15,7 +15,7 @@ from nbdebug.setup.loaders import is_map_style
 from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile.clocks import host_seconds
 from nbdebug.tools.profile.operations import synchronize
-from nbdebug.tools.profile.result import Trial
+from nbdebug.tools.profile.profile_data import SpeedTrial
 from nbdebug.training.trainer import BatchStream
 
 _COUNTS = (2, 4, 8)
@@ -45,7 +45,7 @@ def sweep_obstacle(setup: Setup) -> str:
     return "" if loader.batch_sampler is not None else "the loader has no batches of indices"
 
 
-def sweep_workers(setup: Setup, step: TrainingStep, steps: int) -> list[Trial]:
+def sweep_workers(setup: Setup, step: TrainingStep, steps: int) -> list[SpeedTrial]:
     """Return the mean time of a step with each number of workers, the present one first.
 
     Up to four times ``steps`` steps run with each. Workers are started and warmed up before. A count whose workers
@@ -54,8 +54,8 @@ def sweep_workers(setup: Setup, step: TrainingStep, steps: int) -> list[Trial]:
     present = setup.train_loader.num_workers
     base, failure = _try_workers(setup, step, present, steps)
     if failure:
-        return [Trial("workers", str(present), failure=failure, is_present=True)]
-    trials: list[Trial] = []
+        return [SpeedTrial("workers", str(present), failure=failure, is_present=True)]
+    trials: list[SpeedTrial] = []
     for count in _COUNTS:
         if count <= present:
             continue
@@ -63,17 +63,17 @@ def sweep_workers(setup: Setup, step: TrainingStep, steps: int) -> list[Trial]:
         gain = base / seconds if seconds else 1.0
         previous = trials[-1].gain if trials else 1.0
         code = _loader_code(setup.train_loader, count)
-        trials.append(Trial("workers", str(count), seconds, gain=gain, code=code, failure=failure))
+        trials.append(SpeedTrial("workers", str(count), seconds, gain=gain, code=code, failure=failure))
         if failure or gain < _WORTH_CONTINUING * previous:
             break
     again, failure = _try_workers(setup, step, present, steps)
     base = base if failure else (base + again) / 2
-    present_trial = Trial("workers", str(present), base, is_present=True)
+    present_trial = SpeedTrial("workers", str(present), base, is_present=True)
     measured = [trial if trial.failure else _with_gain(trial, base) for trial in trials]
     return [present_trial, *measured]
 
 
-def _with_gain(trial: Trial, base: float) -> Trial:
+def _with_gain(trial: SpeedTrial, base: float) -> SpeedTrial:
     gain = base / trial.seconds
     return replace(trial, gain=gain, low=gain)
 

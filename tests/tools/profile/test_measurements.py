@@ -16,9 +16,10 @@ from nbdebug.source.location import SourceLine
 from nbdebug.tools.profile.clocks import HostClock, host_seconds
 from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
 from nbdebug.tools.profile.modules import measure_modules
-from nbdebug.tools.profile.operations import OperationCounter, measure_roofline
+from nbdebug.tools.profile.operations import OperationTotals, measure_roofline
 from nbdebug.tools.profile.phases import PHASES, WARMUP_STEPS, LoopEnd, LoopTimer, StepTime
-from nbdebug.tools.profile.result import MIN_GAIN, Latency, LineTime, Profile, Roofline, Trial
+from nbdebug.tools.profile.profile_data import MIN_GAIN, Latency, LineTime, Roofline, SpeedTrial
+from nbdebug.tools.profile.result import Profile
 from nbdebug.tools.profile.trials import Candidate, measure_candidates
 
 from .programs import BATCH, FEATURES, make_loop, make_setup
@@ -113,7 +114,7 @@ def test_operations_and_kept_bytes_of_layers_are_exact() -> None:
 
 
 def test_views_are_not_counted() -> None:
-    with OperationCounter() as counter:
+    with OperationTotals() as counter:
         torch.ones(4, 4).view(-1)[:2].reshape(1, 2)
     assert counter.total[2] == 1  # ones
 
@@ -142,7 +143,7 @@ def make_profile(**phases: float) -> Profile:
 
 def advised(result: Profile) -> dict[str, float]:
     """The kinds of advice on a profile with their gains."""
-    facts = Facts(make_setup(), OperationCounter())
+    facts = Facts(make_setup(), OperationTotals())
     return {item.kind: item.gain for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN}
 
 
@@ -158,21 +159,21 @@ def test_gain_of_perfect_loader_is_the_step_without_its_wait() -> None:
 def test_fewer_threads_must_gain_more_if_there_are_not_more_than_cores(
     threads: int, gain: float, is_advised: bool
 ) -> None:
-    trial = Trial("threads", "1", 1 / gain, 4, gain, gain, "torch.set_num_threads(1)")
+    trial = SpeedTrial("threads", "1", 1 / gain, 4, gain, gain, "torch.set_num_threads(1)")
     result = replace(make_profile(forward=1.0), threads=threads, trials=(trial,))
     assert ("threads" in advised(result)) == is_advised
 
 
 def test_larger_batch_must_double_the_throughput_in_every_round() -> None:
-    trial = Trial("batch size", "16", 1.5, 16, gain=2.7, low=2.5, code="batch_size=16")
+    trial = SpeedTrial("batch size", "16", 1.5, 16, gain=2.7, low=2.5, code="batch_size=16")
     result = replace(make_profile(forward=1.0), trials=(trial,))
     assert advised(result) == {"batch size": pytest.approx(4 / 1.5)}
     assert advised(replace(result, trials=(replace(trial, low=1.2),))) == {}
 
 
 def test_debugging_setting_precedes_a_larger_batch() -> None:
-    batch = Trial("batch size", "16", 1.5, 16, gain=2.7, low=2.5, code="batch_size=16")
-    setting = Trial("settings", "anomaly mode off", 0.5, 4, gain=2.0, low=1.9, code="set_detect_anomaly(False)")
+    batch = SpeedTrial("batch size", "16", 1.5, 16, gain=2.7, low=2.5, code="batch_size=16")
+    setting = SpeedTrial("settings", "anomaly mode off", 0.5, 4, gain=2.0, low=1.9, code="set_detect_anomaly(False)")
     assert next(iter(advised(replace(make_profile(forward=1.0), trials=(batch, setting))))) == "settings"
 
 
