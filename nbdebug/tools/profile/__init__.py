@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nbdebug.tools.profile.profile_data import Advice, Latency, LineTime, ModuleCost, Roofline, SpeedTrial
 from nbdebug.tools.profile.result import Profile
+from nbdebug.tools.profile.time_profile import Advice, Latency, LineTime, ModuleCost, Roofline, SpeedTrial
 from nbdebug.tools.profile.tool import profile
 
 __all__ = ["Advice", "Latency", "LineTime", "ModuleCost", "Profile", "Roofline", "SpeedTrial", "profile"]

@@ -14,8 +14,8 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.search import search_files
 from nbdebug.tools.profile.line_times import called_names, find_line, is_in_loop, own_loop, saves_checkpoint
 from nbdebug.tools.profile.operations import OperationTotals
-from nbdebug.tools.profile.profile_data import MIN_GAIN, Advice, AdviceKind, LineTime, SpeedTrial, milliseconds
 from nbdebug.tools.profile.result import Profile
+from nbdebug.tools.profile.time_profile import MIN_GAIN, Advice, AdviceKind, LineTime, SpeedTrial, milliseconds
 
 MIN_BATCH_GAIN = 2.0  # a larger batch also changes the training, so it must gain more
 MIN_THREAD_GAIN = 1.5  # while there are no more threads than cores: other programs may use these

@@ -11,7 +11,7 @@ from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.tools.batch_size.search import BatchBuilder
 from nbdebug.tools.profile.clocks import host_seconds
 from nbdebug.tools.profile.operations import synchronize
-from nbdebug.tools.profile.profile_data import Latency
+from nbdebug.tools.profile.time_profile import Latency
 
 _WARMUP, _MIN_PASSES, _PASSES_PER_STEP, _SECONDS = 3, 20, 10, 0.25
 

@@ -13,7 +13,7 @@ from nbdebug.source.location import SourceLine, get_code
 from nbdebug.source.search import call_name, covers_line, enclosing_scope, innermost_loop
 from nbdebug.tools.profile.line_sampler import LineSampler
 from nbdebug.tools.profile.phases import LineCharges
-from nbdebug.tools.profile.profile_data import LineTime
+from nbdebug.tools.profile.time_profile import LineTime
 
 _MIN_SHARE = 0.01  # of the step time, for a line in the table
 _MAX_LINES = 40

@@ -18,7 +18,7 @@ from nbdebug.tools.batch_size.memory import AllocationTracker
 from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile.clocks import Clock, device_clock
 from nbdebug.tools.profile.operations import OperationTotals
-from nbdebug.tools.profile.profile_data import ModuleCost
+from nbdebug.tools.profile.time_profile import ModuleCost
 
 MAX_MODULES = 300
 _PASSES = 4  # the first one warms up

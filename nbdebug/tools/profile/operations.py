@@ -15,7 +15,7 @@ from torch.utils.flop_counter import flop_registry
 from nbdebug.source.location import SourceLine, is_debugger_code, is_user_code
 from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tools.profile.clocks import host_seconds
-from nbdebug.tools.profile.profile_data import Roofline
+from nbdebug.tools.profile.time_profile import Roofline
 
 _MATRIX_SIZE, _COPIED_BYTES = 768, 1 << 26
 _ROUNDS = 5

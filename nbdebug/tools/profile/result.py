@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nbdebug.result import Result
 from nbdebug.tools.profile.phases import PHASES
-from nbdebug.tools.profile.profile_data import Latency, LineTime, ProfileData, SpeedTrial, milliseconds
+from nbdebug.tools.profile.time_profile import Latency, LineTime, SpeedTrial, TimeProfile, milliseconds
 from nbdebug.tools.profile.view import build_view
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Profile(ProfileData, Result):
-    """Where the time of a training step goes, and what each change would gain; see the fields of `ProfileData`."""
+class Profile(TimeProfile, Result):
+    """Where the time of a training step goes, and what each change would gain; see the fields of `TimeProfile`."""
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per step: the seconds of each phase and their sum."""

@@ -27,8 +27,8 @@ from nbdebug.tools.profile.loops import preserve_loop, run_standard_loop, run_us
 from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import measure_roofline
 from nbdebug.tools.profile.phases import LoopTimer, call_loop
-from nbdebug.tools.profile.profile_data import MIN_GAIN, Advice, LineTime, SpeedTrial, milliseconds, typical_seconds
 from nbdebug.tools.profile.result import Profile
+from nbdebug.tools.profile.time_profile import MIN_GAIN, Advice, LineTime, SpeedTrial, milliseconds, typical_seconds
 from nbdebug.tools.profile.trials import (
     batch_size_candidates,
     free_loss_candidate,

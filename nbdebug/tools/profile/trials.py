@@ -22,7 +22,7 @@ from nbdebug.tools.batch_size.search import BatchBuilder, TrainingStep
 from nbdebug.tools.profile.clocks import host_seconds
 from nbdebug.tools.profile.modules import output_tensors
 from nbdebug.tools.profile.operations import synchronize
-from nbdebug.tools.profile.profile_data import SpeedTrial
+from nbdebug.tools.profile.time_profile import SpeedTrial
 
 _ROUNDS = 4
 _MIN_BLOCK_STEPS, _SECONDS_PER_STEP = 3, 0.002  # of a block, and for each step that it may have

@@ -10,7 +10,7 @@ from nbdebug.formatting import html_list, html_paragraph, html_table, to_json_va
 from nbdebug.source.location import get_cell_number
 from nbdebug.tools.batch_size.result import format_bytes
 from nbdebug.tools.profile.phases import PHASES
-from nbdebug.tools.profile.profile_data import Advice, LineTime, ModuleCost, ProfileData, SpeedTrial, milliseconds
+from nbdebug.tools.profile.time_profile import Advice, LineTime, ModuleCost, SpeedTrial, TimeProfile, milliseconds
 from nbdebug.views.page import View
 
 _MAX_STEPS, _MAX_LINES, _MAX_MODULES = 120, 12, 30
@@ -74,7 +74,7 @@ class ProfileView(View):
 _PHASE_COLUMNS = ("phase", "ms per step", "share")
 
 
-def build_view(result: ProfileData) -> ProfileView:
+def build_view(result: TimeProfile) -> ProfileView:
     """Build the view of a result; one without steps is that of a profile that is still running."""
     if not result.steps:
         return ProfileView(status="The steps are measured.", stoppable=True)
@@ -108,7 +108,7 @@ def build_view(result: ProfileData) -> ProfileView:
     )
 
 
-def _phase_rows(result: ProfileData) -> list[dict[str, Any]]:
+def _phase_rows(result: TimeProfile) -> list[dict[str, Any]]:
     """Return a row for each phase that takes time."""
     return [
         {
@@ -132,13 +132,13 @@ def _where_text(advice: Advice) -> str:
     return f"{place}, line {advice.line.number}: {advice.line.text.strip()}"
 
 
-def _line_row(item: LineTime, result: ProfileData) -> dict[str, Any]:
+def _line_row(item: LineTime, result: TimeProfile) -> dict[str, Any]:
     share = item.seconds / result.step_seconds
     cells = [f"{item.line.number}: {item.text.strip()}", item.phase, milliseconds(item.seconds), f"{share:.0%}"]
     return {"cells": cells, "part": share}
 
 
-def _module_row(item: ModuleCost, result: ProfileData) -> dict[str, Any]:
+def _module_row(item: ModuleCost, result: TimeProfile) -> dict[str, Any]:
     share = item.seconds / result.step_seconds
     cells = [
         f"{item.path or 'model'} ({item.kind})",
@@ -163,7 +163,7 @@ def _trial_row(trial: SpeedTrial, first: Advice | None) -> dict[str, Any]:
     return {"cells": cells, "mark": mark, "code": trial.code if is_recommended else ""}
 
 
-def _roofline_state(result: ProfileData) -> dict[str, Any] | None:
+def _roofline_state(result: TimeProfile) -> dict[str, Any] | None:
     """Return the ceilings, and intensity and rate of the forward pass of each module that computes."""
     if result.roofline is None:
         return None

@@ -15,7 +15,7 @@ from nbdebug.setup.loaders import is_map_style
 from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile.clocks import host_seconds
 from nbdebug.tools.profile.operations import synchronize
-from nbdebug.tools.profile.profile_data import SpeedTrial
+from nbdebug.tools.profile.time_profile import SpeedTrial
 from nbdebug.training.trainer import BatchStream
 
 _COUNTS = (2, 4, 8)

@@ -18,8 +18,8 @@ from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
 from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import OperationTotals, measure_roofline
 from nbdebug.tools.profile.phases import PHASES, WARMUP_STEPS, LoopEnd, LoopTimer, StepTime
-from nbdebug.tools.profile.profile_data import MIN_GAIN, Latency, LineTime, Roofline, SpeedTrial
 from nbdebug.tools.profile.result import Profile
+from nbdebug.tools.profile.time_profile import MIN_GAIN, Latency, LineTime, Roofline, SpeedTrial
 from nbdebug.tools.profile.trials import Candidate, measure_candidates
 
 from .programs import BATCH, FEATURES, make_loop, make_setup

@@ -138,7 +138,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class ProfileData:
+class TimeProfile:
     """Where the time of a training step goes, and what each change would gain.
 
     ``steps`` are those of the user's loop if ``is_user_loop``, otherwise those of a standard loop over the setup.
