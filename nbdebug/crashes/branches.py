@@ -29,8 +29,11 @@ def _owner_of_operation(crash: Crash) -> nn.Module | None:
     return owner if isinstance(owner, nn.Module) else crash.root
 
 
-def find_layer_change(crash: Crash) -> tuple[str, Change] | None:
-    """Return the first change of padding or stride of one layer with which the model runs on a copy, described."""
+def find_layer_change(crash: Crash, *, keeps_chosen_strides: bool = False) -> tuple[str, Change] | None:
+    """Return the first change of padding or stride of one layer with which the model runs on a copy, described.
+
+    With ``keeps_chosen_strides``, a stride that a variable gives is not reduced: it is chosen where the block is made.
+    """
     call, owner = find_model_call(crash), _owner_of_operation(crash)
     if call is None or owner is None:
         return None
@@ -38,6 +41,10 @@ def find_layer_change(crash: Crash) -> tuple[str, Change] | None:
         creation = find_layer_creation(crash, layer)
         if creation is None:
             continue
+        if keeps_chosen_strides and name == "stride" and value < layer.stride[0]:
+            text = _argument_text(crash, layer, name)
+            if text is not None and not text.isdigit():
+                continue
         changed = with_option(layer, name, value)
         try:
             call.run(copy_model(call.model, {layer: changed}))

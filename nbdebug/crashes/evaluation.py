@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes.frames import CrashFrame, Span, span_of
-from nbdebug.crashes.meta import as_meta, copy_model, run_quietly
+from nbdebug.crashes.meta import ChannelCheck, as_meta, copy_model, run_quietly
 
 UNKNOWN: Any = object()
 NodeType = TypeVar("NodeType", bound=ast.AST)
@@ -224,7 +224,7 @@ def run_on_meta(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
 def _run(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
     state = torch.get_rng_state()
     try:
-        with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        with torch.no_grad(), torch._C.DisableTorchFunctionSubclass(), ChannelCheck():
             return function(*as_meta(args), **as_meta(keywords))
     finally:
         torch.set_rng_state(state)

@@ -228,13 +228,18 @@ def _make_cut(place: _Place, node: ast.expr, subject: ast.expr) -> GraphCut:
         return GraphCut(name, _REASONS[name], line, text, (append_argument(place.file, node, "create_graph=True"),))
     if name == "sample":
         after = f".rsample{node_text(place.file, node)[len(node_text(place.file, node.func)) :]}"  # type: ignore[attr-defined]
-    elif isinstance(subject, (ast.List, ast.Tuple, ast.ListComp)):
+    elif isinstance(subject, (ast.List, ast.Tuple, ast.ListComp)) or _holds_tensors(place.value(subject)):
         before, after = "torch.stack(", ")"
     elif isinstance(subject, ast.BinOp):
         before, after = "(", ")"
     line, text = SourceLine(place.file, node.lineno), node_text(place.file, node)
     edits = replace_around(place.file, node, subject, before, after)
     return GraphCut(name, reason, line, text, (*edits, *(_replace_numpy(place) if name == "numpy" else ())))
+
+
+def _holds_tensors(value: Any) -> bool:
+    """Return whether a value is a list or a tuple of tensors."""
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(item, Tensor) for item in value)
 
 
 def _replace_numpy(place: _Place) -> Iterator[Edit]:

@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from nbdebug.preserve import Preserve
 
+_TRANSPOSED_CONVOLUTIONS, _OPERANDS = {f"conv_transpose{n}d" for n in (1, 2, 3)}, ("input", "weight")
 _CONTAINERS = (list, dict, set, OrderedDict)
 
 
@@ -83,6 +85,19 @@ def copy_model(
     return result
 
 
+class ChannelCheck(TorchFunctionMode):
+    """Raises the error of a transposed convolution whose input has other channels; the meta device accepts them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in _TRANSPOSED_CONVOLUTIONS:
+            values, weight = (kwargs.get(name, args[i] if i < len(args) else None) for i, name in enumerate(_OPERANDS))
+            channels = values.shape[1 - weight.dim()] if values.dim() >= weight.dim() - 1 else len(weight)
+            if channels != len(weight):
+                raise RuntimeError(f"expected {len(weight)} channels of a transposed convolution, but got {channels}")
+        return func(*args, **kwargs)
+
+
 def run_quietly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call a function with meta tensors, and what it creates there, without gradients, prints and warnings."""
     with (
@@ -92,6 +107,7 @@ def run_quietly(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         warnings.catch_warnings(),
         torch.no_grad(),
         torch.device("meta"),
+        ChannelCheck(),
     ):
         warnings.simplefilter("ignore")
         return function(*as_meta(list(args)), **as_meta(dict(kwargs)))

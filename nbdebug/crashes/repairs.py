@@ -12,9 +12,12 @@ from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import crash_files
 from nbdebug.crashes.evaluation import UNKNOWN, run_on_meta
 from nbdebug.crashes.meta import as_meta
+from nbdebug.crashes.number_literals import find_number_literal
 from nbdebug.finding import Edit
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import OPERATOR_SIGNS, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
+from nbdebug.source.makers import attribute_maker
 from nbdebug.source.search import assignment_targets, find_assignments, syntax_tree
 
 
@@ -66,15 +69,25 @@ def owner_of_parameter(crash: Crash, parameter: Any) -> tuple[nn.Module, str, st
 
 
 def resize_parameter(crash: Crash, parameter: Any, old: int, new: int) -> Edit | None:
-    """Return the edit of the number in the assignment that creates a parameter; None unless it occurs there once."""
+    """Return the edit of the number in the assignment that creates a parameter or a buffer; None without a single one.
+
+    The number is a literal there, else that of a variable, such as a default or an argument of the constructor.
+    """
     for line, value in _parameter_assignments(crash, parameter):
-        numbers = [
-            node
-            for node in ast.walk(value)
-            if isinstance(node, ast.Constant) and node.value == old and type(node.value) is int
+        parts = [node for node in ast.walk(value) if isinstance(node, (ast.Constant, ast.Name, ast.Attribute))]
+        literals = [(line.file, node) for node in parts if isinstance(node, ast.Constant)]
+        variables = [
+            find_number_literal(crash, line.file, node) for node in parts if not isinstance(node, ast.Constant)
         ]
-        if len(numbers) == 1:
-            return replace_node(line.file, numbers[0], str(new))
+        for candidates in (literals, [literal for literal in variables if literal is not None]):
+            numbers = {
+                (file, node.lineno, node.col_offset): node
+                for file, node in candidates
+                if node.value == old and type(node.value) is int
+            }
+            if len(numbers) == 1:
+                (file, *_), number = next(iter(numbers.items()))
+                return replace_node(file, number, str(new))
     return None
 
 
@@ -84,6 +97,10 @@ def _parameter_assignments(crash: Crash, tensor: Any) -> list[tuple[SourceLine, 
     if owner is not None:
         lines = find_assignments(owner[0], owner[1])
         values = [(line, _value_on(line, owner[1])) for line in lines]
+        maker = attribute_maker(owner[0], owner[1]) if not values else None
+        statement = covering_statement(maker) if maker else None
+        if maker and isinstance(statement, ast.Assign):  # the value is registered as a buffer
+            values = [(maker, statement.value)]
         return [(line, value) for line, value in values if value is not None]
     names = {name for frame in crash.user_frames() for name, value in frame.variables.items() if value is tensor}
     assignments = []

@@ -14,7 +14,13 @@ from nbdebug.crashes.branches import find_layer_change, find_projection
 from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import Change
-from nbdebug.crashes.repairs import apply_template, first_running_change, resize_parameter, wrap_operand
+from nbdebug.crashes.repairs import (
+    apply_template,
+    first_running_change,
+    owner_of_parameter,
+    resize_parameter,
+    wrap_operand,
+)
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, points
@@ -140,10 +146,13 @@ def _repair(crash: Crash, function: Callable[..., Any], operands: list[Any]) -> 
     (first, left), (second, right) = operands
     fix = "# give both the same shape"
     for node, value, other in ((second, right, left), (first, left, right)):
+        if channels := _values_of_channels(crash, node, value, other):
+            return channels
         if table := _square_table(crash, node, value, other) or _slice_of_table(crash, node, value, other):
             return table
     if left.dim() == right.dim() and left.dim() > 2:
-        found = find_layer_change(crash) or find_projection(crash, operands)
+        projection = find_projection(crash, operands)
+        found = find_layer_change(crash, keeps_chosen_strides=projection is not None) or projection
         if found:
             return found[0], found[1], fix
     order = [(p, t) for t in _CHANGES for p in ((1, 0) if right.dim() <= left.dim() else (0, 1))]
@@ -159,6 +168,23 @@ def _repair(crash: Crash, function: Callable[..., Any], operands: list[Any]) -> 
             fix,
         )
     return "The two come from branches that make unlike shapes.", Change(), fix
+
+
+def _values_of_channels(crash: Crash, node: ast.expr, value: Tensor, other: Tensor) -> tuple[str, Change, str] | None:
+    """Explain one value for each channel, which broadcasting aligns with the last axis instead."""
+    channels = other.dim() - 3
+    if value.dim() != 1 or channels not in (0, 1) or len(value) != other.shape[channels] or crash.own is None:
+        return None
+    template = "{}[:, None, None]"
+    names = [n for n in ast.walk(crash.own.statement or node) if isinstance(n, (ast.Name, ast.Attribute))]
+    alike = [n for n in names if isinstance(v := crash.value(n), Tensor) and v.shape == value.shape]
+    edits = [edit for n in alike for edit in wrap_operand(crash, n, template)] or [*wrap_operand(crash, node, template)]
+    text = crash.text(node)
+    cause = (
+        f"{text} has one value for each channel, axis {channels} of {[*other.shape]}, and the last axes are aligned; "
+        f"{template.format(text)} has the axes that are missing."
+    )
+    return cause, Change(tuple(dict.fromkeys(edits))), "# give it two more axes"
 
 
 def _square_table(crash: Crash, node: ast.expr, table: Tensor, other: Tensor) -> tuple[str, Change, str] | None:
@@ -184,6 +210,8 @@ def _square_table(crash: Crash, node: ast.expr, table: Tensor, other: Tensor) ->
 
 def _slice_of_table(crash: Crash, node: ast.expr, table: Tensor, other: Tensor) -> tuple[str, Change, str] | None:
     """Explain a table of positions that is longer or shorter than the sequence."""
+    if (short := _slice_of_short_table(crash, node, table, other)) is not None:
+        return short
     is_table = isinstance(table, nn.Parameter) or any(
         table is buffer for module in crash.modules for buffer in module.buffers(recurse=False)
     )
@@ -206,6 +234,21 @@ def _slice_of_table(crash: Crash, node: ast.expr, table: Tensor, other: Tensor) 
     edit = resize_parameter(crash, table, length, wanted)
     cause = f"{text} has only {length} rows on axis {position}, and the sequence has {wanted}."
     return cause, Change((edit,) if edit else ()), f"# create {text} with at least {wanted} rows"
+
+
+def _slice_of_short_table(crash: Crash, node: ast.expr, part: Tensor, other: Tensor) -> tuple[str, Change, str] | None:
+    """Explain the first rows of a table of positions that has fewer of them than the sequence."""
+    held = node.value if isinstance(node, ast.Subscript) else None
+    table = crash.value(held) if held is not None else None
+    if held is None or not isinstance(table, Tensor) or owner_of_parameter(crash, table) is None:
+        return None
+    axes = [a for a in range(-min(part.dim(), other.dim()), 0) if 1 < part.shape[a] < other.shape[a]]
+    if table.shape != part.shape or len(axes) != 1:
+        return None  # the slice leaves out what the table has
+    length, wanted, text = part.shape[axes[0]], other.shape[axes[0]], crash.text(held)
+    edit = resize_parameter(crash, table, length, wanted)
+    cause = f"{text} has only {length} positions, and the sequence has {wanted}."
+    return cause, Change((edit,) if edit else ()), f"# create {text} with at least {wanted} positions"
 
 
 class _Residual(nn.Module):

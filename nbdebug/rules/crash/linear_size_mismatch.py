@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from math import prod
 
 import torch
@@ -12,11 +13,12 @@ from nbdebug.crashes.crash import describe_tensor
 from nbdebug.crashes.creations import find_layer_creation, set_layer_argument
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.inputs import batch_size, change_input, find_reshape, reshaped_owner
+from nbdebug.crashes.model_copies import find_model_call
 from nbdebug.finding import Edit, format_module
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.edits import node_text, replace_node
+from nbdebug.source.edits import node_text, replace_node, wrap_node
 
 
 @crash_rule("X1001")
@@ -51,7 +53,8 @@ def linear_size_mismatch(crash: Crash) -> CrashCause | None:
     if actual == expected:
         return None
     explanation = (
-        _flattened_batch(crash, layer, input)
+        _unbatched_image(crash, layer, input)
+        or _flattened_batch(crash, layer, input)
         or _mixed_samples(crash, layer, input)
         or _missing_flatten(crash, layer, input)
         or _transposed(crash, layer, input)
@@ -63,6 +66,25 @@ def linear_size_mismatch(crash: Crash) -> CrashCause | None:
     explanation.message = f"{name} takes {expected} features; its input has {actual}: {describe_tensor(input)}."
     explanation.evidence = {"in_features": expected, "input": describe_tensor(input)}
     return explanation
+
+
+def _unbatched_image(crash: Crash, layer: nn.Linear, input: Tensor) -> CrashCause | None:
+    """Explain a model that was called with one image: convolutions take it, and a flatten then keeps its channels."""
+    call = find_model_call(crash)
+    image = call.args[0] if call is not None and call.args else None
+    is_convolutional = call is not None and any(isinstance(part, nn.Conv2d) for part in call.model.modules())
+    if not isinstance(image, Tensor) or image.dim() != 3 or not is_convolutional:
+        return None
+    if input.numel() != layer.in_features or call is None or call.frame is None:
+        return None
+    arguments = call.frame.node.args if isinstance(call.frame.node, ast.Call) else []
+    is_passed = bool(arguments) and not isinstance(arguments[0], ast.Starred)
+    edits = (wrap_node(call.frame.file, arguments[0], "{}.unsqueeze(0)"),) if is_passed else ()
+    cause = (
+        f"The model was called with one image of shape {[*image.shape]}, without an axis of the batch, so the first "
+        "axis after the convolutions holds its channels."
+    )
+    return CrashCause("", cause, "" if edits else "model(image.unsqueeze(0))", edits)
 
 
 def _flattened_batch(crash: Crash, layer: nn.Linear, input: Tensor) -> CrashCause | None:
@@ -127,8 +149,6 @@ def _transposed(crash: Crash, layer: nn.Linear, input: Tensor) -> CrashCause | N
 
 
 def _model_arguments(crash: Crash) -> list[object]:
-    from nbdebug.crashes.model_copies import find_model_call
-
     call = find_model_call(crash)
     return [*call.args, *call.kwargs.values()] if call else []
 
