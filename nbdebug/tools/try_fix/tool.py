@@ -167,7 +167,7 @@ def _notes(tried: TriedFix, setup: Setup, change: SetupChange) -> Iterator[str]:
     yield "copies are trained from your weights by a plain loop: zero_grad, forward, loss, backward, step"
     if 0 < pairs <= _USUAL_SEEDS:
         yield f"with {pairs} pairs, the sign-flip p is at least {tried.difference.smallest_p:.2g}"
-    if pairs > 1 and all(run.scores == tried.before[0].scores for run in tried.before):
+    if pairs > 1 and all(run.scores == runs[0].scores for runs in (tried.before, tried.after) for run in runs):
         yield "all seeds give the same run, as nothing in it is random: the interval has no meaning"
     if tried.verdict == "undecided":
         yield "more seeds or steps narrow the interval"
