@@ -134,6 +134,7 @@ class LoopSummary:
     weight_copies: tuple[WeightCopy, ...] = ()
     weight_alias: WeightAlias = field(default_factory=WeightAlias)
     homogeneous_loss: HomogeneousLoss | None = None
+    has_one_optimizer: bool = True
     frozen_steps: FrozenSteps | None = None
     restored_weights: RestoredWeights | None = None
     weight_replacements: tuple[int, ...] = ()
@@ -241,6 +242,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         ),
         weight_alias=monitor.weight_aliases.summary(),
         homogeneous_loss=monitor.homogeneous_losses.summary() if has_one_optimizer else None,
+        has_one_optimizer=has_one_optimizer,
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
         untied_parameters=untied_parameters(monitor.setup.eager_model, monitor.tied_parameters),

@@ -96,7 +96,8 @@ def loss_wrong_sign(
     if isinstance(record, Record) and homogeneous_loss and (last := _end_below_zero(record)) is not None:
         yield _margin_finding(loop, homogeneous_loss, last)
         return
-    if isinstance(record, Record) and (lowest := _unbounded_decrease(record)):
+    has_one_optimizer = isinstance(loop, LoopSummary) and loop.has_one_optimizer
+    if isinstance(record, Record) and (lowest := _unbounded_decrease(record, may_accelerate=has_one_optimizer)):
         root_line = None if isinstance(loop, NotChecked) else loop.lines.get("root")
         is_negated_in_loop = isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
         term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
@@ -214,15 +215,19 @@ def _is_positive_for_zeros(setup: Setup, first_pass: ForwardPass) -> bool:
         return False
 
 
-def _unbounded_decrease(record: Record) -> tuple[int, float, float] | None:
-    """Step and value of the lowest loss, and the size of the first one, if the loss is unbounded below."""
+def _unbounded_decrease(record: Record, *, may_accelerate: bool) -> tuple[int, float, float] | None:
+    """Step and value of the lowest loss, and the size of the first one, if the loss is unbounded below.
+
+    With ``may_accelerate``, a loss that falls faster and faster counts earlier; that of a critic may do so.
+    """
     steps, losses = record.series("loss")
     finite_losses = losses[np.isfinite(losses)].astype(np.float64)
     if len(finite_losses) < _MIN_LOSSES:
         return None
     initial = max(float(np.abs(finite_losses[:_MIN_LOSSES]).min()), 1.0)
     lowest = float(finite_losses.min())
-    factor = _ACCELERATED_FACTOR if _accelerates(finite_losses) else _UNBOUNDED_FACTOR
+    is_accelerated = may_accelerate and _accelerates(finite_losses)
+    factor = _ACCELERATED_FACTOR if is_accelerated else _UNBOUNDED_FACTOR
     return (
         (int(steps[np.isfinite(losses)][finite_losses.argmin()]), lowest, initial)
         if lowest < -factor * initial

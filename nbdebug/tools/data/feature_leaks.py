@@ -14,6 +14,7 @@ from nbdebug.measurements.dataset_rows import SplitTable
 _Floats = NDArray[np.float64]
 _MAX_ROWS, _MIN_ROWS, _FOLDS, _MAX_COLUMNS, _FITTED = 2000, 60, 5, 2048, 12
 _DEPTH, _MIN_LEAF = 4, 5
+_LARGE = 1e9  # in place of missing and infinite values, for trees of single precision
 _MIN_SKILL, _ERROR_RATIO = 0.7, 0.4
 _BINS = 16
 
@@ -52,7 +53,10 @@ def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> tuple[
     if columns is None or target is None or columns.shape[1] < 2 or len(columns) < _MIN_ROWS:
         return [], 0
     order = np.random.default_rng(0).permutation(len(columns))[:_MAX_ROWS]
-    x, y = np.nan_to_num(columns[order], nan=-1e9), target[order]
+    x, y = (
+        np.nan_to_num(columns[order], nan=-_LARGE, posinf=_LARGE, neginf=-_LARGE).clip(-_LARGE, _LARGE),
+        target[order],
+    )
     is_class = table.labels is not None
     screened = _screen(x, y, is_class)
     candidates = np.argsort(-screened, kind="stable")[:_FITTED]

@@ -146,8 +146,11 @@ def _oversampled_class(tables: Mapping[str, SplitTable], duplicates: Duplicates)
     copies = {pair.second[1] for pair in duplicates.pairs if pair.is_across and pair.kind == "exact"}
     if val is None or val.labels is None or len(copies) < _MIN_COPIES:
         return None
-    labels: NDArray[np.int64] = val.labels.numpy()
-    is_copy = np.isin(np.asarray(val.indices), sorted(copies))
+    is_labeled = val.labels.numpy() >= 0  # others are ignored by the loss
+    labels: NDArray[np.int64] = val.labels.numpy()[is_labeled]
+    is_copy = np.isin(np.asarray(val.indices)[is_labeled], sorted(copies))
+    if not len(labels):
+        return None
     counts = np.bincount(labels)
     by_class = np.bincount(labels, is_copy, len(counts))
     label = int(by_class.argmax())
