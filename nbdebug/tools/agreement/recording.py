@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -160,6 +161,12 @@ class Computation:
             for name, b in module.named_buffers()
         }
 
+    def run_compiled(self) -> Any:
+        """Run a compiled model, which warns if hooks for all modules exist, whoever set them."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)`")
+            return self.run()
+
     def record(self, perturb: _Perturb | None) -> Recording:
         """Run forward, backward and update, and return what was computed; must be inside a Preserve."""
         parameters = self.parameters()
@@ -171,7 +178,7 @@ class Computation:
                 for parameter in parameters.values():
                     parameter.copy_(perturb(parameter) if parameter.is_floating_point() else parameter)
         # A compiler would trace the hooks and the recorder too, so only the output of a compiled model is recorded.
-        compiled_output = self.run() if self.is_compiled else None
+        compiled_output = self.run_compiled() if self.is_compiled else None
         with _track_modules(self.modules) as stack, _OperationRecorder(names, stack, perturb) as recorder:
             output = compiled_output if self.is_compiled else self.run()
             recording: Recording = recorder.recording
