@@ -21,7 +21,13 @@ from tests.clock import real_time
 
 RULES = rule_registry.load_rules()
 HEADINGS = ["What it does", "Why it matters", "How it is measured", "How to fix", "When to ignore", "References"]
-every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+# What a profile measures depends on the load of the machine.
+measuring_time = pytest.mark.flaky(reruns=3)
+every_rule = pytest.mark.parametrize(
+    "rule",
+    [pytest.param(rule, marks=[measuring_time] if "profile" in rule.needs else []) for rule in RULES.values()],
+    ids=list(RULES),
+)
 
 
 def findings_of(setup: Setup, rule: Rule, example: str) -> Report:
