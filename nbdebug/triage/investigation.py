@@ -26,6 +26,7 @@ from nbdebug.triage.stages import (
 from nbdebug.triage.symptom import Symptom
 
 # Findings that describe what a run or a model does, and not why; the signs of the symptom count as such, too.
+_WITHOUT_EFFECT_ON_LEARNING = ("P", "R901", "R902", "R903")  # speed and repeatability
 _OUTCOMES = ("T601", "T602", "T603", "T604", "T605", "T606", "T607", "T608", "T610", "T614")
 _DESCRIPTIONS = frozenset((*_OUTCOMES, "E702", "E703", "E704", "E706", "E709"))
 
@@ -65,7 +66,12 @@ class Investigation:
     @property
     def faults(self) -> list[Finding]:
         """The errors and warnings so far, by rank; causes before mere descriptions."""
-        faults = list(merge_reports(self.reports).faults)
+        relevant = {code for cause in self.symptom.causes for code in expand_codes(cause.codes)}
+        faults = [
+            fault
+            for fault in merge_reports(self.reports).faults
+            if fault.code in relevant or not fault.code.startswith(_WITHOUT_EFFECT_ON_LEARNING)
+        ]
         return sorted(faults, key=lambda fault: self._is_description(fault))
 
     def _is_description(self, fault: Finding) -> bool:

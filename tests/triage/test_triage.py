@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 from nbdebug.triage import SymptomCause, SymptomPattern
+from tests.clock import real_time
 
 
 class WithSoftmax(nn.Module):
@@ -112,3 +115,28 @@ def test_a_checkup_is_not_repeated() -> None:
     assert debugger.reports["checkup"] is before
     asked = [code for stage in result.stages[1:] for code in stage.asked]
     assert not before.checked_rules & set(asked)
+
+
+class SlowPoints(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Points that take long to read."""
+
+    def __init__(self) -> None:
+        self.x, self.y = rings()
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        time.sleep(0.003)
+        return self.x[index], self.y[index]
+
+
+def test_findings_of_speed_are_no_causes_of_poor_learning() -> None:
+    setup = healthy_classifier()
+    setup.train_loader = DataLoader(SlowPoints(), batch_size=32, shuffle=True)
+    debugger = Debugger.of(setup)
+    with real_time():
+        debugger.profile(steps=4)
+    assert "P801" in [finding.code for finding in debugger.findings]
+    result = debugger.triage("loss-flat")
+    assert "P801" not in [finding.code for state in result.states for finding in state.findings]
