@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nbdebug.loop_monitor.whole_set_metrics import area_under_curve
+from nbdebug.loop_monitor.whole_set_metrics import area_under_curve, binary_metrics
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, syntax_tree
 
@@ -79,7 +79,7 @@ def _mistakes(scores: _Array, targets: _Array) -> Iterator[MistakenMetric]:
             for threshold in (0.0, 0.5):
                 yield from _binary_mistakes(scores.ravel(), scores.ravel() > threshold, targets.ravel() > 0.5)
         else:
-            scores, targets = scores.reshape(targets.shape), targets
+            scores = scores.reshape(targets.shape)
             squares = ((scores - targets) ** 2).sum()
             exchanged, correct = (1 - squares / ((part - part.mean()) ** 2).sum() for part in (scores, targets))
             yield MistakenMetric("R²", "exchanged", float(exchanged), float(correct), None)
@@ -91,10 +91,10 @@ def _mistakes(scores: _Array, targets: _Array) -> Iterator[MistakenMetric]:
 def _binary_mistakes(
     scores: _Array, predicted: NDArray[np.bool_], positive: NDArray[np.bool_]
 ) -> Iterator[MistakenMetric]:
-    hits = float((predicted & positive).sum())
-    precision, recall = hits / max(predicted.sum(), 1), hits / max(positive.sum(), 1)
-    yield MistakenMetric("precision", "exchanged", float(recall), float(precision), _PRECISION)
-    yield MistakenMetric("recall", "exchanged", float(precision), float(recall), _RECALL)
+    metrics = dict(binary_metrics(predicted, positive, ""))
+    precision, recall = metrics["precision"], metrics["recall"]
+    yield MistakenMetric("precision", "exchanged", recall, precision, _PRECISION)
+    yield MistakenMetric("recall", "exchanged", precision, recall, _RECALL)
     area = area_under_curve(predicted.astype(np.float64), positive)
     yield MistakenMetric("AUC", "decisions", area, area_under_curve(scores, positive), _AUC)
 

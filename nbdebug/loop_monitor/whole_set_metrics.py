@@ -36,7 +36,7 @@ def _metrics(scores: _Array, targets: _Array) -> Iterator[tuple[str, float]]:
     if scores.size == targets.size:
         if np.isin(targets, (0.0, 1.0)).all():
             for name, threshold in (("", 0.0), (" at 0.5", 0.5)):
-                yield from _binary_metrics(scores.ravel() > threshold, targets.ravel() > 0.5, name)
+                yield from binary_metrics(scores.ravel() > threshold, targets.ravel() > 0.5, name)
             yield "AUC", area_under_curve(scores.ravel(), targets.ravel() > 0.5)
         else:
             yield from _regression_metrics(scores.reshape(targets.shape), targets)
@@ -70,11 +70,11 @@ def _class_metrics(scores: _Array, targets: _Array) -> Iterator[tuple[str, float
     }
     yield from ((name, metric()) for name, metric in compute.items())
     if classes == 2:
-        yield from _binary_metrics(predicted == 1, labels == 1, "")
+        yield from binary_metrics(predicted == 1, labels == 1, "")
         yield "AUC", area_under_curve(scores[:, 1] - scores[:, 0], labels == 1)
 
 
-def _binary_metrics(predicted: NDArray[np.bool_], positive: _Flags, suffix: str) -> Iterator[tuple[str, float]]:
+def binary_metrics(predicted: NDArray[np.bool_], positive: _Flags, suffix: str) -> Iterator[tuple[str, float]]:
     """Yield precision, recall and F1, which are 0 where their denominator is, as in scikit-learn."""
     hits = float((predicted & positive).sum())
     yield f"precision{suffix}", hits / max(float(predicted.sum()), 1.0)

@@ -11,6 +11,7 @@ from torch import Tensor
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.loss_terms import record_loss_calls
 from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.batch_independence import has_batch_axis
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch, Setup
@@ -66,7 +67,7 @@ def _record_loss(setup: Setup, output: Any, batch: Batch) -> tuple[list[TorchCal
 
 
 def _has_samples(leaf: Any, size: int) -> bool:
-    return isinstance(leaf, Tensor) and bool(leaf.dim()) and len(leaf) == size
+    return isinstance(leaf, Tensor) and has_batch_axis(leaf, size)
 
 
 def _find_mixed(
