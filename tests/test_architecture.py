@@ -24,6 +24,7 @@ MAX_LINES = 450
 MIN_LINES = 60
 SMALL_BY_NATURE = {
     "nbdebug.tools.summary.operation_count": "a dispatch mode",
+    "nbdebug.atomic_files": "one function that several writers share",
     "nbdebug.crashes.closures": "one repair, of an optimizer that needs a closure",
     "nbdebug.crashes.last_batches": "one question about a loader",
     "nbdebug.functional.new_debugger": "one function that both groups of functions share",

@@ -44,7 +44,7 @@ _ANSWER_SIGNS = {"shown": "✓ shown", "contradicted": "✕ contradicted", "open
 
 @dataclass(frozen=True)
 class Subject:
-    """What a report is about: the setup, the findings, the results by tool, and the text of the journal, if any."""
+    """The subject of a report: the setup, the findings, the results by tool, and the text of the journal, if any."""
 
     setup: Setup
     findings: Report

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
+from nbdebug.atomic_files import write_atomically
 from nbdebug.exceptions import SetupError
 from nbdebug.run_report.sections import Block, Code, Heading, Items, Paragraph, Picture, Section
 from nbdebug.validation import argument_error
@@ -60,10 +60,8 @@ def write_report(path: str | Path, sections: Sequence[Section], title: str) -> P
     if target.suffix not in _WRITERS:
         raise argument_error("path", str(path), f"a name that ends in {', '.join(_WRITERS)}", "Rename it")
     content = _WRITERS[target.suffix](sections, title)
-    temporary = target.with_name(f".{target.name}.new")
     try:
-        temporary.write_text(content, encoding="utf-8")
-        os.replace(temporary, target)
+        write_atomically(target, content.encode())
     except OSError as error:
         raise SetupError(f"path is {str(path)!r}; expected a file that can be written ({error}).") from None
     return target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbdebug.journal import Journal
 from nbdebug.journal.settings import describe_settings
@@ -28,10 +28,11 @@ class ToolRunner:
     notebook_names: NotebookNames
     _journal: Journal | None = None
 
-    @property
-    def findings(self) -> Report:
-        """All findings so far; a Debugger defines it."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # the Debugger defines it
+
+        @property
+        def findings(self) -> Report:
+            """All findings so far."""
 
     @property
     def journal(self) -> Journal:

@@ -60,7 +60,7 @@ class ModuleRow:
 
 @dataclass(frozen=True)
 class Agreement(Result):
-    """Whether two computations agree within rounding, and if not, where they part first.
+    """The agreement of two computations within rounding, and the first place at which they part.
 
     ``phase`` and ``mode`` say in which pass they part. ``first`` and ``second`` are the places on both sides.
     ``difference`` and ``tolerance`` are root mean squares of the tensor in which they part; the tolerance is measured.

@@ -1,4 +1,4 @@
-"""How far two tensors may differ: measured by runs in which every result is perturbed by rounding noise.
+"""The tolerance of two tensors, measured by runs in which every result is perturbed by rounding noise.
 
 This is Monte Carlo arithmetic (Parker, Pierce and Eggert 2000, doi:10.1109/5992.852391) at the level of operations:
 each result, gradient, weight and input gets a relative error of the size of the rounding error of the coarsest type.

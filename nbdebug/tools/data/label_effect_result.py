@@ -82,7 +82,7 @@ class LabelEffect(Result):
 
     @property
     def notes(self) -> list[str]:
-        """How the copies were trained, and the limits of the comparison."""
+        """The training of the copies, and the limits of the comparison."""
         start = "new weights" if self.initialized else "the present weights"
         notes = [
             f"{len(self.before)} seeds, {self.steps:,} steps each from {start}; {self.samples:,} validation samples, "

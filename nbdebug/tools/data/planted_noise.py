@@ -1,4 +1,4 @@
-"""How many wrong labels would have been noticed, by planting some in copies of the labels."""
+"""The number of wrong labels that would be noticed, measured by planting some in copies of the labels."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.atomic_files import write_atomically
 from nbdebug.exceptions import SetupError
 from nbdebug.sample_display.samples import evenly_spaced_indices
 
@@ -120,15 +121,7 @@ def _write_tags(path: Path, tag_table: _TagTable) -> None:
             "fingerprint": sample_tags.fingerprint,
         }
         rows.writerow({**sample_tags.other_columns, **own_columns})
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with new.open("w", encoding="utf-8", newline="") as file:
-            file.write(out.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+    write_atomically(path, out.getvalue().encode())
 
 
 def _merge_changes(before: _TagTable, ours: _TagTable, theirs: _TagTable) -> _TagTable:

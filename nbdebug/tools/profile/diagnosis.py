@@ -33,7 +33,7 @@ _MIN_LOW_GAIN = 1.1  # in every round of a trial
 
 @dataclass(frozen=True)
 class Facts:
-    """What the diagnosis reads beside the profile."""
+    """Facts that the diagnosis reads beside the profile."""
 
     setup: Setup
     counter: OperationTotals

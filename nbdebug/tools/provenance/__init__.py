@@ -1,4 +1,4 @@
-"""What a run was made of: versions, hardware, settings, code and data, on disk, and what differs between two runs."""
+"""The makings of a run: versions, hardware, settings, code and data, on disk, and what differs between two runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two snapshots of a program."""
+"""Differences between two snapshots of a program."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _CodeChange:
 
 @dataclass(frozen=True)
 class SnapshotChanges(Result):
-    """What differs between two snapshots: facts by section, and the code by cell.
+    """Differences between two snapshots: facts by section, and the code by cell.
 
     ``new_cells`` are the cells that have run since. ``is_watched`` is True if a run was watched since.
     """

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from nbdebug.atomic_files import write_atomically
 from nbdebug.exceptions import SetupError
 from nbdebug.result import Result
 from nbdebug.setup import Setup
@@ -37,7 +36,7 @@ _MAX_SOURCE = 1_000_000  # characters of one file
 
 @dataclass(frozen=True)
 class ProgramSnapshot(Result):
-    """What a run was made of; ``cells`` are the cells of the notebook or the files of the program with their source.
+    """The makings of a run; ``cells`` are the cells of the notebook or the files of the program with their source.
 
     ``state`` has a hash of each module with tensors of its own, and of each optimizer and scheduler. ``watched`` names
     the last run that was watched, with its steps.
@@ -60,7 +59,7 @@ class ProgramSnapshot(Result):
         """Write the snapshot as JSON, at once and completely: an interrupted write leaves the former file."""
         target = Path(path)
         content = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, default=str, ensure_ascii=False)
-        _write_atomically(target, content.encode("utf-8"))
+        write_atomically(target, content.encode("utf-8"))
         return target
 
     def rows(self) -> list[tuple[str, str, str]]:
@@ -172,20 +171,6 @@ def _program_files(files: set[str]) -> tuple[tuple[str, str], ...]:
         if file and file.endswith(".py") and Path(file).parent in folders:
             paths.add(Path(file).resolve())
     return tuple((path.name, path.read_text("utf-8", "replace")[:_MAX_SOURCE]) for path in sorted(paths))
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees either all of the former content or all of the new one."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def load_snapshot(path: str | Path) -> ProgramSnapshot:
