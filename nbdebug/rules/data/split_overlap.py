@@ -97,8 +97,8 @@ def _fold_findings(loop: LoopSummary, min_share: float) -> Iterator[Finding]:
             message=f"{shared} of {size} samples of an evaluation had been used to train the same weights before, in "
             f"{len(evaluation.earlier)} earlier {'fold' if len(evaluation.earlier) == 1 else 'folds'}.",
             where=get_location(evaluation.line),
-            cause="The model is not created again for each fold, so the score of a fold includes samples that the model "
-            "has memorized.",
+            cause="The model is not created again for each fold, so a fold is scored on samples that the model has "
+            "memorized.",
             fix="Create the model and the optimizer inside the loop over the folds, before the first epoch of each.",
             evidence={"share": shared / size, "samples": size, "earlier training sets": len(evaluation.earlier)},
             explains=("T611",),
