@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.browser import SKIP_PREFIX, errors_of, launch_chromium, skip_browser_test
+from tests.browser import SKIP_PREFIX, PagePool, launch_chromium, skip_browser_test
 from tests.clock import CLOCK
 
 LAB = "tests/lab/"
@@ -131,14 +131,16 @@ def browser() -> Iterator[Any]:
         yield chromium or skip_browser_test("no Chromium was found; install one, or set CHROMIUM to its path")
 
 
+@pytest.fixture(scope="session")
+def page_pool(browser: Any) -> PagePool:
+    return PagePool(browser)
+
+
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
+def page(page_pool: PagePool) -> Iterator[Any]:
     """An empty page; any error on it fails the test."""
-    context = browser.new_context(viewport={"width": 900, "height": 900})
-    errors = errors_of(context)
-    yield context.new_page()
-    context.close()
-    assert errors == []
+    with page_pool.page() as page:
+        yield page
 
 
 @pytest.fixture(autouse=True)
