@@ -73,15 +73,15 @@ class PagePool:
         page, errors = idle.pop() if idle else self._open(options)
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=color_scheme)
-        page.set_default_timeout(DEFAULT_TIMEOUT)
         yield page
+        page.set_default_timeout(DEFAULT_TIMEOUT)
         page.mouse.move(-1, -1)  # otherwise it hovers over the page of the next test
         page.goto("about:blank")
         page.context.clear_permissions()
         test_errors = errors.copy()
         errors.clear()
         idle.append((page, errors))
-        assert test_errors == []
+        assert test_errors == [], test_errors
 
     def _open(self, options: dict[str, Any]) -> tuple[Page, list[str]]:
         context = self._browser.new_context(**options)
