@@ -259,7 +259,8 @@ def _encoding_finding(setup: Setup, table: SplitTable | None, encoding: TargetEn
     kind, relation = _ENCODING_TEXTS[encoding.kind]
     return Finding(
         message=f"{name} of input {encoding.input_index} is {kind}: over the {encoding.rows:,} {rows}, {relation}, for "
-        f"{encoding.values} values. {encoding.pure_share:.0%} of the rows have a value that occurs with a single target.",
+        f"{encoding.values} values. {encoding.pure_share:.0%} of the rows have a value that occurs with a single "
+        "target.",
         cause=f"A category was encoded by the targets of all its {rows}, which include the row itself.",
         fix="# compute the means from the other training rows (out of fold), shrunk towards the overall mean",
         evidence={
