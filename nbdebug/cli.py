@@ -13,12 +13,25 @@ import nbdebug
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 on success, 2 for unusable input."""
-    options = _build_parser().parse_args(arguments)
+    options = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return int(options.run(options) or 0)
     except nbdebug.SetupError as error:
         print(f"nbdebug: {error}", file=sys.stderr)
         return 2
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command; a script gets the options that are not of nbdebug, and all after ``--``."""
+    position = [*arguments, "--"].index("--")
+    parser = _build_parser()
+    options, others = parser.parse_known_args(arguments[:position])
+    others += arguments[position + 1 :]
+    if hasattr(options, "script"):
+        options.arguments = others
+    elif others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    return options
 
 
 def _build_parser() -> argparse.ArgumentParser:
@@ -33,6 +46,7 @@ def _build_parser() -> argparse.ArgumentParser:
     rule = commands.add_parser("rule", help="show the page of a rule, or the list of all")
     rule.add_argument("code", nargs="?", help="a code such as L201, or a name")
     rule.set_defaults(run=_show_rule)
+    _add_check(commands)
     _add_bisect_step(commands)
     report = commands.add_parser("report", help="write a report of a saved record")
     report.add_argument("record", type=Path, help="a file that watch(save=...) or run.save() wrote")
@@ -43,11 +57,29 @@ def _build_parser() -> argparse.ArgumentParser:
     return top
 
 
+def _add_check(commands: Any) -> None:
+    """Add the parser of the command that checks a script."""
+    check = _add_script_command(
+        commands, "check", "run a training script unchanged under a watch, and report its faults"
+    )
+    check.add_argument("--json", action="store_true", help="print the findings as a last line of JSON, up to 4 kB")
+    check.add_argument("--output", type=Path, metavar="FILE", help="write that line to a file")
+    check.add_argument("--sarif", type=Path, metavar="FILE", help="write the findings as SARIF 2.1.0")
+    check.add_argument("--github", action="store_true", help="print the findings as annotations of GitHub Actions")
+    check.set_defaults(run=_check)
+
+
+def _add_script_command(commands: Any, name: str, description: str) -> argparse.ArgumentParser:
+    """Add the parser of a command that runs a script with its own arguments."""
+    usage = f"nbdebug {name} [options] script [arguments of the script]"
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=description, usage=usage, allow_abbrev=False)
+    parser.add_argument("script", type=Path, help="path of the script; all after -- are arguments of the script")
+    return parser
+
+
 def _add_bisect_step(commands: Any) -> None:
     """Add the parser of the command for git bisect run."""
-    step = commands.add_parser("bisect-step", help="run a training script once for git bisect run")
-    step.add_argument("script", type=Path, help="path of the script")
-    step.add_argument("arguments", nargs="*", help="arguments of the script, after --")
+    step = _add_script_command(commands, "bisect-step", "run a training script once for git bisect run")
     step.add_argument("--metric", help="name of a number that the script prints, as name=0.3 or name: 0.3")
     limits = step.add_mutually_exclusive_group()
     limits.add_argument("--below", type=float, help="a commit is good if the metric is below this")
@@ -62,6 +94,13 @@ def _run_demo(options: argparse.Namespace) -> int:
     from nbdebug import demo
 
     return demo.open_lab() if options.lab else demo.run(options.output)
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Check a script, and return 0 if nothing is wrong, 1 with findings, and 2 if it could not be judged."""
+    from nbdebug.commands.check import check
+
+    return check(options)
 
 
 def _bisect_step(options: argparse.Namespace) -> int:
