@@ -1,6 +1,6 @@
 """The commands that run a script under a watch: check."""
 
-from __future__ import workflow_commands
+from __future__ import annotations
 
 import sys
 from argparse import Namespace
@@ -112,7 +112,7 @@ def check(options: Namespace) -> int:
     if options.output is not None:
         _write(options.output, to_json(shorten(content)))
     if options.json:
-        print(to_json(shorten(content)))
+        print(f"\n{to_json(shorten(content))}")  # the last line of the script may have no end
     elif not options.github:
         print(encodable_text(_describe(checked)))
     return checked.exit_code

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import nn
 from torch.nn.modules import loss as torch_losses
 from torch.utils.data import DataLoader
 
+from nbdebug.scripts.functional_losses import find_functional_loss
 from nbdebug.setup.loaders import dataset_length
 from nbdebug.source.location import is_user_code
 from nbdebug.source.references import frame_variables, user_frames
@@ -37,11 +39,10 @@ class TrainingObjects:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the classes and sizes of the objects, without those that are unknown."""
-        loss = self.loss_fn
         values = {
             "model": type(self.model).__name__,
             "optimizers": [type(optimizer).__name__ for optimizer in self.optimizers],
-            "loss": getattr(loss, "__name__", type(loss).__name__) if loss is not None else None,
+            "loss": _name_loss(self.loss_fn) if self.loss_fn is not None else None,
             "training_samples": dataset_length(self.train_loader),
             "validation_samples": dataset_length(self.val_loader),
         }
@@ -54,20 +55,24 @@ def discover(
     """Return the objects of the loop that calls a model, from the variables on the stack that ends in ``frame``.
 
     ``optimizers`` are all that exist, and ``drawn_loader`` is the one that has yielded the last batch, if any. A loss
-    is taken only if the variables hold exactly one; the watch reads any other from the graph of the first step.
+    is taken from the variables if they hold exactly one, else from the calls of torch's own functions; the watch reads
+    any other from the graph of the first step.
     """
     variables = list(script_variables(frame))
     loaders = [(name, value) for name, value in variables if isinstance(value, DataLoader)]
     train_loader = drawn_loader if drawn_loader is not None else _find_training_loader(loaders)
-    held_out = [(name, value) for name, value in loaders if value is not train_loader and is_held_out_name(name)]
-    held_out.sort(key=lambda pair: "test" in pair[0].lower())  # a validation loader first
     return TrainingObjects(
         model,
         tuple(optimizer for optimizer in optimizers if updates(optimizer, model)),
         () if train_loader is None else train_loader,
-        held_out[0][1] if held_out else None,
-        _find_loss(variables, model),
+        _find_validation_loader([pair for pair in loaders if pair[1] is not train_loader]),
+        _find_loss(variables, model) or find_functional_loss(user_frames(frame)),
     )
+
+
+def _name_loss(loss: Any) -> str:
+    function = loss.func if isinstance(loss, partial) else loss
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def updates(optimizer: torch.optim.Optimizer, model: nn.Module) -> bool:
@@ -118,6 +123,16 @@ def _find_training_loader(loaders: list[NamedObject]) -> DataLoader[Any] | None:
     """Return the only loader whose name is not that of held-out data; None if there are several or none."""
     candidates = {id(value): value for name, value in loaders if not is_held_out_name(name)}
     return next(iter(candidates.values())) if len(candidates) == 1 else None
+
+
+def _find_validation_loader(loaders: list[NamedObject]) -> DataLoader[Any] | None:
+    """Return the loader that is named so, else one of test data, else the only one; None if there is no such loader."""
+    held_out = [(name, value) for name, value in loaders if is_held_out_name(name)]
+    held_out.sort(key=lambda pair: "test" in pair[0].lower())
+    if held_out:
+        return held_out[0][1]  # type: ignore[no-any-return]
+    others = {id(value): value for _, value in loaders}
+    return next(iter(others.values())) if len(others) == 1 else None
 
 
 def _find_loss(variables: list[NamedObject], model: nn.Module) -> Callable[..., Any] | None:

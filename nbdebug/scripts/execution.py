@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from nbdebug.exceptions import SetupError
+from nbdebug.exceptions import SetupError, without_own_frames
 
 _INTERRUPTED_STATUS = 130  # as a shell reports SIGINT
 
@@ -132,11 +132,12 @@ def _exit_status(request: SystemExit) -> int:
 
 def _print_traceback(error: BaseException, file: str) -> None:
     """Print an exception through the hook of the script, from its first own frame."""
-    trace = script_traceback(error, file)
-    if sys.excepthook is sys.__excepthook__:
-        traceback.print_exception(type(error), error, trace)
-    else:
-        sys.excepthook(type(error), error, trace)
+    with without_own_frames(error):
+        trace = script_traceback(error, file)
+        if sys.excepthook is sys.__excepthook__:
+            traceback.print_exception(type(error), error, trace)
+        else:
+            sys.excepthook(type(error), error, trace)
 
 
 def script_traceback(error: BaseException, file: str) -> TracebackType | None:

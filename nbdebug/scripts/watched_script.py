@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -37,7 +36,7 @@ class WatchedScript:
         self.watch: Watch | None = None
         self.trouble = ""
         self._optimizers: WeakSet[torch.optim.Optimizer] = WeakSet()
-        self._last_loader: Callable[[], DataLoader[Any] | None] = lambda: None
+        self._last_loader: DataLoader[Any] | None = None
         self._last_batch: tuple[Any, Any, float] | None = None
         self._hooks = ExitStack()
 
@@ -55,7 +54,6 @@ class WatchedScript:
     def finish(self, error: BaseException | None) -> None:
         """End the watch at the end of the script, with the exception that ended it."""
         self._hooks.close()
-        self._last_batch = None
         if self.watch is not None:
             self.watch.__exit__(type(error) if error is not None else None, error, None)
 
@@ -78,18 +76,19 @@ class WatchedScript:
         return parts
 
     def _take_loader(self, call: tuple[Any, ...]) -> None:
-        self._last_loader = ref(call[0])
+        self._last_loader = call[0]  # a loader that a loop makes for itself has no other reference
 
     def _take_call(self, module: nn.Module) -> None:
         """Start the watch if this is the first training pass."""
         if not (torch.is_grad_enabled() and any(updates(optimizer, module) for optimizer in self._optimizers)):
             return
-        frame, loader = sys._getframe(1), self._last_loader()
+        frame, loader = sys._getframe(1), self._last_loader
         is_evaluating = not module.training and any(map(is_held_out_name, names_of(loader, frame)))
         if loader is not None and is_evaluating:
             return
         batch = self._last_batch
         self._hooks.close()
+        self._last_loader = self._last_batch = None
         try:
             self.objects = discover(module, self._optimizers, loader, frame)
             with torch.autocast(next(module.parameters()).device.type, enabled=False):
