@@ -101,13 +101,15 @@ def script_variables(frame: FrameType | None) -> Iterator[NamedObject]:
     for scope in scopes:
         for name, value in list(scope.items()):
             yield name, value
-            yield from _members(value)
+            for member_name, member in _members(value):
+                yield member_name, member
+                yield from _members(member) if type(member) is dict else ()
 
 
 def _members(value: Any) -> Iterator[NamedObject]:
     """Yield the members of a dictionary, or the attributes of an object of a class of the user."""
     if type(value) is dict:
-        yield from ((name, item) for name, item in value.items() if isinstance(name, str))
+        yield from [(name, item) for name, item in value.items() if isinstance(name, str)]
     elif not isinstance(value, (type, ModuleType)) and hasattr(value, "__dict__") and _is_user_class(type(value)):
         yield from list(vars(value).items())
         if isinstance(value, nn.Module):
