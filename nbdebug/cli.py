@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import nbdebug
+from nbdebug.commands import pages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 on success, 2 for unusable input."""
-    options = _parse(sys.argv[1:] if arguments is None else arguments)
+    options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return int(options.run(options) or 0)
     except nbdebug.SetupError as error:
@@ -21,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command; a script gets the options that are not of nbdebug, and all after ``--``."""
     position = [*arguments, "--"].index("--")
     parser = _build_parser()
@@ -45,7 +46,9 @@ def _build_parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_run_demo)
     rule = commands.add_parser("rule", help="show the page of a rule, or the list of all")
     rule.add_argument("code", nargs="?", help="a code such as L201, or a name")
-    rule.set_defaults(run=_show_rule)
+    rule.set_defaults(run=pages.show_rule)
+    skill = commands.add_parser("skill", help="print instructions for coding assistants")
+    skill.set_defaults(run=pages.show_skill)
     _add_check(commands)
     _add_bisect_step(commands)
     report = commands.add_parser("report", help="write a report of a saved record")
@@ -110,17 +113,6 @@ def _bisect_step(options: argparse.Namespace) -> int:
     limit = options.below if options.above is None else options.above
     threshold = Threshold(options.metric, limit, options.above is not None) if options.metric else None
     return bisect_step(options.script, options.arguments, threshold, options.runs, options.timeout)
-
-
-def _show_rule(options: argparse.Namespace) -> None:
-    """Print the page of one rule, or one line for each rule if no code is given."""
-    from nbdebug.rule_engine import rule_registry
-
-    if options.code:
-        print(rule_registry.find_rule(options.code).full_page)
-        return
-    for rule in rule_registry.load_rules().values():
-        print(f"{rule.code}  {rule.severity:8} {rule.name:34} {rule.page.splitlines()[0]}")
 
 
 def _write_report(options: argparse.Namespace) -> None:
