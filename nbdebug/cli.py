@@ -69,7 +69,19 @@ def _add_check(commands: Any) -> None:
     check.add_argument("--output", type=Path, metavar="FILE", help="write that line to a file")
     check.add_argument("--sarif", type=Path, metavar="FILE", help="write the findings as SARIF 2.1.0")
     check.add_argument("--github", action="store_true", help="print the findings as annotations of GitHub Actions")
+    _add_record(check, "also write the record of the run and its findings to a folder")
     check.set_defaults(run=_check)
+    run = _add_script_command(commands, "run", "run a training script unchanged, and record it")
+    _add_record(run, "folder of the record and the findings, for attach and tail", required=True)
+    run.set_defaults(run=_record)
+    tail = commands.add_parser("tail", help="follow recorded runs in the terminal")
+    tail.add_argument("folders", nargs="+", type=Path, metavar="folder", help="folder of a run")
+    tail.set_defaults(run=_tail)
+
+
+def _add_record(parser: argparse.ArgumentParser, description: str, required: bool = False) -> None:
+    """Add the option of the folder of a run."""
+    parser.add_argument("--record", type=Path, metavar="FOLDER", required=required, help=description)
 
 
 def _add_script_command(commands: Any, name: str, description: str) -> argparse.ArgumentParser:
@@ -104,6 +116,20 @@ def _check(options: argparse.Namespace) -> int:
     from nbdebug.commands.check import check
 
     return check(options)
+
+
+def _record(options: argparse.Namespace) -> int:
+    """Run a script and record it."""
+    from nbdebug.commands import recording
+
+    return recording.run(options)
+
+
+def _tail(options: argparse.Namespace) -> int:
+    """Follow runs in the terminal."""
+    from nbdebug.commands import recording
+
+    return recording.tail(options)
 
 
 def _bisect_step(options: argparse.Namespace) -> int:

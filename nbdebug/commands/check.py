@@ -15,6 +15,7 @@ from nbdebug.scripts.execution import ScriptOutcome, run_script, script_tracebac
 from nbdebug.serialization.github import workflow_commands
 from nbdebug.serialization.sarif import sarif_log
 from nbdebug.serialization.schema import document, own_version, relative_paths, shorten, to_json
+from nbdebug.watching.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from nbdebug.report import Report
@@ -79,12 +80,18 @@ class CheckedScript:
         return {"path": str(self.path), "arguments": [*self.arguments], "status": self.outcome.status, **interrupted}
 
 
-def check_script(path: Path, arguments: Sequence[str], **watch_options: Any) -> CheckedScript:
+def check_script(
+    path: Path, arguments: Sequence[str], record: RunFolder | None = None, **watch_options: Any
+) -> CheckedScript:
     """Run a script under a watch that begins at its first training pass, and return its findings.
 
-    Raises SetupError if the file cannot be read.
+    The record of the run grows in the folder ``record``, which receives the findings at the end. Raises SetupError if
+    the file cannot be read or the folder cannot be written.
     """
     watched: list[WatchedScript] = []
+    if record is not None:
+        record.prepare()
+        watch_options["save"] = record.record
 
     def begin() -> None:
         from nbdebug.scripts.watched_script import WatchedScript
@@ -98,12 +105,18 @@ def check_script(path: Path, arguments: Sequence[str], **watch_options: Any) -> 
 
     outcome = run_script(path, arguments, begin, finish)
     script = watched[0] if watched else None
-    return CheckedScript(path, arguments, outcome, script, script.report(outcome.error) if script else None)
+    report = script.report(outcome.error) if script else None
+    checked = CheckedScript(path, arguments, outcome, script, report)
+    if record is not None:
+        details = script.describe_details() if script is not None else {}
+        record.write_findings({**checked.to_dict(), **details})
+    return checked
 
 
 def check(options: Namespace) -> int:
     """Check a script, write its findings in the requested forms, and return the exit code."""
-    checked = check_script(options.script, options.arguments)
+    folder = RunFolder(options.record) if options.record is not None else None
+    checked = check_script(options.script, options.arguments, folder)
     content = checked.to_dict()
     if options.sarif is not None:
         _write(options.sarif, to_json(sarif_log(content["findings"], own_version(), _rule_summaries()), 1))

@@ -16,6 +16,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError, first_line
 from nbdebug.hooks.training_events import observe_batches, observe_call_arguments, observe_results
 from nbdebug.report import Report, merge_reports
+from nbdebug.result import Result
 from nbdebug.rule_engine.crash_rules import explain_crash
 from nbdebug.scripts.discovery import TrainingObjects, discover, is_held_out_name, names_of, updates
 from nbdebug.watching.watch import Watch
@@ -74,6 +75,20 @@ class WatchedScript:
                 name: value for name, value in self.watch.result.summary().items() if value not in ("", None)
             }
         return parts
+
+    def describe_details(self) -> dict[str, str]:
+        """Return the summary of the model, and the replay of the first step that was not finite, as text."""
+        if self.debugger is None or self.watch is None:
+            return {}
+        details = {}
+        for name, run in (("model_summary", self.debugger.summary), ("replay", self.watch.replay)):
+            try:
+                result: Result | None = run()  # type: ignore[operator]
+            except Exception as error:
+                details[name] = f"not available: {type(error).__name__}: {first_line(error)}"
+            else:
+                details[name] = result.to_text() if result is not None else "no step had a value that is not finite"
+        return details
 
     def _take_loader(self, call: tuple[Any, ...]) -> None:
         self._last_loader = call[0]  # a loader that a loop makes for itself has no other reference

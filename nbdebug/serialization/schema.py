@@ -9,7 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from nbdebug.finding import SEVERITIES, Finding, cause_indices
+from nbdebug.exceptions import SetupError
+from nbdebug.finding import SEVERITIES, Finding, LineChange, Location, cause_indices
 from nbdebug.formatting import to_json_value, truncate
 
 SCHEMA = "nbdebug.findings/1"  # a key may be added; a change of meaning, or a removal, makes another number
@@ -65,6 +66,33 @@ def _describe(finding: Finding, cause: int | None) -> dict[str, Any]:
         "caused_by": cause,
     }
     return {name: value for name, value in values.items() if value not in (None, "", [], {})}
+
+
+def read_findings(content: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings of a document of the schema, by rank.
+
+    Raises SetupError for a document of another version.
+    """
+    if content.get("schema") != SCHEMA:
+        raise SetupError(f"schema is {content.get('schema')!r}; expected {SCHEMA!r}. Use the nbdebug that wrote it.")
+    described = content["findings"]
+    findings = []
+    for index, item in enumerate(described):
+        places = {name: item[name] for name in _LOCATION_FIELDS if name in item}
+        context = tuple((number, text) for number, text in item.get("context", ()))
+        texts = {name: item[name] for name in (*_TEXT_FIELDS, "code", "name", "severity") if name in item}
+        finding = Finding(
+            **texts,
+            where=Location(**places, context=context),
+            evidence=item.get("evidence", {}),
+            explains=tuple(other["code"] for other in described if other.get("caused_by") == index),
+            changes=tuple(
+                LineChange(change["place"], tuple(change["removed"]), tuple(change["added"]))
+                for change in item.get("changes", ())
+            ),
+        )
+        findings.append(finding)
+    return findings
 
 
 def to_json(content: Mapping[str, Any], indent: int | None = None) -> str:
