@@ -77,6 +77,9 @@ def _add_check(commands: Any) -> None:
     tail = commands.add_parser("tail", help="follow recorded runs in the terminal")
     tail.add_argument("folders", nargs="+", type=Path, metavar="folder", help="folder of a run")
     tail.set_defaults(run=_tail)
+    server = commands.add_parser("mcp", help="serve coding assistants by the Model Context Protocol, on stdio")
+    server.add_argument("--allow-run", action="store_true", help="also offer check, which runs scripts")
+    server.set_defaults(run=_serve)
 
 
 def _add_record(parser: argparse.ArgumentParser, description: str, required: bool = False) -> None:
@@ -130,6 +133,13 @@ def _tail(options: argparse.Namespace) -> int:
     from nbdebug.commands import recording
 
     return recording.tail(options)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    """Serve coding assistants until standard input ends."""
+    from nbdebug.commands.mcp_server import serve
+
+    serve(options)
 
 
 def _bisect_step(options: argparse.Namespace) -> int:

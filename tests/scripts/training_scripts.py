@@ -123,3 +123,23 @@ if __name__ == "__main__":
     print(queue.get(), process.join(), process.exitcode, loss.item(), __file__, flush=True)
     os.kill(os.getpid(), 2)
 """
+NON_FINITE = """
+import argparse
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps", type=int)
+steps = parser.parse_args().steps
+torch.manual_seed(0)
+x = torch.randn(8 * steps, 4)
+x[27, 2] = float("nan")
+loader = DataLoader(TensorDataset(x, torch.randn(8 * steps, 1)), batch_size=8)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for inputs, target in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(inputs), target).backward()
+    optimizer.step()
+"""
