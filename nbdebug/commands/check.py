@@ -50,7 +50,7 @@ class CheckedScript:
             return f"the script ended with exit status {self.outcome.status}"
         if self.watched is None:
             return "the script did not import torch"
-        if self.watched.watch is None:
+        if self.watched.watch is None or self.watched.watch.result is None:
             return (
                 self.watched.trouble or "no pass of a model that a torch optimizer trains was observed in this process"
             )

@@ -37,13 +37,13 @@ def tail(options: Namespace) -> int:
 
 def follow_as_text(runs: Sequence[AttachedRun]) -> Iterator[str]:
     """Yield a line whenever a run has new steps, one for each new event, and the findings when it has ended."""
-    steps, events, ended = [-1] * len(runs), [0] * len(runs), [False] * len(runs)
+    steps, events, ended = [0] * len(runs), [0] * len(runs), [False] * len(runs)
     while not all(ended):
         for index, attached in enumerate(runs):
             if ended[index]:
                 continue
             if attached.update():
-                steps[index], events[index] = -1, 0
+                steps[index], events[index] = 0, 0
             record, name = attached.record, attached.folder.path.name
             new_events = [event for event in record.events[events[index] :] if event.kind != "epoch"]
             events[index] = len(record.events)

@@ -56,7 +56,10 @@ class WatchedScript:
         """End the watch at the end of the script, with the exception that ended it."""
         self._hooks.close()
         if self.watch is not None:
-            self.watch.__exit__(type(error) if error is not None else None, error, None)
+            try:
+                self.watch.__exit__(type(error) if error is not None else None, error, None)
+            except Exception as own_error:
+                self.trouble = f"{type(own_error).__name__}: {first_line(own_error)}"
 
     def report(self, error: BaseException | None) -> Report:
         """Return all findings; before a first training pass, those that explain the exception that ended the script."""

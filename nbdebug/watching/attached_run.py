@@ -17,8 +17,7 @@ from nbdebug.watching.rule_schedule import judge_record
 from nbdebug.watching.run_folder import RunFolder
 
 POLL_SECONDS = 0.5
-_POLLS_PER_JUDGMENT = 8
-_QUIET_SECONDS = 10.0
+_JUDGMENT_SECONDS, _QUIET_SECONDS = 4.0, 10.0
 
 
 class AttachedRun(TextRepr):
@@ -30,8 +29,7 @@ class AttachedRun(TextRepr):
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder, self._reader = folder, RecordReader(folder.record)
-        self._report, self._updates = Report(), 0
-        self._thread: threading.Thread | None = None
+        self._report = Report()
 
     @property
     def record(self) -> Record:
@@ -101,8 +99,8 @@ class AttachedRun(TextRepr):
         if not isinstance(screen, LiveScreen):
             print(self.to_text())
             return
-        self._thread = threading.Thread(target=self._follow, args=(screen,), daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._follow, args=(screen,), daemon=True).start()
+        threading.Thread(target=self._judge_repeatedly, daemon=True).start()
 
     def _follow(self, screen: LiveScreen) -> None:
         """Keep a display up to date until the run ends."""
@@ -113,14 +111,18 @@ class AttachedRun(TextRepr):
                 if is_other or view is None:
                     view = run_view(self.record, (), self.status)
                     screen.update(view)
-                if self._updates % _POLLS_PER_JUDGMENT == 0:
-                    view.findings = [finding.to_dict() for finding in self.findings]
-                self._updates += 1
+                view.findings = [finding.to_dict() for finding in self._report]
                 view.title, view.status = f"Run {self.folder.path.name}", self.status
                 screen.refresh()
                 time.sleep(POLL_SECONDS)
             self._update_quietly()
             screen.finish(self.result)
+
+    def _judge_repeatedly(self) -> None:
+        """Ask the rules again every few seconds until the run ends; their first import must not delay a step."""
+        while not self.is_finished:
+            self._report = judge_record(self.record)
+            time.sleep(_JUDGMENT_SECONDS)
 
     def _update_quietly(self) -> bool:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -71,9 +72,17 @@ def test_check_writes_each_form(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert content["findings"][0]["line"] == 4
 
 
-def test_check_without_options_prints_report(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["check", str(write(tmp_path, training_scripts.TRAINER))]) == 1
-    assert "O505 zero-grad-missing" in capfd.readouterr().out
+def test_check_without_options_prints_report_after_unchanged_output(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = str(write(tmp_path, training_scripts.TRAINER))
+    runpy.run_path(path, run_name="__main__")
+    plain = capfd.readouterr().out
+    assert len(plain.splitlines()) == 4
+    assert cli.main(["check", path]) == 1
+    output = capfd.readouterr().out
+    assert output.startswith(plain)
+    assert "O505 zero-grad-missing" in output.removeprefix(plain)
 
 
 def test_loss_function_with_keyword_and_loaders_in_dictionary_are_discovered(tmp_path: Path) -> None:
