@@ -123,16 +123,16 @@ def _check(options: argparse.Namespace) -> int:
 
 def _record(options: argparse.Namespace) -> int:
     """Run a script and record it."""
-    from nbdebug.commands import recording
+    from nbdebug.commands.check import run
 
-    return recording.run(options)
+    return run(options)
 
 
 def _tail(options: argparse.Namespace) -> int:
     """Follow runs in the terminal."""
-    from nbdebug.commands import recording
+    from nbdebug.commands.tail import tail
 
-    return recording.tail(options)
+    return tail(options)
 
 
 def _serve(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The commands that run a script under a watch: check."""
+"""The commands that run a script under a watch: check and run."""
 
 from __future__ import annotations
 
@@ -129,6 +129,12 @@ def check(options: Namespace) -> int:
     elif not options.github:
         print(encodable_text(_describe(checked)))
     return checked.exit_code
+
+
+def run(options: Namespace) -> int:
+    """Run a script, write its record and then its findings to a folder, and return the exit status of the script."""
+    checked = check_script(options.script, options.arguments, RunFolder(options.record), runs_checkup=False)
+    return checked.outcome.status
 
 
 def _describe(checked: CheckedScript) -> str:

@@ -58,7 +58,7 @@ def discover(
     is taken from the variables if they hold exactly one, else from the calls of torch's own functions; the watch reads
     any other from the graph of the first step.
     """
-    variables = list(script_variables(frame))
+    variables = list(_script_variables(frame))
     loaders = [(name, value) for name, value in variables if isinstance(value, DataLoader)]
     train_loader = drawn_loader if drawn_loader is not None else _find_training_loader(loaders)
     return TrainingObjects(
@@ -88,10 +88,10 @@ def is_held_out_name(name: str) -> bool:
 
 def names_of(target: object, frame: FrameType | None) -> list[str]:
     """Return the names of an object in the variables on the stack that ends in ``frame``."""
-    return [name for name, value in script_variables(frame) if value is target]
+    return [name for name, value in _script_variables(frame) if value is target]
 
 
-def script_variables(frame: FrameType | None) -> Iterator[NamedObject]:
+def _script_variables(frame: FrameType | None) -> Iterator[NamedObject]:
     """Yield names and values of the user's variables, innermost function first, then those of its modules.
 
     Attributes of the user's own objects and values of dictionaries follow their owners.

@@ -86,7 +86,7 @@ class WatchedScript:
         details = {}
         for name, run in (("model_summary", self.debugger.summary), ("replay", self.watch.replay)):
             try:
-                result: Result | None = run()  # type: ignore[operator]
+                result: Result | None = run()
             except Exception as error:
                 details[name] = f"not available: {type(error).__name__}: {first_line(error)}"
             else:

@@ -98,7 +98,10 @@ SPAWNING = """
 import multiprocessing
 import os
 import pickle
+import sys
 
+if __name__ == "__main__":
+    print("torch" in sys.modules, "numpy" in sys.modules, flush=True)
 os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 from torch import nn

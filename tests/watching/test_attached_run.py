@@ -12,8 +12,8 @@ import pytest
 
 import nbdebug
 from nbdebug import cli
-from nbdebug.commands import recording
 from nbdebug.commands.check import check_script
+from nbdebug.commands.tail import follow_as_text
 from nbdebug.finding import Finding, LineChange, Location
 from nbdebug.records.record import Record, RecordReader, RecordWriter
 from nbdebug.serialization.schema import document, read_findings
@@ -52,7 +52,7 @@ def test_run_command_ends_with_status_of_script(tmp_path: Path) -> None:
     assert cli.main(["run", str(tmp_path / "train.py"), "--record", str(tmp_path / "run")]) == 3
     run = nbdebug.attach(tmp_path / "run")
     assert (run.is_finished, run.status) == (True, "no training pass")
-    assert list(recording.follow_as_text([run])) == ["nbdebug run run: no training pass"]
+    assert list(follow_as_text([run])) == ["nbdebug run run: no training pass"]
 
 
 def grow(record: Record, writer: RecordWriter, steps: range) -> None:
@@ -71,7 +71,7 @@ def test_several_runs_are_followed_while_they_grow_and_start_again(tmp_path: Pat
     writers = [RecordWriter(item.record) for item in folders]
     for record, writer in zip(records, writers, strict=True):
         grow(record, writer, range(1, 4))
-    lines = recording.follow_as_text(runs)
+    lines = follow_as_text(runs)
     assert next(lines) == "1  step 3  loss 0.3333  lr 0.1"
     assert next(lines) == "2  step 3  loss 0.3333  lr 0.1"
     grow(records[1], writers[1], range(4, 6))

@@ -1,4 +1,4 @@
-"""The commands that record a run and follow it: run and tail."""
+"""The command that follows recorded runs in a terminal: tail."""
 
 from __future__ import annotations
 
@@ -7,19 +7,11 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nbdebug.commands.check import check_script
 from nbdebug.formatting import encodable_text, format_value
 from nbdebug.watching.attached_run import POLL_SECONDS, AttachedRun, attach
-from nbdebug.watching.run_folder import RunFolder
 
 _SIGNALS = ("loss", "eval_loss", "lr", "gradient_norm")
 _CURVE_POINTS, _MAX_EVENTS = 40, 5
-
-
-def run(options: Namespace) -> int:
-    """Run a script, write its record and then its findings to a folder, and return the exit status of the script."""
-    checked = check_script(options.script, options.arguments, RunFolder(options.record), runs_checkup=False)
-    return checked.outcome.status
 
 
 def tail(options: Namespace) -> int:
@@ -50,14 +42,14 @@ def follow_as_text(runs: Sequence[AttachedRun]) -> Iterator[str]:
             yield from (f"{name}  step {event.step}: {event.kind} {event.text}" for event in new_events)
             if record.steps > steps[index]:
                 steps[index] = record.steps
-                yield f"{name}  {describe_numbers(attached)}"
+                yield f"{name}  {_describe_numbers(attached)}"
             if attached.is_finished:
                 ended[index] = True
                 yield attached.to_text()
         time.sleep(0.0 if all(ended) else POLL_SECONDS)
 
 
-def describe_numbers(attached: AttachedRun) -> str:
+def _describe_numbers(attached: AttachedRun) -> str:
     """Return the last step and the last value of the signals of a run, in one line."""
     values = {signal: attached.record.series(signal)[1] for signal in _SIGNALS}
     texts = [f"{signal} {format_value(float(series[-1]))}" for signal, series in values.items() if len(series)]
@@ -96,6 +88,6 @@ def _table(runs: Sequence[AttachedRun]) -> Any:
         curve = sparkline(losses[:: -(-len(losses) // _CURVE_POINTS)].tolist()) if len(losses) else ""
         events = [f"{event.step}: {event.text}" for event in attached.record.events if event.kind == "finding"]
         table.add_row(
-            attached.folder.path.name, attached.status, describe_numbers(attached), curve, "\n".join(events[-5:])
+            attached.folder.path.name, attached.status, _describe_numbers(attached), curve, "\n".join(events[-5:])
         )
     return table
