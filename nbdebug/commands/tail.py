@@ -11,7 +11,7 @@ from nbdebug.formatting import encodable_text, format_value
 from nbdebug.watching.attached_run import POLL_SECONDS, AttachedRun, attach
 
 _SIGNALS = ("loss", "eval_loss", "lr", "gradient_norm")
-_CURVE_POINTS, _MAX_EVENTS = 40, 5
+_CURVE_POINTS, _MAX_EVENTS = 16, 5
 
 
 def tail(options: Namespace) -> int:
