@@ -91,7 +91,7 @@ def check_script(
     watched: list[WatchedScript] = []
     if record is not None:
         record.prepare()
-        watch_options["save"] = record.record
+        watch_options["save"] = record.record.resolve()  # the script may change its working directory
 
     def begin() -> None:
         from nbdebug.scripts.watched_script import WatchedScript

@@ -73,8 +73,11 @@ def run_script(
 
 @contextmanager
 def _in_place_of_main(module: ModuleType, arguments: list[str], folder: str) -> Iterator[None]:
-    """Make a module ``__main__``, with its arguments and its folder as the first to import from."""
-    former = sys.modules["__main__"], sys.argv, sys.path[:]
+    """Make a module ``__main__``, with its arguments and its folder as the first to import from.
+
+    The working directory is restored too, since a script may change it.
+    """
+    former, working_directory = (sys.modules["__main__"], sys.argv, sys.path[:]), os.getcwd()
     sys.modules["__main__"], sys.argv = module, arguments
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = folder
@@ -82,6 +85,7 @@ def _in_place_of_main(module: ModuleType, arguments: list[str], folder: str) -> 
         yield
     finally:
         sys.modules["__main__"], sys.argv, sys.path[:] = former
+        os.chdir(working_directory)
 
 
 class _TorchFinder(MetaPathFinder):

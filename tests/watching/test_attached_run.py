@@ -47,10 +47,13 @@ def test_tail_prints_numbers_and_findings(folder: Path, capsys: pytest.CaptureFi
     assert any("O505 zero-grad-missing" in line for line in lines)
 
 
-def test_run_command_ends_with_status_of_script(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(training_scripts.EXIT, encoding="utf-8")
-    assert cli.main(["run", str(tmp_path / "train.py"), "--record", str(tmp_path / "run")]) == 3
-    run = nbdebug.attach(tmp_path / "run")
+def test_run_command_ends_with_status_of_script_that_changes_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(f"import os\nos.chdir('/')\n{training_scripts.EXIT}", encoding="utf-8")
+    assert cli.main(["run", "train.py", "--record", "run"]) == 3
+    run = nbdebug.attach("run")
     assert (run.is_finished, run.status) == (True, "no training pass")
     assert list(follow_as_text([run])) == ["nbdebug run run: no training pass"]
 
