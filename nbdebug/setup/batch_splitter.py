@@ -46,7 +46,7 @@ class BatchSplitter:
         """Split a raw batch by the setup, and remember the keys for its form."""
         batch = self.setup.split_batch(raw)
         if form is not None and form not in self.keys_by_form:
-            self.keys_by_form[form] = self.part_keys(raw)
+            self.keys_by_form[form] = self.part_keys(raw) if self.setup.guesses_targets else None
         return batch
 
     def part_keys(self, raw: Any) -> _PartKeys | None:

@@ -50,7 +50,7 @@ class Setup:
     other_schedulers: tuple[Any, ...] = ()
     files: set[str] = field(default_factory=set, repr=False, compare=False)
     _input_path: Any = field(default=_UNKNOWN, init=False, repr=False, compare=False)
-    _loss_takes_batch: bool | None = field(default=None, init=False, repr=False, compare=False)
+    _target_form: unpacking.TargetForm | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Validate the objects, so that errors are raised in the user's call; record the files on the user's stack."""
@@ -176,26 +176,31 @@ class Setup:
         else:
             batch = unpacking.guess_batch(raw, self.eager_model, self.loss_fn)
             batch = self._split_named_parts(raw, batch)
-            batch = self._pass_whole_batch(raw, batch)
+            batch = self._choose_targets(raw, batch)
         return replace(batch, indices=indices, raw=raw).to(self.model_device)
 
-    def _pass_whole_batch(self, raw: Any, guess: Batch) -> Batch:
-        """Return a batch whose target is the whole batch, if the loss takes that; the guess for any other loss."""
-        if self._loss_takes_batch is None:
-            is_custom = self.loss_fn is not None and losses.get_loss_kind(self.loss_fn) == "other"
-            self._loss_takes_batch = is_custom and bool(guess.targets) and self._requires_whole_batch(raw, guess)
-        return replace(guess, targets=(raw,)) if self._loss_takes_batch else guess
+    @property
+    def guesses_targets(self) -> bool:
+        """True if the targets are the guess by structure and names: the loss does not require another form."""
+        return self._target_form in (None, "guess")
 
-    def _requires_whole_batch(self, raw: Any, guess: Batch) -> bool:
+    def _choose_targets(self, raw: Any, guess: Batch) -> Batch:
+        """Return a batch with the targets in the form that a custom loss takes; the guess for any other loss."""
+        if self._target_form is None:
+            is_custom = self.loss_fn is not None and losses.get_loss_kind(self.loss_fn) == "other"
+            self._target_form = self._find_target_form(raw, guess) if is_custom else "guess"
+        return replace(guess, targets=unpacking.targets_in_form(self._target_form, raw, guess))
+
+    def _find_target_form(self, raw: Any, guess: Batch) -> unpacking.TargetForm:
         batch, whole = guess.to(self.model_device), to_device(raw, self.model_device)
         with Preserve(*self.mutable_objects), torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 output = self.predict(batch)
             except Exception:  # a checkup reports it
-                return False
-            return unpacking.takes_whole_batch(
-                lambda targets: self.raw_loss(output, replace(batch, targets=targets)), batch.targets, whole
+                return "guess"
+            return unpacking.find_target_form(
+                lambda targets: self.raw_loss(output, replace(batch, targets=targets)), whole, batch
             )
 
     def _split_named_parts(self, raw: Any, guess: Batch) -> Batch:

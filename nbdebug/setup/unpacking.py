@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,8 @@ from nbdebug.tensors.pytree import tree_children, tree_leaves
 from nbdebug.validation import describe_type
 
 _COLLATE_ADVICE = "Run the loader's collate_fn on them to reproduce it"
+
+TargetForm = Literal["guess", "rest", "batch"]
 
 
 def call_signature(function: Callable[..., Any] | None) -> tuple[int, int, tuple[str, ...]]:
@@ -161,20 +163,27 @@ def batch_from_input_path(batch: Any, path: tuple[Any, ...], loss_fn: Callable[.
     return Batch((inputs,), targets=(next(iter(others.values())) if len(others) == 1 else others,))
 
 
-def takes_whole_batch(compute_loss: Callable[[tuple[Any, ...]], Any], targets: tuple[Any, ...], raw: Any) -> bool:
-    """Return whether a custom loss raises for the targets and runs with the whole batch in their place.
+def targets_in_form(form: TargetForm, raw: Any, guess: Batch) -> tuple[Any, ...]:
+    """Return the targets of a batch in a form: as guessed, all parts after the inputs as one, or the whole batch."""
+    if form == "rest":
+        return (tuple(raw[len(guess.args) :]),)
+    return (raw,) if form == "batch" else guess.targets
+
+
+def find_target_form(compute_loss: Callable[[tuple[Any, ...]], Any], raw: Any, guess: Batch) -> TargetForm:
+    """Return the first form of the targets with which a custom loss runs; the guess if it runs with none.
 
     ``compute_loss`` passes some targets, after the output of the model, to the loss.
     """
-    try:
-        compute_loss(targets)
-    except Exception:
+    has_rest = isinstance(raw, (tuple, list)) and len(raw) > len(guess.args) + 1
+    forms: tuple[TargetForm, ...] = ("guess", "rest", "batch") if has_rest else ("guess", "batch")
+    for form in forms:
         try:
-            compute_loss((raw,))
+            compute_loss(targets_in_form(form, raw, guess))
         except Exception:
-            return False
-        return True
-    return False
+            continue
+        return form
+    return "guess"
 
 
 def batch_from_user_unpack(unpacked: Any) -> Batch:
