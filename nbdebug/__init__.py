@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nbdebug.functional.analysis import data as data
     from nbdebug.functional.analysis import errors as errors
     from nbdebug.functional.analysis import explain as explain
+    from nbdebug.functional.analysis import guide as guide
     from nbdebug.functional.analysis import importance as importance
     from nbdebug.functional.training import batch_size as batch_size
     from nbdebug.functional.training import checkup as checkup
@@ -51,6 +52,7 @@ PUBLIC_MODULES = {
     "errors": "functional.analysis",
     "explain": "functional.analysis",
     "explain_error": "rule_engine.crash_rules",
+    "guide": "functional.analysis",
     "importance": "functional.analysis",
     "load": "records",
     "load_ipython_extension": "magics",
@@ -67,7 +69,7 @@ PUBLIC_MODULES = {
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
     *("assert_healthy", "batch_size", "checkup", "compare", "compare_optimizers", "compare_pipelines", "data"),
-    *("diagnose", "drift", "errors", "explain", "explain_error", "importance", "load", "lr_range", "overfit"),
+    *("diagnose", "drift", "errors", "explain", "explain_error", "guide", "importance", "load", "lr_range", "overfit"),
     *("profile", "restore", "seed", "snapshot", "treatments", "watch"),
 ]
 try:

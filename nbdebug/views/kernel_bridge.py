@@ -112,6 +112,11 @@ def _on_request(request: Mapping[str, Any]) -> None:
         run_on_main_thread(lambda: _send_response(request))
 
 
+def is_answering() -> bool:
+    """Return whether the request of a page is in progress."""
+    return bool(_current_request)
+
+
 def report_progress(**fields: Any) -> None:
     """Report progress to the page whose request is in progress, if there is one."""
     if _current_request and _bridge is not None:

@@ -256,8 +256,18 @@ class LiveScreen(Screen):
 
 
 def show_view(view: View, *, clock: Callable[[], float] = time.monotonic, every: float = 0.1) -> Screen:
-    """Return a screen with ``view``: live in a notebook kernel, otherwise silent with the same interface."""
-    return LiveScreen(view, clock, every) if in_kernel() else Screen()
+    """Return a screen with ``view``: live under a running cell, otherwise silent with the same interface.
+
+    A tool that a click on a page runs has no cell; that page shows its result.
+    """
+    return LiveScreen(view, clock, every) if in_kernel() and not _is_answering_page() else Screen()
+
+
+def _is_answering_page() -> bool:
+    """Return whether a request of a page is answered now."""
+    from nbdebug.views.kernel_bridge import is_answering
+
+    return is_answering()
 
 
 def display_result(result: Any) -> None:
