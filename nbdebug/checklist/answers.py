@@ -46,7 +46,7 @@ class StepAnswer:
 
 
 @dataclass(frozen=True)
-class StepState:
+class StepProgress:
     """A step, its status, and its answer if it is done; ``headline`` may also be that of an exported answer."""
 
     step: Step

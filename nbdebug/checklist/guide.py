@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbdebug.checklist.answers import SIGNS, GuidedDebugger, StepAnswer, StepState, last_result, read_answers
+from nbdebug.checklist.answers import SIGNS, GuidedDebugger, StepAnswer, StepProgress, last_result, read_answers
 from nbdebug.checklist.steps import STEPS, Step
 from nbdebug.exceptions import SetupError
 from nbdebug.result import Result
@@ -49,7 +49,7 @@ class Guide(Result):
         return self._copied_answers if self._debugger is None else read_answers(self._debugger)
 
     @property
-    def steps(self) -> list[StepState]:
+    def steps(self) -> list[StepProgress]:
         """All steps in order, each with its status and its answer, now or at the last export."""
         answers, exported = self.answers, self._exported.get("headlines", {})
         return [self._step_state(step, answers.get(step.name), exported.get(step.name, "")) for step in STEPS]
@@ -155,17 +155,17 @@ class Guide(Result):
     def _done_text(self) -> str:
         return f"{len(self.answers)} of {len(STEPS)} steps done"
 
-    def _step_state(self, step: Step, answer: StepAnswer | None, exported: str) -> StepState:
+    def _step_state(self, step: Step, answer: StepAnswer | None, exported: str) -> StepProgress:
         if answer is not None:
-            return StepState(step, answer.verdict, answer.headline, answer)
-        return StepState(step, "skipped" if step.name in self.skipped else "open", exported)
+            return StepProgress(step, answer.verdict, answer.headline, answer)
+        return StepProgress(step, "skipped" if step.name in self.skipped else "open", exported)
 
     def _step_or_pending(self, name: str | None) -> Step | None:
-        return find_step(name) if name is not None else self._pending_step()
+        return _find_step(name) if name is not None else self._pending_step()
 
     def _pending_step(self) -> Step | None:
         """Return the next step from the open one on that is neither done nor skipped; after the last, the first one."""
-        at, done = STEPS.index(find_step(self.position)), self.answers
+        at, done = STEPS.index(_find_step(self.position)), self.answers
         order = (*STEPS[at:], *STEPS[:at])
         return next((step for step in order if step.name not in done and step.name not in self.skipped), None)
 
@@ -175,14 +175,14 @@ class Guide(Result):
         return self._debugger
 
 
-def find_step(name: object) -> Step:
+def _find_step(name: object) -> Step:
     """Return a step by its name; raise SetupError for an unknown one."""
     validate_choice("step", name, [step.name for step in STEPS])
     return next(step for step in STEPS if step.name == name)
 
 
 def _open_step(guide: Guide, request: Mapping[str, Any]) -> None:
-    guide.position = find_step(request.get("step")).name
+    guide.position = _find_step(request.get("step")).name
 
 
 _HANDLERS: dict[str, Callable[[Guide, Mapping[str, Any]], object]] = {

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, ClassVar
 
-from nbdebug.checklist.answers import SIGNS, StepState
+from nbdebug.checklist.answers import SIGNS, StepProgress
 from nbdebug.formatting import html_paragraph, to_json_value
 from nbdebug.rule_engine.rule_registry import find_rule
 from nbdebug.views.findings import FindingsView
@@ -22,7 +22,7 @@ class GuideView(View):
     sheets: ClassVar[tuple[str, ...]] = ("checklist",)
     height: ClassVar[int] = 300
 
-    steps: Sequence[StepState]
+    steps: Sequence[StepProgress]
     status: str = ""
     position: str = ""
     title: str = "Guide"
@@ -40,7 +40,7 @@ class GuideView(View):
         return html_paragraph(f"{self.title}: {self.status}") + "".join(_step_html(state) for state in self.steps)
 
 
-def _step_state(state: StepState) -> dict[str, Any]:
+def _step_state(state: StepProgress) -> dict[str, Any]:
     step, answer = state.step, state.answer
     texts = {**asdict(step), "code": step.code, "status": state.status, "sign": SIGNS[state.status]}
     answered = {"headline": state.headline, "meaning": state.meaning, "text": answer.text if answer else ""}
@@ -56,7 +56,7 @@ def _page_sections(code: str) -> dict[str, Any]:
     return {"title": title, "summary": summary.strip(), "sections": [part.split("\n", 1) for part in sections]}
 
 
-def _step_html(state: StepState) -> str:
+def _step_html(state: StepProgress) -> str:
     step = state.step
     head = f"<p><b>{escape(f'{SIGNS[state.status]} {step.name}: {step.question}')}</b></p>"
     code = f"<pre>{escape(step.code)}</pre>"
