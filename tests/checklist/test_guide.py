@@ -49,8 +49,8 @@ def test_guide_is_the_same_at_every_call_and_reads_tools_that_were_called_elsewh
     guide = debugger.guide()
     debugger.overfit(examples=4)
     assert debugger.guide() is guide
-    assert statuses(debugger)["overfit"] == "good"
-    assert "Model, loss and gradients work together." in guide.skip("summary").to_html()
+    assert statuses(debugger)["overfit"] == "error"
+    assert "Do not train on more data yet." in guide.skip("summary").to_html()
 
 
 def test_skipped_step_is_left_out_until_it_is_taken_back_or_run(debugger: Debugger) -> None:
