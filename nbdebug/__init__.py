@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nbdebug.functional.training import treatments as treatments
     from nbdebug.functional.training import watch as watch
     from nbdebug.history import diagnose as diagnose
+    from nbdebug.playgrounds import play as play
     from nbdebug.preserve import restore as restore
     from nbdebug.records import load as load
     from nbdebug.report import Report as Report
@@ -58,6 +59,7 @@ PUBLIC_MODULES = {
     "load_ipython_extension": "magics",
     "lr_range": "functional.training",
     "overfit": "functional.training",
+    "play": "playgrounds",
     "profile": "functional.training",
     "restore": "preserve",
     "seed": "seeding",
@@ -70,7 +72,7 @@ __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
     *("assert_healthy", "batch_size", "checkup", "compare", "compare_optimizers", "compare_pipelines", "data"),
     *("diagnose", "drift", "errors", "explain", "explain_error", "guide", "importance", "load", "lr_range", "overfit"),
-    *("profile", "restore", "seed", "snapshot", "treatments", "watch"),
+    *("play", "profile", "restore", "seed", "snapshot", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")
