@@ -82,6 +82,8 @@ except PackageNotFoundError:
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module on first access."""
+    if name == "clinic":  # a package of functions, as its first import would overwrite a function of that name
+        return import_module("nbdebug.clinic")
     if name not in PUBLIC_MODULES:
         raise AttributeError(f"module 'nbdebug' has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(import_module(f"nbdebug.{PUBLIC_MODULES[name]}"), name)

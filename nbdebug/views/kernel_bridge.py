@@ -18,6 +18,7 @@ from nbdebug.views.notebook_kernel import (
     receive_while_busy,
     run_on_main_thread,
     watch_connections,
+    without_display,
 )
 from nbdebug.views.page import PACKAGE_FOLDER, inline_module
 
@@ -112,11 +113,6 @@ def _on_request(request: Mapping[str, Any]) -> None:
         run_on_main_thread(lambda: _send_response(request))
 
 
-def is_answering() -> bool:
-    """Return whether the request of a page is in progress."""
-    return bool(_current_request)
-
-
 def report_progress(**fields: Any) -> None:
     """Report progress to the page whose request is in progress, if there is one."""
     if _current_request and _bridge is not None:
@@ -130,7 +126,8 @@ def _send_response(request: Mapping[str, Any]) -> None:
     name = str(request.get("to"))
     _current_request = request
     try:
-        response = get_response(_results.get(name), request)
+        with without_display():
+            response = get_response(_results.get(name), request)
     finally:
         _current_request = {}
     _bridge.send({"to": name, "ask": request.get("ask"), "kind": request.get("kind"), **response})

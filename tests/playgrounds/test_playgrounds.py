@@ -118,9 +118,8 @@ def test_requests_of_the_page_move_controls_by_position() -> None:
     state = get_response(play, {"kind": "set", "positions": {"depth": 0, "activation": 2}})["state"]
     assert (play.settings["depth"], play.settings["activation"]) == (1, "ReLU")
     assert [control["position"] for control in state["controls"]] == [2, 0, 0, 0, 3]
-    assert "depth is 99; expected a position from 0 to 7" in str(
-        get_response(play, {"kind": "set", "positions": {"depth": 99}})
-    )
+    answer = get_response(play, {"kind": "set", "positions": {"depth": 99}})
+    assert "depth is 99; expected a position from 0 to 7" in answer["trouble"]
 
 
 def test_pickled_playground_keeps_its_settings_and_pictures() -> None:
