@@ -1,7 +1,7 @@
 """Cases of the clinic: a program that trains well, the faults planted in it, and hints; read from files.
 
-A file has lines ``# field: value`` at its top, and the cells of the repaired twin, divided by lines ``# %%``. Each pair
-of the fields ``right`` and ``wrong`` is a fault: the text ``right`` of the twin is ``wrong`` in the broken notebook.
+A file has lines ``# field: value`` at its top, and the cells of the repaired twin, divided by lines ``# %%``. Each
+triple of the fields ``right``, ``wrong`` and ``codes`` is a fault.
 """
 
 from __future__ import annotations
@@ -20,29 +20,37 @@ _PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class ClinicCase:
-    """A broken notebook. ``codes`` are the rules that name its faults, ``reach`` is a score that the twin exceeds.
+class PlantedFault:
+    """The text of the twin, the text that stands for it in the broken notebook, and the rules that name the fault."""
 
-    ``hints`` say where to look, which probe to use, and which line is at fault. ``faults`` are pairs of the right and
-    the wrong text. The cells define the objects of the Debugger, ``train()`` and ``evaluate()``.
+    right: str
+    wrong: str
+    codes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ClinicCase:
+    """A broken notebook; ``reach`` is a score that the repaired twin exceeds.
+
+    ``hints`` say where to look, which probe to use, and which line is at fault. The cells of the twin define the
+    objects of the Debugger, ``train()`` and ``evaluate()``.
     """
 
     name: str
     ward: str
     title: str
     complaint: str
-    codes: tuple[str, ...]
     reach: float
     hints: tuple[str, ...]
-    faults: tuple[tuple[str, str], ...]
+    faults: tuple[PlantedFault, ...]
     twin: tuple[str, ...]
 
     @property
     def broken(self) -> tuple[str, ...]:
         """The cells of the broken notebook."""
         source = _CELL_MARK.join(self.twin)
-        for right, wrong in self.faults:
-            source = source.replace(right, wrong)
+        for fault in self.faults:
+            source = source.replace(fault.right, fault.wrong)
         return tuple(source.split(_CELL_MARK))
 
 
@@ -64,14 +72,14 @@ def load_case(name: str) -> ClinicCase:
     fields = defaultdict(list)
     for field, value in _FIELD.findall(head):
         fields[field].append(value.replace("\\n", "\n"))
+    codes = [frozenset(value.split()) for value in fields["codes"]]
     return ClinicCase(
         name=name,
         ward=fields["ward"][0],
         title=fields["title"][0],
         complaint=fields["complaint"][0],
-        codes=tuple(fields["codes"][0].split()),
         reach=float(fields["reach"][0]),
         hints=tuple(fields["hint"]),
-        faults=tuple(zip(fields["right"], fields["wrong"], strict=True)),
+        faults=tuple(map(PlantedFault, fields["right"], fields["wrong"], codes)),
         twin=tuple(cells),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbdebug.clinic.cases import ClinicCase
+from nbdebug.clinic.cases import ClinicCase, PlantedFault
 from nbdebug.clinic.session import open_case
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CaseCheck(Result):
-    """The judgement of a repair. ``remaining`` are the codes of faults that nbdebug still reports.
+    """The judgement of a repair. ``remaining`` are the faults of the case that nbdebug still reports.
 
-    ``unexpected`` are errors that are no fault of the case. The codes stay hidden in the text, so that it can be read
+    ``unexpected`` are errors that are no fault of the case. The text does not name what remains, so that it can be read
     between two attempts.
     """
 
@@ -35,7 +35,7 @@ class CaseCheck(Result):
 
     case: ClinicCase
     score: float
-    remaining: tuple[str, ...] = ()
+    remaining: tuple[PlantedFault, ...] = ()
     unexpected: tuple[Finding, ...] = ()
 
     @property
@@ -54,7 +54,7 @@ class CaseCheck(Result):
         score = f"the score is {self.score:.3g}, and the repaired twin reaches {self.case.reach:g}"
         if self.passed:
             return f"Repaired: nbdebug finds no fault; {score}."
-        left = f"nbdebug still finds {len(self.remaining)} of {len(self.case.codes)} faults" if self.remaining else ""
+        left = f"nbdebug still finds {len(self.remaining)} of {len(self.case.faults)} faults" if self.remaining else ""
         others = f"nbdebug finds {len(self.unexpected)} other errors" if self.unexpected else ""
         return f"Not yet: {'; '.join(filter(None, [left, others, score]))}. nbdebug.clinic.hint() helps."
 
@@ -64,11 +64,11 @@ class CaseCheck(Result):
         return FindingsView(title=f"Clinic: {self.case.title}", subtitle=self.headline, findings=findings)
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return one row per fault of the case: code, repaired."""
+        """Return one row per fault of the case: its codes, repaired."""
         import pandas as pd
 
-        rows = [(code, code not in self.remaining) for code in self.case.codes]
-        return pd.DataFrame(rows, columns=["code", "repaired"])
+        rows = [(" ".join(sorted(fault.codes)), fault not in self.remaining) for fault in self.case.faults]
+        return pd.DataFrame(rows, columns=["codes", "repaired"])
 
     def draw(self, ax: Axes) -> None:
         """Draw the score, and that of the repaired twin."""
@@ -88,11 +88,10 @@ def check() -> CaseCheck:
     debugger, score = _read_names(names)
     with without_display():
         debugger.checkup()
-    faults = debugger.findings.faults
-    codes = {fault.code for fault in faults}
-    unexpected = [fault for fault in faults if fault.severity == "error" and fault.code not in case.codes]
-    remaining = tuple(code for code in case.codes if code in codes)
-    return CaseCheck(case, score, remaining, () if remaining else tuple(unexpected))
+    findings = debugger.findings.faults
+    remaining = tuple(fault for fault in case.faults if fault.codes & {finding.code for finding in findings})
+    errors = tuple(finding for finding in findings if finding.severity == "error")
+    return CaseCheck(case, score, remaining, () if remaining else errors)  # those may be consequences of what remains
 
 
 def _read_names(names: Mapping[str, Any]) -> tuple[Debugger, float]:

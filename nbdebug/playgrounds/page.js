@@ -2,7 +2,7 @@
 /** Playground: controls, charts and the observation. Without Python the controls do not move. */
 /** @import { Props } from "../views/kit.js" */
 import { connectKernel } from "../views/kernel_requests.js";
-import { h, heading, makeButton, mountView, redrawOnMessage, statusBanner } from "../views/kit.js";
+import { arrowStep, h, heading, makeButton, mountView, redrawOnMessage, statusBanner } from "../views/kit.js";
 import { lineChart } from "../views/line_chart.js";
 
 /** @typedef {{name: string, label: string, texts: string[], position: number, is_list: boolean}} Control */
@@ -66,7 +66,7 @@ function render({ model, el }) {
 
 /** A slider, or a list of words. @param {Control} control @param {(position: number) => void} onMove */
 function controlNode({ label, texts, is_list: isList }, onMove) {
-  const value = h("output");
+  const value = h("b");
   const input = /** @type {HTMLInputElement | HTMLSelectElement} */ (isList
     ? h("select", {}, ...texts.map((text, i) => h("option", { value: i }, text)))
     : h("input", { type: "range", min: 0, max: texts.length - 1, step: 1 }));
@@ -74,7 +74,15 @@ function controlNode({ label, texts, is_list: isList }, onMove) {
     value.textContent = texts[Number(input.value)];
     onMove(Number(input.value));
   };
-  input.onkeydown = (event) => event.stopPropagation();
+  // JupyterLab takes the arrow keys of elements that are no text, so that they would not move the slider.
+  input.onkeydown = (/** @type {Event} */ event) => {
+    const arrow = arrowStep(/** @type {KeyboardEvent} */ (event));
+    if (!arrow) return;
+    const [down, right] = arrow, position = Number(input.value) + right + (isList ? down : -down);
+    if (position < 0 || position >= texts.length) return;
+    input.value = String(position);
+    input.dispatchEvent(new Event("input"));
+  };
   return {
     node: h("label.control", {}, h("span", {}, label, !isList && value), input),
     /** @param {Control} control @param {boolean} isAvailable @param {boolean} isBusy */

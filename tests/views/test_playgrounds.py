@@ -48,6 +48,6 @@ def test_sliders_send_only_the_last_move_while_python_computes(page: Any, play: 
     moves = page.evaluate("messages.filter((message) => message.kind === 'set')")
     assert moves[-1]["positions"] == {"example": 3}
     live.send({"ask": moves[-1]["ask"], "kind": "set", "state": play.set({"example": 4}).view().state()})
-    assert page.locator(".nb-control output").first.inner_text() == "4"
+    assert page.locator(".nb-control b").first.inner_text() == "4"
     page.get_by_role("button", name="stalled").click()
     assert page.evaluate("messages.at(-1).cause") == "stalled"

@@ -15,7 +15,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(5)
-# %%
 points, moons = make_moons(800, noise=0.15, random_state=1)
 x, y = torch.tensor(points, dtype=torch.float32), torch.tensor(moons)
 train_loader = DataLoader(TensorDataset(x[:600], y[:600]), batch_size=30, shuffle=True)

@@ -15,7 +15,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(3)
-# %%
 measures, benign = load_breast_cancer(return_X_y=True)
 x, y = torch.tensor(measures, dtype=torch.float32), torch.tensor(benign)
 shuffled = torch.randperm(len(x))

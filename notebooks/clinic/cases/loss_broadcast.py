@@ -15,7 +15,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(1)
-# %%
 table, progression = load_diabetes(return_X_y=True)
 x = torch.tensor(table, dtype=torch.float32) * 20
 y = torch.tensor((progression - 152) / 77, dtype=torch.float32)

@@ -1,7 +1,8 @@
 # ward: loss
 # title: Two complaints at once
 # complaint: The loss hardly moves. The first repair makes it a little better, and it still hardly moves.
-# codes: L201 O502
+# codes: L201
+# codes: O502
 # reach: 0.9
 # hint: There are two faults: one in what enters the loss, one in the size of the steps. Repair the first one first.
 # hint: dbg.checkup() finds the first; then dbg.lr_range() finds the second.
@@ -17,7 +18,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(8)
-# %%
 flowers, species = load_iris(return_X_y=True)
 x, y = torch.tensor(flowers, dtype=torch.float32), torch.tensor(species)
 shuffled = torch.randperm(len(x))

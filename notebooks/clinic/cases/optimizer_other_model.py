@@ -15,7 +15,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(4)
-# %%
 chemistry, cultivar = load_wine(return_X_y=True)
 x, y = torch.tensor(chemistry, dtype=torch.float32), torch.tensor(cultivar)
 shuffled = torch.randperm(len(x))

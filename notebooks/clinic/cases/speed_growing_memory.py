@@ -15,7 +15,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(7)
-# %%
 features, groups = make_classification(1000, 12, n_informative=8, n_classes=3, class_sep=1.5, random_state=7)
 x, y = torch.tensor(features, dtype=torch.float32), torch.tensor(groups)
 train_loader = DataLoader(TensorDataset(x[:800], y[:800]), batch_size=40, shuffle=True)
