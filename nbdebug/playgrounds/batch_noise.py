@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.playgrounds.playground import Control, Picture, Playground, Tone
+from nbdebug.playgrounds.playground import Control, Playground, PlayPicture, Tone
 from nbdebug.playgrounds.small_networks import Samples, perceptron, spirals, train
 from nbdebug.views.line_chart import LineChart
 
@@ -16,7 +16,7 @@ _REFERENCE_SIZE = 32  # at this batch size, the rate is the same with every scal
 _SCALINGS = {"none": 0.0, "square root": 0.5, "linear": 1.0}
 
 
-def _compute(batch: int, rate: float, scaling: str) -> Picture:
+def _compute(batch: int, rate: float, scaling: str) -> PlayPicture:
     """Return the loss by samples seen, and the noise of the gradient by batch size at the first weights."""
     data = spirals()
     model = perceptron(2, 32, 2)
@@ -46,7 +46,7 @@ def _compute(batch: int, rate: float, scaling: str) -> Picture:
     steps = len(losses.training)
     tone, explanation = _judge(noise[batch], steps)
     headline = f"Noise is {noise[batch]:.2g} times the gradient; {steps} steps end at a loss of {end:.3g}."
-    return Picture(charts, tone, headline, explanation)
+    return PlayPicture(charts, tone, headline, explanation)
 
 
 def _relative_noise(model: nn.Module, data: Samples, size: int) -> float:

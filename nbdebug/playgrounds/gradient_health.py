@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.playgrounds.playground import Control, Picture, Playground, Tone
+from nbdebug.playgrounds.playground import Control, Playground, PlayPicture, Tone
 from nbdebug.playgrounds.small_networks import Samples, spirals, train
 from nbdebug.views.line_chart import LineChart
 
@@ -39,7 +39,7 @@ _WEAK, _STRONG, _INACTIVE = 1e-2, 1e2, 0.5  # ratio of first to last gradient; s
 _DEAD_GRADIENT = 1e-3  # a unit whose activation has a smaller derivative on all samples
 
 
-def _compute(activation: str, initialization: str, normalization: str, depth: int, width: int) -> Picture:
+def _compute(activation: str, initialization: str, normalization: str, depth: int, width: int) -> PlayPicture:
     """Return the gradients and the activations of a new network by layer, and the loss of a hundred steps."""
     data = spirals()
     model = _network(activation, initialization, normalization, depth, width)
@@ -56,7 +56,7 @@ def _compute(activation: str, initialization: str, normalization: str, depth: in
         LineChart("Activation by layer", "layer", series={"standard deviation": list(enumerate(spreads, 1))}, log=True),
         LineChart(f"Loss with SGD, rate {_RATE}", series=curves),
     )
-    return Picture(charts, tone, headline, f"{explanation} After {_STEPS} steps the loss is {losses.last:.3g}.")
+    return PlayPicture(charts, tone, headline, f"{explanation} After {_STEPS} steps the loss is {losses.last:.3g}.")
 
 
 def _network(activation: str, initialization: str, normalization: str, depth: int, width: int) -> nn.Sequential:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from nbdebug.playgrounds.playground import Control, Picture, Playground, Tone
+from nbdebug.playgrounds.playground import Control, Playground, PlayPicture, Tone
 from nbdebug.playgrounds.small_networks import MAX_LOSS, Losses, Samples, evaluate, perceptron, spirals, train
 from nbdebug.views.line_chart import LineChart
 
@@ -26,7 +26,7 @@ _NEAR_BEST = 1.3  # a loss within this factor of the best one, plus the toleranc
 _TOLERANCE = 0.02
 
 
-def _compute(optimizer: str, rate: float, steps: int) -> Picture:
+def _compute(optimizer: str, rate: float, steps: int) -> PlayPicture:
     """Return the loss by step, the loss after one step of each size, and the loss at the end by rate."""
     runs, after_one_step = _sweep(optimizer, steps)
     ends = [(each, min(losses.last, MAX_LOSS)) for each, losses in runs.items()]
@@ -44,7 +44,7 @@ def _compute(optimizer: str, rate: float, steps: int) -> Picture:
             marks=mark,
         ),
     )
-    return Picture(charts, tone, headline, explanation)
+    return PlayPicture(charts, tone, headline, explanation)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from nbdebug.playgrounds.playground import Control, Picture, Playground, Value
+from nbdebug.playgrounds.playground import Control, Playground, PlayPicture, Value
 from nbdebug.result import Result
 from nbdebug.validation import argument_error, validate_choice
 from nbdebug.views.line_chart import sparkline
@@ -30,13 +30,13 @@ class Play(Result):
     playground: Playground
     settings: dict[str, Value] = field(default_factory=dict)
     guess: str = ""
-    _pictures: dict[tuple[Value, ...], Picture] = field(default_factory=dict, repr=False)
+    _pictures: dict[tuple[Value, ...], PlayPicture] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.settings = {control.name: control.default for control in self.playground.controls} | self.settings
 
     @property
-    def picture(self) -> Picture:
+    def picture(self) -> PlayPicture:
         """What the settings lead to; computed once for each combination."""
         key = tuple(self.settings.values())
         if key not in self._pictures:
@@ -88,7 +88,9 @@ class Play(Result):
         """Return the page: controls, charts and the observation."""
         from nbdebug.playgrounds.view import PlayView
 
-        return PlayView(self)
+        return PlayView(
+            self.playground, self.settings, self.picture, self.headline, guess=self.guess, is_hidden=self.is_hidden
+        )
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per point: chart, line, x, y."""

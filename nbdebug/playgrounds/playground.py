@@ -28,7 +28,7 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Picture:
+class PlayPicture:
     """Charts of what was computed, and the observation: its tone, one line, and why it is so."""
 
     charts: tuple[LineChart, ...]
@@ -48,5 +48,5 @@ class Playground:
     title: str
     question: str
     controls: tuple[Control, ...]
-    compute: Callable[..., Picture]
+    compute: Callable[..., PlayPicture]
     guesses: tuple[str, ...] = ()

@@ -13,8 +13,7 @@ import pytest
 import nbdebug
 from nbdebug.clinic.cases import WARDS, case_names, clinic_folder, load_case
 from nbdebug.clinic.judgement import CaseCheck
-from nbdebug.clinic.notebook import notebook_cells
-from tests.clinic_notebooks import expected_notebooks
+from tests.clinic_notebooks import expected_notebooks, notebook_cells
 
 MAX_CPU_SECONDS = 20
 
