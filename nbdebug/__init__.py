@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nbdebug.functional.analysis import data as data
     from nbdebug.functional.analysis import errors as errors
     from nbdebug.functional.analysis import explain as explain
+    from nbdebug.functional.analysis import guide as guide
     from nbdebug.functional.analysis import importance as importance
     from nbdebug.functional.training import batch_size as batch_size
     from nbdebug.functional.training import checkup as checkup
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from nbdebug.functional.training import treatments as treatments
     from nbdebug.functional.training import watch as watch
     from nbdebug.history import diagnose as diagnose
+    from nbdebug.playgrounds import play as play
     from nbdebug.preserve import restore as restore
     from nbdebug.records import load as load
     from nbdebug.report import Report as Report
@@ -53,11 +55,13 @@ PUBLIC_MODULES = {
     "errors": "functional.analysis",
     "explain": "functional.analysis",
     "explain_error": "rule_engine.crash_rules",
+    "guide": "functional.analysis",
     "importance": "functional.analysis",
     "load": "records",
     "load_ipython_extension": "magics",
     "lr_range": "functional.training",
     "overfit": "functional.training",
+    "play": "playgrounds",
     "profile": "functional.training",
     "restore": "preserve",
     "seed": "seeding",
@@ -68,18 +72,9 @@ PUBLIC_MODULES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *(
-        "assert_healthy",
-        "attach",
-        "batch_size",
-        "checkup",
-        "compare",
-        "compare_optimizers",
-        "compare_pipelines",
-        "data",
-    ),
-    *("diagnose", "drift", "errors", "explain", "explain_error", "importance", "load", "lr_range", "overfit"),
-    *("profile", "restore", "seed", "snapshot", "treatments", "watch"),
+    *("assert_healthy", "attach", "batch_size", "checkup", "compare", "compare_optimizers", "compare_pipelines"),
+    *("data", "diagnose", "drift", "errors", "explain", "explain_error", "guide", "importance", "load", "lr_range"),
+    *("overfit", "play", "profile", "restore", "seed", "snapshot", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")
@@ -89,6 +84,8 @@ except PackageNotFoundError:
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module on first access."""
+    if name == "clinic":  # a package of functions, as its first import would overwrite a function of that name
+        return import_module("nbdebug.clinic")
     if name not in PUBLIC_MODULES:
         raise AttributeError(f"module 'nbdebug' has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(import_module(f"nbdebug.{PUBLIC_MODULES[name]}"), name)

@@ -130,3 +130,9 @@ class Result(TextRepr):
         if not is_displayed_here(self):
             collapse_earlier_results(self)
             display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
+
+
+def headline_of(name: str, result: Result) -> str:
+    """Return the result of the tool ``name`` in one line, without the name."""
+    headline = str(getattr(result, "headline", "") or result.to_text().partition("\n")[0])
+    return headline.removeprefix(f"nbdebug {name}: ")

@@ -58,6 +58,7 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "replay": lambda debugger: replay_of(debugger),
     "data": lambda debugger: debugger.data(samples=20),
     "triage": lambda debugger: debugger.triage("nan"),
+    "guide": lambda debugger: debugger.guide(),
     "treatments": lambda debugger: debugger.treatments(steps=20, seeds=1),
     "profile": lambda debugger: profiled(debugger),
     "try_fix": lambda debugger: debugger.try_fix("weight decay=0.1", steps=5, seeds=2, checkup=None),

@@ -17,6 +17,7 @@ from nbdebug.options import check_option_names, check_unused
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nbdebug.checklist import Guide
     from nbdebug.inference.outputs import Target
     from nbdebug.options import Decode, Method, Metric, Package, Space
     from nbdebug.tools.data import DataProfile
@@ -224,3 +225,8 @@ def importance(
     The options are those of ``Debugger`` and ``Debugger.importance``.
     """
     return run_tool(Debugger.importance, locals())
+
+
+def guide(debugger: Debugger) -> Guide:
+    """Return the guide of a Debugger: a checklist that is walked on its setup, as ``Debugger.guide`` does."""
+    return debugger.guide()

@@ -79,6 +79,9 @@ def _render(kind: str, data: Mapping[str, Any]) -> tuple[str, list[str]]:
     if kind == "result":
         changed = [f"changed since the last entry: {text}" for text in data["changes"]]
         return f"{data['tool']}", [data["headline"], *changed, *_flag(data["changes"])]
+    if kind == "guide":
+        answers = [f"{name}: {text}" for name, text in data["headlines"].items()]
+        return "Guide", [*answers, *(f"{name}: skipped" for name in data["skipped"])]
     return "Note", [data["text"]]
 
 

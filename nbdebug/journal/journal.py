@@ -153,6 +153,10 @@ class Journal(TextRepr):
         data = {"tool": tool, "headline": headline, "changes": changes, "settings": dict(settings)}
         self._append("result", data)
 
+    def add_guide(self, position: str, skipped: Sequence[str], headlines: Mapping[str, str]) -> None:
+        """Add how far a guide is: the open step, the steps left out, and the headline of each answer by its step."""
+        self._append("guide", {"position": position, "skipped": list(skipped), "headlines": dict(headlines)})
+
     @property
     def problem(self) -> str:
         """The problem as it was stated last."""
@@ -236,6 +240,8 @@ def _headline(entry: Entry) -> str:
     data = entry.data
     if entry.kind == "result":
         text = f"{data['tool']}: {data['headline']}"
+    elif entry.kind == "guide":
+        text = f"guide: {len(data['headlines'])} steps done"
     elif entry.kind == "experiment":
         text = f"{data['name']}: {'; '.join(data['changes'])}"
     else:

@@ -52,6 +52,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "data": {"--samples": _parse_count, "--seconds": float, "--seed": int},
     "treatments": {"--steps": int, "--seeds": int},
     "triage": {},
+    "guide": {},
     "repeatable": {"--steps": int},
     "try_fix": {"--steps": int, "--seeds": int},
     "errors": {"--loader": str, "--tags": str},

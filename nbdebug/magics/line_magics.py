@@ -130,6 +130,17 @@ def data(line: str) -> Any:
     return debugger.data(**options)
 
 
+def guide(line: str) -> Any:
+    """Walk the checklist on your own model: each step runs one tool and explains its answer.
+
+    %guide [dbg]
+
+    dbg  a nbdebug.Debugger; may be omitted if there is only one
+    """
+    debugger, _ = parse_line("guide", line)
+    return debugger.guide()
+
+
 def repeatable(line: str) -> Any:
     """Check whether training can be repeated: run it twice, and name the first difference and its source.
 
@@ -293,6 +304,7 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "data": data,
     "treatments": treatments,
     "triage": triage,
+    "guide": guide,
     "repeatable": repeatable,
     "try_fix": try_fix,
     "errors": errors,

@@ -14,11 +14,14 @@ from nbdebug.tool_methods.training import TrainingMethods
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nbdebug.checklist import Guide
     from nbdebug.triage import SymptomPattern, Triage
 
 
 class DiagnosisMethods(TrainingMethods, PerformanceMethods):
     """Tools that run other tools of the setup, or collect their results."""
+
+    _guide: Guide | None = None
 
     @check_option_names()
     def triage(
@@ -57,6 +60,19 @@ class DiagnosisMethods(TrainingMethods, PerformanceMethods):
         has_run = "watch" in self.reports
         result = Investigation(recognized, stages, list(self.reports.values()), has_run).run()
         return self._keep("triage", result, judge=False)
+
+    def guide(self) -> Guide:
+        """Return the guide: a checklist that is walked on this setup, one tool a step.
+
+        Every call returns the same guide, which knows where you were. If the journal is open, a guide that an earlier
+        session exported goes on.
+        """
+        from nbdebug.checklist import Guide
+
+        self._use_setup()
+        if self._guide is None:
+            self._guide = Guide(self)
+        return self._guide
 
     @check_option_names()
     def report(self, path: str | Path = "report.html", *, samples: bool = False) -> Path:

@@ -54,7 +54,7 @@ class ExperimentMethods(ToolRunner):
         """Try the fix of a finding after a click on its page, which displays the outcome."""
         from nbdebug.tools.try_fix import try_fix
 
-        return self._keep("try_fix", try_fix(self.setup, finding, log=self.log.append, displays=False), judge=False)
+        return self._keep("try_fix", try_fix(self.setup, finding, log=self.log.append), judge=False)
 
     @check_option_names()
     def ablation(

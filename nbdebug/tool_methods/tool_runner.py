@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nbdebug.journal import Journal
 from nbdebug.journal.settings import describe_settings
 from nbdebug.report import Report, ReportLog
-from nbdebug.result import Result
+from nbdebug.result import Result, headline_of
 from nbdebug.rule_engine import checkup as checkups
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import NotebookNames
@@ -44,9 +44,7 @@ class ToolRunner:
     def _note(self, name: str, result: Result) -> None:
         """Add the headline of a result to the journal, if it is open."""
         if self.journal.is_open:
-            headline = str(getattr(result, "headline", "") or result.to_text().partition("\n")[0])
-            headline = headline.removeprefix(f"nbdebug {name}: ")
-            self.journal.add_result(name, headline, describe_settings(self.setup))
+            self.journal.add_result(name, headline_of(name, result), describe_settings(self.setup))
 
     def _use_setup(self) -> Setup:
         """Return the setup for a tool, after saying so if its names in the notebook hold other objects now."""

@@ -18,6 +18,7 @@ from nbdebug.views.notebook_kernel import (
     receive_while_busy,
     run_on_main_thread,
     watch_connections,
+    without_display,
 )
 from nbdebug.views.page import PACKAGE_FOLDER, inline_module
 
@@ -125,7 +126,8 @@ def _send_response(request: Mapping[str, Any]) -> None:
     name = str(request.get("to"))
     _current_request = request
     try:
-        response = get_response(_results.get(name), request)
+        with without_display():
+            response = get_response(_results.get(name), request)
     finally:
         _current_request = {}
     _bridge.send({"to": name, "ask": request.get("ask"), "kind": request.get("kind"), **response})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.formatting import encodable_text, html_paragraph, to_json_value
 from nbdebug.views.line_chart import pack_rows
-from nbdebug.views.notebook_kernel import execution_count, in_kernel, outputs_share_page
+from nbdebug.views.notebook_kernel import execution_count, in_kernel, is_silent, outputs_share_page
 from nbdebug.views.page import View, module_source, static_html, style_sheets
 
 if TYPE_CHECKING:
@@ -256,13 +256,13 @@ class LiveScreen(Screen):
 
 
 def show_view(view: View, *, clock: Callable[[], float] = time.monotonic, every: float = 0.1) -> Screen:
-    """Return a screen with ``view``: live in a notebook kernel, otherwise silent with the same interface."""
-    return LiveScreen(view, clock, every) if in_kernel() else Screen()
+    """Return a screen with ``view``: live under a running cell, otherwise silent with the same interface."""
+    return LiveScreen(view, clock, every) if in_kernel() and not is_silent() else Screen()
 
 
 def display_result(result: Any) -> None:
     """Display the static view of ``result`` under the cell in a notebook kernel, without a live view before it."""
-    if in_kernel():
+    if in_kernel() and not is_silent():
         _display_bundle(_bundle(result))
         _displayed_results.append(_DisplayedResult(weakref.ref(result), execution_count()))
 
@@ -282,7 +282,7 @@ def _display_bundle(bundle: dict[str, str]) -> None:
 
 def print_in_script(headline: str) -> None:
     """Print a line to standard error outside a notebook, where nothing is displayed."""
-    if not in_kernel():
+    if not in_kernel() and not is_silent():
         print(encodable_text(headline), file=sys.stderr)
 
 

@@ -6,10 +6,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import blake2s
 from typing import Any
 
+_is_silent = False
 _REQUEST_TYPE = "nbdebug_request"  # the type of the control messages that a page sends
 
 
@@ -22,6 +24,22 @@ def _running_shell() -> Any:
 def in_kernel() -> bool:
     """Return whether this runs in a notebook kernel."""
     return getattr(_running_shell(), "kernel", None) is not None
+
+
+def is_silent() -> bool:
+    """Return whether this runs inside ``without_display``."""
+    return _is_silent
+
+
+@contextmanager
+def without_display() -> Iterator[None]:
+    """Return a block in which tools show and print nothing, such as one that a click on a page runs: it has no cell."""
+    global _is_silent
+    was_silent, _is_silent = _is_silent, True
+    try:
+        yield
+    finally:
+        _is_silent = was_silent
 
 
 def outputs_share_page() -> bool:

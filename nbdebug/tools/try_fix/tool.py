@@ -26,7 +26,7 @@ from nbdebug.tools.try_fix.run_score import OwnScore, RunScore
 from nbdebug.tools.try_fix.settings import GroupSetting, assign_settings, changed_settings, copy_state
 from nbdebug.training.model_copy import copy_obstacle
 from nbdebug.validation import check_whole_number, validate_callable
-from nbdebug.views.live import Screen, show_view
+from nbdebug.views.live import show_view
 
 MIN_STEPS, MAX_STEPS, MIN_SEEDS, MAX_SEEDS = 5, 100_000, 2, 16
 _USUAL_SEEDS = 5
@@ -41,15 +41,13 @@ def try_fix(
     seeds: int = 5,
     score: OwnScore | None = None,
     checkup: Budget | None = "standard",
-    displays: bool = True,
     log: Callable[[str], None] = lambda line: None,
 ) -> TriedFix:
     """Train copies of a setup with and without one change, for the same steps with the same seeds, and compare them.
 
     ``findings`` are those whose codes may stand for a change. Both copies see the same batches and the same random
-    numbers, as far as the change leaves them alike. Nothing of the user's is changed. With ``displays``, a notebook
-    shows the running trial. Raises SetupError for several changes, for one that does not alter the setup, and for a
-    setup that cannot be run.
+    numbers, as far as the change leaves them alike. Nothing of the user's is changed. Raises SetupError for several
+    changes, for one that does not alter the setup, and for a setup that cannot be run.
     """
     parsed = parse_change(change, findings)
     run_score, in_place = prepare_experiment(setup, steps, seeds, score)
@@ -78,7 +76,7 @@ def try_fix(
 
     no_difference = paired_difference(np.zeros(0))
     make_view = partial(_running_view, lambda: result(no_difference, "stopped"))
-    with show_view(make_view("starting")) if displays else Screen() as screen:
+    with show_view(make_view("starting")) as screen:
         runner.run(screen, make_view)
         difference = paired_difference(score_differences(baseline.runs, changed.runs))
         tried = result(difference, _verdict(difference, baseline.runs, changed.runs))

@@ -1,0 +1,127 @@
+"""Tests of the playgrounds: what each setting leads to, real runs behind each curve, and requests of the page."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+import torch
+
+import nbdebug
+from nbdebug.playgrounds import PLAYGROUNDS
+from nbdebug.playgrounds.loss_curves import PLAYGROUND as LOSS_CURVES
+from nbdebug.playgrounds.play import Play
+from nbdebug.views.kernel_bridge import get_response
+
+
+def lines(play: Play, chart: int = 0) -> dict[str, list[float]]:
+    """The values of each line of a chart."""
+    return {name: [y for _, y in points if y is not None] for name, points in play.picture.charts[chart].series.items()}
+
+
+@pytest.mark.parametrize(
+    ("settings", "observation"),
+    [
+        ({"activation": "sigmoid"}, "it vanishes."),
+        ({"activation": "sigmoid", "normalization": "batch", "depth": 4}, "it flows."),
+        ({"activation": "ReLU", "initialization": "Kaiming"}, "it flows."),
+        ({"activation": "ReLU", "initialization": "normal, 0.01", "depth": 4}, "it vanishes."),
+        ({"activation": "tanh", "initialization": "normal, 1", "depth": 24}, "it explodes."),
+    ],
+)
+def test_gradient_health_judges_the_gradients_of_a_new_network(settings: dict[str, Any], observation: str) -> None:
+    play = nbdebug.play("gradient-health").set(settings)
+    assert play.headline.endswith(observation)
+    assert len(lines(play)["RMS"]) == play.settings["depth"] + 1
+
+
+@pytest.fixture(scope="module")
+def loss_curves() -> dict[str, dict[str, list[float]]]:
+    """The curves behind the seven examples by their cause."""
+    play, curves = nbdebug.play("loss-curves"), {}
+    for example in LOSS_CURVES.controls[0].values:
+        play.set({"example": example})
+        curves[play.picture.headline.partition(":")[0]] = lines(play)
+    return curves
+
+
+def test_loss_curves_show_the_signs_of_their_causes(loss_curves: dict[str, dict[str, list[float]]]) -> None:
+    assert sorted(loss_curves) == list(LOSS_CURVES.guesses)
+    last = {cause: sum(curve["validation"][-5:]) / 5 for cause, curve in loss_curves.items()}
+    lowest = {cause: min(curve["validation"]) for cause, curve in loss_curves.items()}
+    assert last["healthy"] < 0.1
+    assert loss_curves["rate too high"]["training"][1] > 2
+    assert last["rate too high"] > 0.5
+    assert last["rate too low"] > 0.65
+    assert last["overfitting"] > 3 * lowest["overfitting"]
+    assert max(loss_curves["exploding spike"]["training"][250:]) > 10 * last["healthy"]
+    assert last["stalled"] > 2 * last["healthy"]
+    assert 0.3 < last["under-capacity"] < 0.65
+
+
+def test_cause_is_hidden_until_the_guess() -> None:
+    play = nbdebug.play("loss-curves")
+    cause = play.picture.headline.partition(":")[0]
+    explanation = play.picture.explanation
+    assert play.headline.startswith("Guess the cause: ")
+    assert explanation not in play.to_text() + play.to_html()
+    assert get_response(play, {"kind": "guess", "cause": cause})["state"]["headline"].startswith(f"Right. {cause}")
+    wrong = next(guess for guess in LOSS_CURVES.guesses if guess != cause)
+    assert play.take_guess(wrong).headline.startswith(f"Not {wrong}. {cause}")
+    assert explanation in play.to_text()
+    assert play.set({"seed": 1}).is_hidden
+    with pytest.raises(nbdebug.SetupError, match="cause is 'bad luck'; expected one of exploding spike"):
+        play.take_guess("bad luck")
+
+
+def test_learning_rate_is_judged_by_the_end_of_a_run_at_every_rate() -> None:
+    play = nbdebug.play("learning-rate").set({"steps": 50, "optimizer": "Adam"})
+    ends = {rate: play.set({"rate": rate}).headline.rpartition(" is ")[2] for rate in (1e-4, 1e-2, 10.0)}
+    assert ends[1e-4] == ends[1e-2].replace("good", "too low") == "too low."
+    assert play.headline.endswith("too high.")
+    after_one_step = lines(play, 2)["training"]
+    assert min(after_one_step) < after_one_step[0] < after_one_step[-1]
+
+
+def test_noise_of_the_gradient_falls_with_the_root_of_the_batch_size() -> None:
+    play = nbdebug.play("batch-noise").set({"batch": 64})
+    noise = lines(play, 1)["noise / gradient"]
+    assert noise[0] / noise[4] == pytest.approx(4, rel=0.3)
+    assert len(lines(play)["training"]) == 64
+
+
+@pytest.mark.parametrize("name", PLAYGROUNDS)
+def test_playground_is_seeded_and_leaves_the_generator_alone(name: str) -> None:
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    play = nbdebug.play(name)
+    play.set({control.name: control.values[-1] for control in play.playground.controls if control.name == "batch"})
+    frame = play.to_frame()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert nbdebug.play(name).set(play.settings).to_frame().equals(frame)
+    assert play.plot().get_title() == play.picture.charts[0].title
+
+
+def test_unknown_names_and_values_are_refused_with_choices() -> None:
+    with pytest.raises(nbdebug.SetupError, match="name is 'dropout'; expected one of gradient-health, loss-curves"):
+        nbdebug.play("dropout")
+    play = nbdebug.play("gradient-health")
+    with pytest.raises(nbdebug.SetupError, match="control is 'heads'; expected one of activation"):
+        play.set({"heads": 3})
+    with pytest.raises(nbdebug.SetupError, match="depth is 5; expected one of 1, 2, 4"):
+        play.set({"depth": 5})
+
+
+def test_requests_of_the_page_move_controls_by_position() -> None:
+    play = nbdebug.play("gradient-health")
+    state = get_response(play, {"kind": "set", "positions": {"depth": 0, "activation": 2}})["state"]
+    assert (play.settings["depth"], play.settings["activation"]) == (1, "ReLU")
+    assert [control["position"] for control in state["controls"]] == [2, 0, 0, 0, 3]
+    answer = get_response(play, {"kind": "set", "positions": {"depth": 99}})
+    assert "depth is 99; expected a position from 0 to 7" in answer["trouble"]
+
+
+def test_pickled_playground_keeps_its_settings_and_pictures() -> None:
+    play = nbdebug.play("gradient-health").set({"depth": 1})
+    assert pickle.loads(pickle.dumps(play)).to_text() == play.to_text()
