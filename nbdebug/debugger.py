@@ -104,6 +104,18 @@ class Debugger(ToolMethods):
         self.begin()
         return self
 
+    @classmethod
+    def from_lightning(
+        cls, module: Any, train_dataloaders: Any = None, val_dataloaders: Any = None, datamodule: Any = None
+    ) -> Debugger:
+        """Create a Debugger of a LightningModule and its data, with the arguments of ``Trainer.fit``.
+
+        One training step runs, to find the model and the loss inside it. Raises SetupError without training data.
+        """
+        from nbdebug.trainer_setups.lightning import read_lightning
+
+        return cls(**read_lightning(module, train_dataloaders, val_dataloaders, datamodule))
+
     def begin(self) -> None:
         """Forget all results and findings."""
         self.reports = ReportLog()
