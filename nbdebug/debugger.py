@@ -116,6 +116,16 @@ class Debugger(ToolMethods):
 
         return cls(**read_lightning(module, train_dataloaders, val_dataloaders, datamodule))
 
+    @classmethod
+    def from_trainer(cls, trainer: Any) -> Debugger:
+        """Create a Debugger of a ``transformers.Trainer``, with an optimizer like the one that it will make.
+
+        One training step runs, to find the loss inside it. Raises SetupError for any other object.
+        """
+        from nbdebug.trainer_setups.transformers import read_trainer
+
+        return cls(**read_trainer(trainer))
+
     def begin(self) -> None:
         """Forget all results and findings."""
         self.reports = ReportLog()

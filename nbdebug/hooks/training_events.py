@@ -367,6 +367,10 @@ def observe_batches(on_batch: _BatchCallback) -> Iterator[None]:
 
 
 def is_iterator_of(iterator: Any, loader: Any) -> bool:
-    """Check whether a loader created an iterator: both have the same dataset and the same batch sampler."""
+    """Check whether a loader created an iterator: both have the same dataset and the same batch sampler.
+
+    A loader that stands for another one, which the loop iterates over, has it as ``iterated_loader``.
+    """
+    loader = getattr(loader, "iterated_loader", loader)
     dataset, sampler = getattr(loader, "dataset", None), getattr(loader, "_index_sampler", None)
     return dataset is not None and iterator._dataset is dataset and iterator._index_sampler is sampler

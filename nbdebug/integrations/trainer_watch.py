@@ -11,7 +11,7 @@ from typing import Any, Literal
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
-from nbdebug.integrations.abandoned_calls import TrainerCall, at_end_of_cell
+from nbdebug.integrations.trainer_calls import TrainerCall, at_end_of_cell
 from nbdebug.options import StopOn, check_option_names
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import as_optimizers
@@ -72,6 +72,11 @@ class TrainerWatch:
         watch = self.debugger.watched
         return watch.result if watch is not None else None
 
+    @property
+    def is_running(self) -> bool:
+        """True from the beginning of a run to its end."""
+        return self in _running
+
     def begin_run(self, arguments: Mapping[str, Any], stop: Callable[[], None] | None, *owners: object) -> None:
         """Begin to watch a run; ``arguments`` are those of a Debugger for the objects of the trainer.
 
@@ -114,8 +119,12 @@ class TrainerWatch:
             return
         _running.remove(self)
         self.call = None
-        watch.is_stopped = watch.is_stopped or not is_complete
+        self.run_ended()
+        watch.is_stopped = watch.is_stopped or bool(watch.controls.stop_reason) or not is_complete
         watch.__exit__(type(error) if error is not None else None, error, None)
+
+    def run_ended(self) -> None:
+        """Undo what a callback has done to the trainer for a run."""
 
     def end_abandoned_run(self) -> None:
         """End the run if its trainer has ended by an exception, which most trainers tell no callback."""

@@ -1,4 +1,4 @@
-"""Find out that a function has ended by an exception, without being called by it."""
+"""The calls of a trainer on the stack: whose they are, and whether one has ended by an exception."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from nbdebug.source.location import is_user_code
+from nbdebug.source.references import frame_variables
 
 
 class TrainerCall:
@@ -54,6 +55,21 @@ def _outermost_library_frame(frame: FrameType) -> FrameType:
             break
         outermost = outer
     return outermost
+
+
+def find_caller(owner: type) -> Any:
+    """Return the instance of a class one of whose methods is running; raises LookupError if there is none."""
+    for frame in _frames(sys._getframe(1)):
+        first = frame_variables(frame).get("self")
+        if isinstance(first, owner):
+            return first
+    raise LookupError(f"no method of {owner.__name__} is running")
+
+
+def find_variables(function: str) -> dict[str, Any]:
+    """Return the variables of the innermost running function of some name; an empty dictionary if there is none."""
+    frames = (frame for frame in _frames(sys._getframe(1)) if frame.f_code.co_name == function)
+    return next((frame_variables(frame) for frame in frames), {})
 
 
 def at_end_of_cell(function: Callable[[], Any]) -> None:
