@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ def find_model_and_loss(owner: nn.Module, step: _TrainingStep, train_loader: Any
     with_parameters = [module for module in outer.modules if any(True for _ in module.parameters())]
     model = with_parameters[0] if len(with_parameters) == 1 else owner
     loss_modules = [module for module in outer.modules if module not in with_parameters]
-    for loss_fn in (None, *loss_modules, *_functional_losses(calls)):
+    for loss_fn in (*loss_modules, *_loss_functions(owner), *_functional_losses(calls), None):
         candidate = Setup(model, train_loader, loss_fn=loss_fn)
         with Preserve(owner, loaders=(train_loader,)):
             if _has_loss(candidate, raw, values[0]):
@@ -97,6 +98,11 @@ def _has_loss(setup: Setup, raw: Any, value: float) -> bool:
         return math.isclose(_seeded_loss(setup, raw), value, rel_tol=_MAX_LOSS_DIFFERENCE)
     except Exception:
         return False
+
+
+def _loss_functions(owner: nn.Module) -> list[Callable[..., Any]]:
+    """Return the functions that are attributes of a module under the name of a loss."""
+    return [value for name, value in vars(owner).items() if re.search("loss|criterion", name) and callable(value)]
 
 
 def _functional_losses(calls: list[TorchCall]) -> list[Callable[..., Any]]:
