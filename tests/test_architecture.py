@@ -23,6 +23,11 @@ SCRIPTS = sorted(PACKAGE.rglob("*.js"))
 MAX_LINES = 450
 MIN_LINES = 60
 SMALL_BY_NATURE = {
+    **dict.fromkeys(
+        [f"nbdebug.integrations.{name}" for name in ("fastai", "ignite", "lightning", "skorch", "transformers")],
+        "the callback of one trainer, which is imported only with it",
+    ),
+    "nbdebug.trainer_setups.transformers": "the reading of one trainer",
     "nbdebug.tools.summary.operation_count": "a dispatch mode",
     "nbdebug.atomic_files": "one function that several writers share",
     "nbdebug.crashes.closures": "one repair, of an optimizer that needs a closure",

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
@@ -112,8 +113,13 @@ def rule(
 
 
 def load_rules() -> dict[str, Rule]:
-    """Return all rules by code."""
+    """Return all rules by code, with those that a program or an installed package has registered.
+
+    A package names the modules of its rules in the group ``nbdebug.rules`` of its entry points.
+    """
     import_submodules("nbdebug.rules")
+    for module in entry_points(group="nbdebug.rules"):
+        module.load()
     return dict(sorted(_RULES.items()))
 
 

@@ -146,12 +146,6 @@ def get_own_loss(output: Any) -> Any:
     return first if isinstance(first, Tensor) and first.numel() == 1 else None
 
 
-def is_own_loss(loss: Tensor, output: Any) -> bool:
-    """Check whether a loss is the one that the model computed itself."""
-    own_loss = get_own_loss(output)
-    return isinstance(own_loss, Tensor) and (own_loss is loss or bool((own_loss == loss).all()))
-
-
 def named_logits(output: Any) -> Any:
     """Return the entry or attribute ``logits`` of an output; None if there is none."""
     return output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)

@@ -81,6 +81,8 @@ class FinalTests:
 
     def check_loop(self) -> None:
         """Raise NotChecked for a loop in which the loss of the setup does not tell what the model should do."""
+        if self.setup.loss_fn is None and self.setup.step_fn is None:
+            raise NotChecked("needs loss_fn= and a train_loader, to test the model when the loop has ended")
         if self.optimizer_count > 1:
             raise NotChecked("several optimizers take turns, so one loss does not tell what the model should do")
         if not any(parameter.requires_grad for parameter in self.setup.eager_model.parameters()):

@@ -40,7 +40,6 @@ from nbdebug.replay import RingBuffer
 from nbdebug.report import Report
 from nbdebug.rule_engine.checkup import judge_step
 from nbdebug.setup import Setup
-from nbdebug.setup.losses import is_own_loss
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.sampling import MAX_SAMPLES_PER_TENSOR, TensorSampler
 from nbdebug.watching.held_out_samples import FixedSamples
@@ -167,7 +166,7 @@ class WatchSession:
         self.lines: dict[str, SourceLine] = {}
         self.batches_per_epoch = int(self.record.about.get("batches_per_epoch", 0))
         self.fast_path, self.step_trace = FastPath(self), StepTrace(setup)
-        self.step_report, self.heads, self.model_computes_loss = Report(), list[HeadSetup](), False
+        self.step_report, self.heads = Report(), list[HeadSetup]()
         measurement_descriptions()  # imports the measurements of the first step before the loop
         self.prepare_step()
 
@@ -284,7 +283,6 @@ class WatchSession:
     def judge_first_step(self, roots: BackwardRoots) -> None:
         """Judge the loss of the first step, while its graph exists."""
         if (step := self.step_trace.on_backward_begin(roots)) is not None:
-            self.model_computes_loss = is_own_loss(step.loss, step.output)
             try:
                 self.step_report, self.heads = judge_step(self.setup, step)
             finally:

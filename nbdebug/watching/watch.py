@@ -327,8 +327,7 @@ class Watch:
             return Report()
         if test_model and session.heads and (self.setup.loss_fn is None or "checkup" in self.reports):
             self.time_budget.attempt("heads", self.judge_heads, reports)
-        has_loss = self.setup.loss_fn is not None or self.setup.step_fn is not None or session.model_computes_loss
-        if test_model and has_loss and self.setup.has_training_data:
+        if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
         for name, report in reports.items():
             self.reports[name] = replace(report, title=_FINDINGS_TITLE)
