@@ -29,7 +29,9 @@ def two_columns(setup):
 def own_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forget the rules that a test adds."""
     monkeypatch.setattr(rule_registry, "_RULES", dict(rule_registry.load_rules()))
+    rule_registry._import_rules_of_packages.cache_clear()
     yield
+    rule_registry._import_rules_of_packages.cache_clear()
 
 
 def codes() -> list[str]:
