@@ -11,8 +11,8 @@ from nbdebug.integrations.trainer_watch import TrainerWatch
 from nbdebug.trainer_setups.fastai import ObservableOptimizer, read_learner
 
 
-class WatchCallback(TrainerWatch, Callback):
-    """Watches each ``fit``: ``learn.fit(3, cbs=WatchCallback())``, and not ``lr_find``."""
+class FastaiWatch(TrainerWatch, Callback):
+    """Watches each ``fit``: ``learn.fit(3, cbs=FastaiWatch())``, and not ``lr_find``."""
 
     order = Recorder.order + 10  # the recorder computes the metrics first
     optimizer: ObservableOptimizer | None = None

@@ -11,19 +11,19 @@ from nbdebug.integrations.trainer_watch import TrainerWatch
 from nbdebug.setup.loaders import unwrap_loader
 
 
-class WatchHandler(TrainerWatch):
-    """Watches each ``run`` of an engine that trains: ``WatchHandler(dbg).attach(trainer, evaluator)``.
+class IgniteWatch(TrainerWatch):
+    """Watches each ``run`` of an engine that trains: ``IgniteWatch(dbg).attach(trainer, evaluator)``.
 
     An engine does not know the model that it trains, so a Debugger is needed.
     """
 
-    def attach(self, trainer: Engine, evaluator: Engine | None = None) -> WatchHandler:
+    def attach(self, trainer: Engine, evaluator: Engine | None = None) -> IgniteWatch:
         """Add the handlers to the engine that trains, and to the one that computes the metrics of validation.
 
         Raises SetupError without a Debugger.
         """
         if self.own_debugger is None:
-            raise SetupError("debugger is None; expected a Debugger. Write WatchHandler(nbdebug.Debugger(...)).")
+            raise SetupError("debugger is None; expected a Debugger. Write IgniteWatch(nbdebug.Debugger(...)).")
         trainer.add_event_handler(Events.STARTED, self._begin)
         trainer.add_event_handler(Events.COMPLETED, self._end)
         if evaluator is not None:

@@ -11,8 +11,8 @@ from nbdebug.integrations.trainer_watch import TrainerWatch
 from nbdebug.trainer_setups.lightning import read_running_module
 
 
-class WatchCallback(TrainerWatch, Callback):
-    """Watches each ``fit``: ``Trainer(callbacks=[WatchCallback()])``."""
+class LightningWatch(TrainerWatch, Callback):
+    """Watches each ``fit``: ``Trainer(callbacks=[LightningWatch()])``."""
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin to watch."""

@@ -11,8 +11,8 @@ from nbdebug.integrations.trainer_watch import TrainerWatch
 from nbdebug.trainer_setups.training_step import find_model_and_loss
 
 
-class WatchCallback(TrainerWatch, Callback):
-    """Watches each ``fit``: ``NeuralNetClassifier(..., callbacks=[WatchCallback()])``."""
+class SkorchWatch(TrainerWatch, Callback):
+    """Watches each ``fit``: ``NeuralNetClassifier(..., callbacks=[SkorchWatch()])``."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the arguments of this callback, with which ``sklearn.clone`` makes another one."""

@@ -83,7 +83,7 @@ class TrainerWatch:
         ``stop`` ends the loop of the trainer at the end of a step; without it, an interrupt does. The classes of the
         ``owners`` contain code of the loop. Raises SetupError if another callback watches this run.
         """
-        end_abandoned_runs()
+        _end_abandoned_runs()
         if _running:
             raise SetupError(
                 "this run has two callbacks of nbdebug; expected one. Remove one from the list of callbacks."
@@ -99,7 +99,7 @@ class TrainerWatch:
         self.run_debugger, self.call = debugger, TrainerCall()
         watch.__enter__()
         _running.append(self)
-        at_end_of_cell(end_abandoned_runs)
+        at_end_of_cell(_end_abandoned_runs)
 
     def log_validation(self, metrics: Mapping[str, Any]) -> None:
         """Record the metrics of a validation pass that has ended."""
@@ -132,7 +132,7 @@ class TrainerWatch:
             self.end_run(self.call.exception, is_complete=False)
 
 
-def end_abandoned_runs() -> None:
+def _end_abandoned_runs() -> None:
     """End all runs whose trainer has ended by an exception."""
     for watch in tuple(_running):
         watch.end_abandoned_run()

@@ -14,8 +14,8 @@ from nbdebug.trainer_setups.transformers import read_running_trainer
 _TIMES = ("_runtime", "_per_second", "epoch")
 
 
-class WatchCallback(TrainerWatch, TrainerCallback):
-    """Watches each ``train``: ``Trainer(..., callbacks=[WatchCallback()])``."""
+class TransformersWatch(TrainerWatch, TrainerCallback):
+    """Watches each ``train``: ``Trainer(..., callbacks=[TransformersWatch()])``."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin to watch."""

@@ -16,7 +16,7 @@ _TORCH_NAMES = {"lr": "lr", "mom": "momentum", "wd": "weight_decay", "eps": "eps
 
 def read_learner(learner: Any) -> dict[str, Any]:
     """Return the arguments of a Debugger for a Learner that is about to fit."""
-    train_loader = as_torch_loader(learner.dls.train)
+    train_loader = _as_torch_loader(learner.dls.train)
 
     def step(batch: Any) -> Any:
         inputs = getattr(learner.dls, "n_inp", max(len(batch) - 1, 1))
@@ -26,11 +26,11 @@ def read_learner(learner: Any) -> dict[str, Any]:
     if arguments.pop("step_fn", None) is not None:  # a loss that flattens its operands
         arguments["loss_fn"] = learner.loss_func
     optimizer = learner.opt if unwrap_optimizer(learner.opt) else ObservableOptimizer(learner.opt)
-    val_loader = as_torch_loader(learner.dls.valid) if len(learner.dls.loaders) > 1 else None
+    val_loader = _as_torch_loader(learner.dls.valid) if len(learner.dls.loaders) > 1 else None
     return {**arguments, "train_loader": train_loader, "val_loader": val_loader, "optimizer": optimizer}
 
 
-def as_torch_loader(loader: Any) -> Any:
+def _as_torch_loader(loader: Any) -> Any:
     """Return a DataLoader of torch with the batches of one of fastai; any other loader as it is.
 
     Its samples have indices, and reading it leaves the generator of fastai alone.

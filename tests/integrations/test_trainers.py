@@ -157,10 +157,10 @@ def test_callback_without_a_run_and_ignite_without_a_debugger_say_so() -> None:
     pytest.importorskip("ignite")
     from ignite.engine import Engine
 
-    from nbdebug.integrations.ignite import WatchHandler
+    from nbdebug.integrations.ignite import IgniteWatch
 
     with pytest.raises(nbdebug.SetupError, match="debugger is None"):
-        WatchHandler().attach(Engine(lambda *_: None))
+        IgniteWatch().attach(Engine(lambda *_: None))
 
 
 def test_interrupt_in_a_trainer_that_hides_it_ends_the_run() -> None:

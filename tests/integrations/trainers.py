@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -239,23 +240,9 @@ FITS = {
 
 def make_callback(trainer: str, program: Program, **options: Any) -> TrainerWatch:
     """Return the callback of a trainer, which for Ignite needs a Debugger."""
-    if trainer == "lightning":
-        pytest.importorskip("lightning")
-        from nbdebug.integrations.lightning import WatchCallback
-    elif trainer == "transformers":
-        pytest.importorskip("transformers")
-        from nbdebug.integrations.transformers import WatchCallback  # type: ignore[assignment]
-    elif trainer == "skorch":
-        pytest.importorskip("skorch")
-        from nbdebug.integrations.skorch import WatchCallback  # type: ignore[assignment]
-    elif trainer == "fastai":
-        try:
-            from nbdebug.integrations.fastai import WatchCallback  # type: ignore[assignment]
-        except Exception as reason:
-            pytest.skip(f"fastai cannot be imported: {reason}")
-    else:
-        pytest.importorskip("ignite")
-        from nbdebug.integrations.ignite import WatchHandler
-
-        return WatchHandler(program.debugger(), **options)
-    return WatchCallback(**options)
+    try:
+        module = import_module(f"nbdebug.integrations.{trainer}")
+    except Exception as reason:  # not installed, or with a torchvision of another torch
+        pytest.skip(f"{trainer} cannot be imported: {reason}")
+    callback_class = getattr(module, f"{trainer.capitalize()}Watch")
+    return callback_class(program.debugger(), **options) if trainer == "ignite" else callback_class(**options)
