@@ -189,8 +189,7 @@ def test_errors_of_a_model_that_returns_a_dict() -> None:
 
 
 def test_steps_of_an_optimizer_of_fastai_itself_are_seen() -> None:
-    program = Program()
-    callback = make_callback("fastai", program)
+    callback, program = make_callback("fastai", Program()), Program()
     from fastai.optimizer import Adam
 
     optimizers: list[Any] = []

@@ -15,7 +15,16 @@ import nbdebug
 from nbdebug.integrations import trainer_watch
 from nbdebug.integrations.trainer_watch import TrainerWatch
 from nbdebug.source.location import is_library_code
-from tests.integrations.trainers import EPOCHS, FITS, ROWS, STEPS, Program, fit_bare, make_callback
+from tests.integrations.trainers import (
+    EPOCHS,
+    FITS,
+    ROWS,
+    STEPS,
+    Program,
+    fit_bare,
+    make_callback,
+    transformers_trainer,
+)
 
 FAULTS = {
     "": set(),
@@ -70,6 +79,7 @@ def test_findings_equal_those_of_a_bare_loop(trainer: str, fault: str) -> None:
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_epochs_and_validation_losses_arrive_and_training_is_bit_identical(trainer: str) -> None:
+    make_callback(trainer, Program())  # the first import of a trainer may draw random numbers
     watched = Program()
     callback = watch(trainer, watched)
     watched_state, plain = watched.state(), Program()
@@ -163,13 +173,19 @@ def test_callback_without_a_run_and_ignite_without_a_debugger_say_so() -> None:
         IgniteWatch().attach(Engine(lambda *_: None))
 
 
-def test_interrupt_in_a_trainer_that_hides_it_ends_the_run() -> None:
-    def interrupt(reads: int) -> None:
-        if reads > ROWS * 1.8:
-            raise KeyboardInterrupt
+def test_interrupt_of_a_trainer_that_tells_no_callback_ends_the_run(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
 
-    program = Program(on_item=interrupt, has_validation=False)
+    class Interrupt(transformers.TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 5:
+                raise KeyboardInterrupt
+
+    program = Program()
     callback = make_callback("transformers", program)
+    trainer = transformers_trainer(program, tmp_path, callback)
+    trainer.add_callback(Interrupt)
     with suppress(KeyboardInterrupt):
-        FITS["transformers"](program, callback)
+        trainer.train()
     assert callback.result.interrupted
+    assert callback.result.steps == 5

@@ -238,11 +238,20 @@ FITS = {
 }
 
 
+CALLBACKS = {
+    "lightning": "LightningWatch",
+    "transformers": "TransformersWatch",
+    "skorch": "SkorchWatch",
+    "ignite": "IgniteWatch",
+    "fastai": "FastaiWatch",
+}
+
+
 def make_callback(trainer: str, program: Program, **options: Any) -> TrainerWatch:
     """Return the callback of a trainer, which for Ignite needs a Debugger."""
     try:
         module = import_module(f"nbdebug.integrations.{trainer}")
     except Exception as reason:  # not installed, or with a torchvision of another torch
         pytest.skip(f"{trainer} cannot be imported: {reason}")
-    callback_class = getattr(module, f"{trainer.capitalize()}Watch")
+    callback_class = getattr(module, CALLBACKS[trainer])
     return callback_class(program.debugger(), **options) if trainer == "ignite" else callback_class(**options)
