@@ -129,7 +129,8 @@ class TrainerWatch:
     def end_abandoned_run(self) -> None:
         """End the run if its trainer has ended by an exception, which most trainers tell no callback."""
         if self.call is not None and not self.call.is_active:
-            self.end_run(self.call.exception, is_complete=False)
+            error = self.call.exception
+            self.end_run(error, is_complete=error is not None)
 
 
 def _end_abandoned_runs() -> None:
