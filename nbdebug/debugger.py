@@ -104,6 +104,28 @@ class Debugger(ToolMethods):
         self.begin()
         return self
 
+    @classmethod
+    def from_lightning(
+        cls, module: Any, train_dataloaders: Any = None, val_dataloaders: Any = None, datamodule: Any = None
+    ) -> Debugger:
+        """Create a Debugger of a LightningModule and its data, with the arguments of ``Trainer.fit``.
+
+        One training step runs, to find the model and the loss inside it. Raises SetupError without training data.
+        """
+        from nbdebug.trainer_setups.lightning import read_lightning
+
+        return cls(**read_lightning(module, train_dataloaders, val_dataloaders, datamodule))
+
+    @classmethod
+    def from_trainer(cls, trainer: Any) -> Debugger:
+        """Create a Debugger of a ``transformers.Trainer``, with an optimizer like the one that it will make.
+
+        One training step runs, to find the loss inside it. Raises SetupError for any other object.
+        """
+        from nbdebug.trainer_setups.transformers import read_trainer
+
+        return cls(**read_trainer(trainer))
+
     def begin(self) -> None:
         """Forget all results and findings."""
         self.reports = ReportLog()

@@ -21,6 +21,11 @@ SCRIPTS = sorted(PACKAGE.rglob("*.js"))
 MAX_LINES = 450
 MIN_LINES = 60
 SMALL_BY_NATURE = {
+    **dict.fromkeys(
+        [f"nbdebug.integrations.{name}" for name in ("fastai", "ignite", "lightning", "skorch", "transformers")],
+        "the callback of one trainer, which is imported only with it",
+    ),
+    "nbdebug.trainer_setups.transformers": "the reading of one trainer",
     "nbdebug.tools.summary.operation_count": "a dispatch mode",
     "nbdebug.clinic.session": "the open case of a notebook",
     "nbdebug.playgrounds.playground": "types that the playgrounds, their result and its view share",

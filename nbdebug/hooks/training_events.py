@@ -7,7 +7,7 @@ import sys
 import time
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -93,6 +93,11 @@ def observe_all_steps(on_begin: Callable[..., None], on_end: Callable[..., None]
         hooks.callback(register_optimizer_step_pre_hook(on_begin).remove)
         hooks.callback(register_optimizer_step_post_hook(on_end).remove)
         yield
+
+
+def has_closure(args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
+    """Return whether the arguments of an optimizer's step, after the optimizer itself, contain a closure."""
+    return any(callable(argument) for argument in (*args[1:], *(kwargs or {}).values()))
 
 
 @contextmanager
@@ -362,6 +367,10 @@ def observe_batches(on_batch: _BatchCallback) -> Iterator[None]:
 
 
 def is_iterator_of(iterator: Any, loader: Any) -> bool:
-    """Check whether a loader created an iterator: both have the same dataset and the same batch sampler."""
+    """Check whether a loader created an iterator: both have the same dataset and the same batch sampler.
+
+    A loader that stands for another one, which the loop iterates over, has it as ``iterated_loader``.
+    """
+    loader = getattr(loader, "iterated_loader", loader)
     dataset, sampler = getattr(loader, "dataset", None), getattr(loader, "_index_sampler", None)
     return dataset is not None and iterator._dataset is dataset and iterator._index_sampler is sampler

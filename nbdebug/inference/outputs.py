@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.exceptions import SetupError
+from nbdebug.setup.losses import named_logits
 from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.validation import describe_type
 
@@ -39,7 +40,7 @@ def output_table(output: Any, rows: int, score: Callable[[Any], Any] | None = No
 def _find_scores(output: Any, rows: int) -> Any:
     if isinstance(output, Tensor):
         return output
-    logits = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    logits = named_logits(output)
     if isinstance(logits, Tensor):
         return logits
     candidates = [

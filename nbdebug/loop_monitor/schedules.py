@@ -19,6 +19,7 @@ from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from nbdebug.hooks.training_events import observe_scheduler_steps
+from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code
 from nbdebug.source.search import matches_call, parse_expressions
 
@@ -126,7 +127,7 @@ class SchedulerMonitor:
 
         Two changes in a row by different schedulers count for the first of them.
         """
-        optimizer = getattr(use.scheduler, "optimizer", None)
+        optimizer = _get_optimizer(use.scheduler)
         if not isinstance(optimizer, torch.optim.Optimizer):
             return
         rate = float(optimizer.param_groups[0]["lr"])
@@ -141,7 +142,7 @@ class SchedulerMonitor:
     def record_idle_optimizer(self, use: SchedulerUse) -> None:
         """Record whether another optimizer has taken the place of that of a scheduler since its previous step."""
         all_steps = sum([tracked.steps for tracked in self.tracked_optimizers.values()])
-        own = self.tracked_optimizers.get(id(getattr(use.scheduler, "optimizer", None)))
+        own = self.tracked_optimizers.get(id(_get_optimizer(use.scheduler)))
         own_steps = own.steps if own else use.optimizer_steps
         if own_steps == use.optimizer_steps and all_steps > use.all_steps and _is_replaced(use.scheduler, own, self):
             use.idle_steps += 1
@@ -150,7 +151,7 @@ class SchedulerMonitor:
     def effective_steps(self, optimizer: torch.optim.Optimizer | None) -> int:
         """Return the steps of the schedulers that have changed the rate before the latest step of an optimizer."""
         tracked = self.tracked_optimizers.get(id(optimizer))
-        own = (use for use in self.uses.values() if getattr(use.scheduler, "optimizer", None) is optimizer)
+        own = (use for use in self.uses.values() if _get_optimizer(use.scheduler) is optimizer)
         steps = tracked.steps if tracked else 0
         return sum(use.steps for use in own if _has_changed_rate(use, precedes_step=steps > use.optimizer_steps))
 
@@ -198,6 +199,13 @@ def replaces_rate(scheduler: Any) -> bool:
         for group, setting in zip(groups, settings, strict=True):
             group.update(setting)
     return any(usual) and usual == halved
+
+
+def _get_optimizer(scheduler: Any) -> Any:
+    """Return the optimizer of a scheduler, without the wrapper that Accelerate puts around one."""
+    optimizer = getattr(scheduler, "optimizer", None)
+    inner = unwrap_optimizer(optimizer)
+    return inner[0] if len(inner) == 1 else optimizer
 
 
 def _precedes_optimizer(scheduler: Any) -> bool:

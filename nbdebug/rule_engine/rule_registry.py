@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
@@ -112,9 +114,17 @@ def rule(
 
 
 def load_rules() -> dict[str, Rule]:
-    """Return all rules by code."""
+    """Return all rules by code, with those that a program or an installed package has registered."""
     import_submodules("nbdebug.rules")
+    _import_rules_of_packages()
     return dict(sorted(_RULES.items()))
+
+
+@cache
+def _import_rules_of_packages() -> None:
+    """Import the modules that installed packages name in the group ``nbdebug.rules`` of their entry points."""
+    for module in entry_points(group="nbdebug.rules"):
+        module.load()
 
 
 def load_family(package: str, prefix: str) -> list[Rule]:

@@ -60,8 +60,15 @@ def _is_one_shot(loader: Any) -> bool:
     return hasattr(dataset, "__next__") or any(hasattr(value, "__next__") for value in vars(dataset).values())
 
 
+def unwrap_loader(loader: Any) -> Any:
+    """Return the DataLoader inside one that Accelerate has prepared, which has the same samples in the same order."""
+    inner = getattr(loader, "base_dataloader", None)
+    return inner if isinstance(inner, DataLoader) else loader
+
+
 def make_peekable(loader: Any, name: str) -> Any:
-    """Return the loader, wrapped if reading consumes it; raises SetupError if it is not iterable."""
+    """Return the unwrapped loader, peekable if reading consumes it; raises SetupError if it is not iterable."""
+    loader = unwrap_loader(loader)
     if loader is None or isinstance(loader, PeekableLoader):
         return loader
     is_dataset = isinstance(loader, Dataset) and not isinstance(loader, IterableDataset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -129,8 +129,23 @@ def total_loss(value: Any) -> Any:
 
 
 def score_tensor(output: Any) -> Any:
-    """Return the tensor that torch's own losses receive: the output, its ``logits``, or its first tensor."""
+    """Return the tensor that torch's own losses receive: the output, its ``logits``, or its first tensor of samples."""
     if isinstance(output, Tensor):
         return output
-    logits = getattr(output, "logits", None)
-    return logits if logits is not None else next(iter(tree_tensors(output)), output)
+    if (logits := named_logits(output)) is not None:
+        return logits
+    tensors = tree_tensors(output)
+    return next((tensor for tensor in tensors if tensor.dim()), next(iter(tensors), output))
+
+
+def get_own_loss(output: Any) -> Any:
+    """Return the loss that a model computed itself: its output, its ``loss``, or its first scalar; None for none."""
+    if isinstance(output, Mapping) or hasattr(output, "loss"):
+        return output.get("loss") if isinstance(output, Mapping) else output.loss
+    first = output[0] if isinstance(output, (tuple, list)) and output else output
+    return first if isinstance(first, Tensor) and first.numel() == 1 else None
+
+
+def named_logits(output: Any) -> Any:
+    """Return the entry or attribute ``logits`` of an output; None if there is none."""
+    return output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)

@@ -156,7 +156,7 @@ class Setup:
         if loader is None:
             return next(split_loader for split_loader in splits.values() if split_loader is not None)
         if not isinstance(loader, str):
-            return loader
+            return loaders.unwrap_loader(loader)
         if loader not in splits:
             raise SetupError(f"loader is {loader!r}; expected 'val', 'train' or a loader. Pass one of these.")
         if splits[loader] is None:
@@ -236,9 +236,7 @@ class Setup:
             loss_kind = losses.get_loss_kind(self.loss_fn)
             scores = losses.score_tensor(output) if loss_kind != "other" else output
             return self.loss_fn(scores, *losses.matching_targets(loss_kind, scores, batch.targets))
-        model_loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
-        if model_loss is None and isinstance(output, Tensor) and output.numel() == 1:
-            model_loss = output
+        model_loss = losses.get_own_loss(output)
         if model_loss is None:
             raise SetupError("loss_fn is None and the model returns no loss; expected either. Pass loss_fn=.")
         return model_loss

@@ -23,6 +23,7 @@ from nbdebug.hooks.training_events import (
     ALL_EVENTS,
     LOSS_ONLY,
     BackwardRoots,
+    has_closure,
     is_iterator_of,
     observe_all_steps,
     observe_backward_passes,
@@ -323,11 +324,12 @@ class WatchSession:
             self.step_sampler.sample_weights_after(None)
             self.end_of_step(None)
 
-    def before_step(self, optimizer: torch.optim.Optimizer | None, *_: Any) -> None:
-        """Handle an optimizer about to step."""
+    def before_step(self, optimizer: torch.optim.Optimizer | None, *call: Any) -> None:
+        """Handle an optimizer about to step; with a closure, the forward pass and the backward pass follow."""
         if self.time_budget.visibility is not ALL_EVENTS and self.fast_path.before_step(optimizer):
             return
-        self.step_trace.leave()
+        if not has_closure(*call):
+            self.step_trace.leave()
         if optimizer is not None and not self.loop_monitor.accepts_optimizer(optimizer):
             return
         if optimizer is not None:
@@ -434,11 +436,8 @@ class WatchSession:
         self.fetch()
         if self.recorder.step - 1 > self.last_measured_step:
             self.measure_fixed_samples(self.recorder.step - 1)
-        called = {
-            name.partition("|")[2].split("#")[0].split("[")[0]
-            for name in self.record.histogram_names
-            if name[:3] == "act"
-        }
+        of_activations = [name for name in self.record.histogram_names if name[:3] == "act"]
+        called = {name.partition("|")[2].split("#")[0].split("[")[0] for name in of_activations}
         self.record.modules = self.modules.layers(called)
         if self.fixed_samples.error_message:
             self.record.about["not measured"] = f"fixed samples ({self.fixed_samples.error_message})"
@@ -446,4 +445,4 @@ class WatchSession:
     @property
     def learning_rates(self) -> list[float]:
         """The learning rates of the steps."""
-        return [float(value) for value in self.record.series("lr")[1]]
+        return list(map(float, self.record.series("lr")[1]))

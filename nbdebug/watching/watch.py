@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -32,88 +32,12 @@ from nbdebug.watching.optimizer_steps import Match
 from nbdebug.watching.other_models import OptimizedModels
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
 from nbdebug.watching.rule_schedule import RuleSchedule
+from nbdebug.watching.run_controls import RunControls, RunStopped
 from nbdebug.watching.session import WatchSession
 from nbdebug.watching.time_budget import TimeBudget
 
-_PAUSE_POLL_SECONDS = 0.05
 _FINDINGS_TITLE = "Findings of this run"
 SAVE_SECONDS, MIN_REFRESH_SECONDS = 1.0, 0.05
-
-
-class _RunStopped(KeyboardInterrupt):
-    """Ends the loop after a whole step like an interrupt; ``Watch`` catches it."""
-
-
-@dataclass
-class _RunControls:
-    """Requests of the user, and what to do when a rule reports a finding.
-
-    ``poll_clicks`` returns the button presses since the last call. ``stop_on`` ends the run at an error, or also at a
-    warning; ``on_finding`` is called with each new finding, or is "pause".
-    """
-
-    setup: Setup
-    poll_clicks: Callable[[], Iterable[Mapping[str, Any]]]
-    stop_on: StopOn | None = None
-    on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None
-    paused: bool = False
-    stop_reason: str = ""
-    notes: list[str] = field(default_factory=list)
-    new_findings: list[Finding] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if self.stop_on not in (None, "error", "warning"):
-            raise SetupError(
-                f"stop_on is {self.stop_on!r}; expected 'error', 'warning' or None. Leave it out to go on."
-            )
-        if not (self.on_finding in (None, "pause") or callable(self.on_finding)):
-            raise SetupError(
-                f"on_finding is {self.on_finding!r}; expected a function, 'pause' or None. Pass a function."
-            )
-
-    def apply_requests(self) -> None:
-        """Apply the requests since the last step; raise ``RunStopped`` if the run should end."""
-        self.process_clicks()
-        for finding in self.new_findings:
-            self.handle_finding(finding)
-        self.new_findings.clear()
-        while self.paused and not self.stop_reason:
-            time.sleep(_PAUSE_POLL_SECONDS)
-            self.process_clicks()
-        if self.stop_reason:
-            raise _RunStopped(self.stop_reason)
-
-    def process_clicks(self) -> None:
-        """Process button presses."""
-        for click in self.poll_clicks():
-            kind = click.get("kind")
-            if kind == "stop":
-                self.stop_reason = "the Stop button"
-            elif kind in ("pause", "resume"):
-                self.paused = kind == "pause"
-            elif kind == "rate" and click.get("factor") in (0.5, 2):
-                self.scale_learning_rates(float(click["factor"]))
-
-    def handle_finding(self, finding: Finding) -> None:
-        """Call ``on_finding``, pause, or request a stop, as configured."""
-        if callable(self.on_finding):
-            self.on_finding(finding)
-        elif self.on_finding == "pause":
-            self.paused = True
-        if finding.severity in {None: (), "error": ("error",), "warning": ("error", "warning")}[self.stop_on]:
-            self.stop_reason = f"{finding.code} {finding.name}"
-
-    def scale_learning_rates(self, factor: float) -> None:
-        """Multiply every learning rate, including the base rates of a scheduler."""
-        for optimizer in self.setup.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = group["lr"] * factor
-                if "initial_lr" in group:
-                    group["initial_lr"] = group["initial_lr"] * factor
-        base_lrs = getattr(self.setup.scheduler, "base_lrs", None)
-        if base_lrs is not None:
-            self.setup.scheduler.base_lrs = [lr * factor for lr in base_lrs]
-        self.notes.append(f"learning rate × {factor:g}, at your request")
 
 
 class Watch:
@@ -142,9 +66,11 @@ class Watch:
         self.reports = ReportLog() if reports is None else reports
         self.time_budget = TimeBudget(budget, every)
         self.writer = RecordWriter(Path(save)) if save is not None else None
-        self.controls = _RunControls(setup, self.clicks, stop_on, on_finding)
+        self.controls = RunControls(setup, self.clicks, stop_on, on_finding)
         self.result: WatchResult | None = None
         self.on_result: Callable[[WatchResult], None] | None = None
+        self.on_stop: Callable[[], None] | None = None  # ends the loop of a trainer, which an interrupt would kill
+        self.is_stopped = False
         self.session: WatchSession | None = None
         self.next_refresh, self.has_new_rows = 0.0, False
         self.test_seconds, self.tests_interrupted = 0.0, False
@@ -193,13 +119,13 @@ class Watch:
         with self.stack:
             self.session.close()
             self.record_non_finite_losses()
-            interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+            interrupted = self.is_stopped or (kind is not None and issubclass(kind, KeyboardInterrupt))
             if not interrupted:
                 self.time_budget.attempt("replay", freeze_abandoned_pass, self.session.ring)
             self.record.about.update(overhead=overhead, finished=True, interrupted=interrupted)
             # The tests would judge the model on data that the loop may no longer use.
             is_outdated = self.optimized_models.notice is not None
-            tests_model = self.final_tests and kind is None and not is_outdated
+            tests_model = self.final_tests and kind is None and not (interrupted or is_outdated)
             report = self.add_crash(self.run_rules(test_model=tests_model), error)
             steps = self.session.recorder.step - 1
             loss_only_steps = self.time_budget.loss_only_steps
@@ -223,7 +149,7 @@ class Watch:
             display_result(report)
         if self.tests_interrupted:
             raise KeyboardInterrupt
-        return isinstance(error, _RunStopped)
+        return isinstance(error, RunStopped)
 
     def add_crash(self, report: Report, error: BaseException | None) -> Report:
         """Return a report with what explains the exception that ends the loop; the error itself is not kept."""
@@ -239,17 +165,20 @@ class Watch:
     def between_steps(self) -> None:
         """Process what is due between steps, at most every 50 ms; raise Stopped if the user ends the run."""
         started = time.perf_counter()
-        if started < self.next_refresh and not self.controls.stop_reason:
+        if self.is_stopped or (started < self.next_refresh and not self.controls.stop_reason):
             return
         self.next_refresh = started + MIN_REFRESH_SECONDS
         self.timed_refresh(None)
         started = time.perf_counter()
         try:
             self.controls.apply_requests()
-        except _RunStopped as reason:
+        except RunStopped as reason:
             self.record_notes()
             self.add_event("stopped", f"stopped by {reason}")
-            raise
+            if self.on_stop is None:
+                raise
+            self.is_stopped = True
+            self.on_stop()
         except Exception as error:
             self.time_budget.errors["on_finding"] = f"{type(error).__name__}: {error}"
         self.record_notes()
@@ -324,6 +253,11 @@ class Watch:
             raise SetupError("no run is active; expected a call inside `with dbg.watch() as run:`. Log in the loop.")
         row = {name: float(value) for name, value in values.items()}
         self.record.evaluations.append(self.session.recorder.step - 1, row, " ".join(sorted(row)))
+
+    def log_validation_loss(self, loss: float) -> None:
+        """Add the loss of a validation pass that has ended, unless its calls of the loss have been recorded."""
+        if self.session is not None and not self.session.recorder.evaluation_losses:
+            self.session.recorder.evaluation_losses.append(loss)
 
     @property
     def error_summary(self) -> str:

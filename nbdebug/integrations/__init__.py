@@ -1,0 +1,1 @@
+"""Callbacks that watch the runs of trainers; one module for each trainer."""

@@ -1,0 +1,1 @@
+"""The arguments of a Debugger, read from the objects of a trainer."""
