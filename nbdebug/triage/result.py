@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-    from nbdebug.views.page import View
+    from nbdebug.triage.view import TriageView
 
 Status = Literal["found", "open", "ruled out"]
 _MAX_OPEN = 6
@@ -93,7 +93,7 @@ class Triage(Result):
         left = f"{len(self.left)} causes left" if len(self.left) != 1 else f"one cause left: {self.left[0].name}"
         return f"{left}, {len(self.ruled_out)} ruled out"
 
-    def view(self) -> View:
+    def view(self) -> TriageView:
         """Return the page: findings as cards, the causes left, the stages and what they ruled out."""
         from nbdebug.triage.view import TriageView
 

@@ -50,8 +50,8 @@ def try_fix(
 
     ``findings`` are those whose codes may stand for a change. Both copies see the same batches and the same random
     numbers, as far as the change leaves them alike. Nothing of the user's is changed. ``start`` are changes of all
-    copies, before the change to try. With ``displays``, a notebook shows the running trial. Raises SetupError for several changes, for one that does not alter the setup, and for a
-    setup that cannot be run.
+    copies, before the change to try. With ``displays``, a notebook shows the running trial. Raises SetupError for
+    several changes, for one that does not alter the setup, and for a setup that cannot be run.
     """
     parsed = parse_change(change, findings)
     run_score, in_place = prepare_experiment(setup, steps, seeds, score)
@@ -167,10 +167,8 @@ def _headline(tried: TriedFix) -> str:
 def _notes(tried: TriedFix, setup: Setup, start: Sequence[SetupChange]) -> Iterator[str]:
     """Yield how the copies were compared, and the limits of the comparison."""
     pairs = tried.difference.pairs
-    weights = (
-        f"from your weights after {join_names([change.name for change in start], 3)}" if start else "from your weights"
-    )
-    yield f"copies are trained {weights} by a plain loop: zero_grad, forward, loss, backward, step"
+    after = f" after {join_names([change.name for change in start])}" if start else ""
+    yield f"copies are trained from your weights{after} by a plain loop: zero_grad, forward, loss, backward, step"
     if 0 < pairs <= _USUAL_SEEDS:
         yield f"with {pairs} pairs, the sign-flip p is at least {tried.difference.smallest_p:.2g}"
     if pairs > 1 and all(run.scores == runs[0].scores for runs in (tried.before, tried.after) for run in runs):
