@@ -117,9 +117,7 @@ class Tuning(Result):
 
 def _ranked(result: Tuning) -> list[TunedTrial]:
     """Return completed trials before pruned ones, each by score."""
-    return sorted(
-        result.trials, key=lambda trial: (bool(trial.pruned), -trial.score if trial.score == trial.score else 0)
-    )
+    return sorted(result.trials, key=lambda trial: (bool(trial.pruned), -trial.score))
 
 
 def build_view(result: Tuning, status: str = "") -> FoldableTable:
@@ -135,16 +133,16 @@ def build_view(result: Tuning, status: str = "") -> FoldableTable:
                 trial.steps,
                 f"pruned: {trial.pruned}" if trial.pruned else "",
             ),
+            details=(("write", result.code),) if trial == result.best and result.code else (),
         )
         for trial in _ranked(result)
     ]
-    notes = (*result.notes, *(f"write: {line}" for line in result.code.splitlines()))
     return FoldableTable(
         title="Search of settings",
         status=status or f"{result.metric}; {len(rows)} trials in {result.seconds:.1f} s",
         columns=columns,
         rows=rows,
         notice=("", "") if status else (f"{result.verdict}: {result.headline}", _TONES[result.verdict]),  # type: ignore[arg-type]
-        note="; ".join(notes),
+        note="; ".join(result.notes),
         noun="trials",
     )

@@ -92,7 +92,10 @@ def _parse_settings(space: Mapping[Any, Any]) -> Iterator[Setting]:
             raise SetupError(f"{name} is {values!r}; expected (low, high), two numbers. Pass a list for choices.")
         if not is_range and not (isinstance(values, list) and len(values) > 1):
             raise SetupError(f"{name} is {describe_type(values)}; expected a list of values, or (low, high). Pass two.")
-        yield Setting(name, tuple(values), is_range, key if callable(key) else None)
+        setting = Setting(name, tuple(values), is_range, key if callable(key) else None)
+        for value in values:
+            setting.change_to(value)  # raises for a value that the setting cannot have
+        yield setting
 
 
 def _is_range(values: tuple[Any, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -76,9 +77,7 @@ def _make_sampler(settings: Sequence[Setting], sampler: Sampler, seed: int) -> A
     if sampler == "random":
         return samplers.RandomSampler(seed=seed)
     if ranges := [setting.name for setting in settings if setting.is_range]:
-        raise SetupError(
-            f"{ranges[0]} is a range; expected a list of values for a grid. Pass a list, or another sampler."
-        )
+        raise SetupError(f"{ranges[0]} is a range; expected a list, as the sampler is a grid. Pass one.")
     return samplers.GridSampler({setting.name: range(len(setting.values)) for setting in settings}, seed=0)
 
 
@@ -89,7 +88,7 @@ def tried(study: optuna.Study | None) -> list[TunedTrial]:
         TunedTrial(
             number=trial.number,
             values=trial.user_attrs[VALUES],
-            score=trial.value if trial.value is not None else float("nan"),
+            score=trial.value if trial.value is not None else -inf,
             steps=max(trial.intermediate_values, default=0),
             pruned=trial.user_attrs.get(REASON, ""),
         )

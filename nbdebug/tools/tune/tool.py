@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +138,10 @@ class _Search:
                 return False
             reported = len(run.scores)
             trial.report(run.scores[-1], run.steps[-1])
-            reason = _find_error(run.losses) or ("below the median" if trial.should_prune() else "")
-            trial.set_user_attr(REASON, reason)
+            error = _find_error(run.losses) if len(run.losses) >= self.steps / 2 else ""
+            reason = error or ("below the median" if trial.should_prune() else "")
+            if reason:
+                trial.set_user_attr(REASON, reason)
             return bool(reason)
 
         with self._copy(tuple(self._changes(values))) as treated, UserCodeErrors(lambda: "in a trial"):
@@ -202,10 +203,8 @@ class _Search:
 
 def _find_error(losses: list[float]) -> str:
     """Return the code of the first error that the rules on curves find in the losses of a trial; "" without one."""
-    if not all(map(isfinite, losses)):
-        return "the loss is not finite"
-    errors = [finding for finding in diagnose({"loss": losses}) if finding.severity == "error"] if losses else []
-    return errors[0].code if errors else ""
+    history = {"step": range(1, len(losses) + 1), "loss": losses}
+    return next((finding.code for finding in diagnose(history) if finding.severity == "error"), "")
 
 
 def _headline(result: Tuning, steps: int) -> str:
