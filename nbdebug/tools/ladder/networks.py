@@ -25,6 +25,9 @@ class ReferenceNetwork(nn.Module):
     ``output_shape`` for each sample.
     """
 
+    mean: Tensor
+    spread: Tensor
+
     def __init__(self, hidden: Sequence[int], examples: Sequence[Batch], output_shape: Sequence[int]) -> None:
         super().__init__()
         rows = torch.cat([_flatten(batch.args, batch.kwargs) for batch in examples])

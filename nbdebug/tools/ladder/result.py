@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Ladder(Result):
     def draw(self, ax: Axes) -> None:
         """Plot the score over the number of training samples: a line for each learner, a mark for one with all data."""
         for rung in self.rungs:
-            style = {"linewidth": 2.5, "color": "black"} if rung.name == YOURS else {}
+            style: dict[str, Any] = {"linewidth": 2.5, "color": "black"} if rung.name == YOURS else {}
             ax.plot(
                 [point.samples for point in rung.points],
                 [point.score for point in rung.points],
@@ -151,5 +151,5 @@ def _cells(result: Ladder, rung: Rung) -> Iterator[Cell]:
     if rung.difference is None or not rung.difference.pairs:
         yield ""
     else:
-        tone: Literal["good", "error", "soft"] = ("error", "soft", "good")[rung.difference.sign + 1]  # type: ignore[assignment]
+        tone: Literal["good", "error", "soft"] = ("error", "soft", "good")[rung.difference.sign + 1]
         yield TextCell(str(rung.difference).partition(", sign")[0], rung.difference.value, tone)

@@ -11,7 +11,9 @@ import torch
 
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.formatting import format_value
+from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.statistics.paired_differences import PairedDifference, paired_difference
 from nbdebug.tools.ladder.learners import LEARNERS, score_learners
 from nbdebug.tools.ladder.networks import HIDDEN_SIZES, network_obstacle, use_network
@@ -40,7 +42,9 @@ def ladder(setup: Setup, *, steps: int = 300, seeds: int = 3, initialize: bool =
     if setup.val_loader is None:
         raise SetupError("there is no val_loader; expected one, on which the learners are scored. Pass val_loader=.")
     run_score, in_place = prepare_experiment(setup, steps, seeds, None)
-    climb = _Climb(setup, run_score, steps, seeds, in_place, initialize)
+    preserved = Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader))
+    with preserved, UserCodeErrors(lambda: "before the ladder"):
+        climb = _Climb(setup, run_score, steps, seeds, in_place, initialize)
     with show_view(climb.view("starting")) as screen:
         climb.runner.run(screen, climb.view)
         result = climb.result()

@@ -52,11 +52,11 @@ def open_study(
     ``about`` describes what its trials measure. Raises SetupError for a file with trials of another search, and for a
     grid over a range.
     """
-    optuna = import_optuna()
-    study = optuna.create_study(
+    library = import_optuna()
+    study: optuna.Study = library.create_study(
         study_name=_NAME,
         storage=f"sqlite:///{Path(path).resolve()}" if path is not None else None,
-        pruner=optuna.pruners.MedianPruner(_FREE_TRIALS, _FREE_SCORES),
+        pruner=library.pruners.MedianPruner(_FREE_TRIALS, _FREE_SCORES),
         direction="maximize",
         load_if_exists=True,
     )

@@ -66,9 +66,9 @@ def test_result(by_grid: tuple[Tuning, Debugger, bool]) -> None:
 
 
 def test_diverging_trial_is_pruned(by_grid: tuple[Tuning, Debugger, bool]) -> None:
-    (pruned,) = [trial for trial in by_grid[0].trials if trial.pruned]
-    assert pruned.values == {"learning rate": 1e6}
-    assert pruned.steps < QUICK["steps"]
+    (trial,) = [trial for trial in by_grid[0].trials if trial.values == {"learning rate": 1e6}]
+    assert trial.pruned
+    assert trial.steps < QUICK["steps"]
 
 
 def test_range_and_function_are_searched_and_resumed(tmp_path: Path) -> None:
@@ -112,6 +112,26 @@ def test_killed_search_loses_no_finished_trial(tmp_path: Path) -> None:
     assert len(before) >= 3
     result = debugger(optimizer=sgd(0.1)).tune({"learning rate": (1e-2, 1.0)}, 1, path=path, **QUICK)
     assert {number for number, _ in before} <= {trial.number for trial in result.trials}
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("at", [20, 120])  # in the trials, in the confirmation
+def test_state_is_as_before_after_an_interrupted_search(error: type[BaseException], at: int) -> None:
+    dbg = debugger(optimizer=sgd(0.1))
+    setup, calls = dbg.setup, 0
+
+    def interrupt(copy: Any) -> float:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise error("stop")
+        return 0.5
+
+    before = fingerprint(setup.model, setup.loss_fn, setup.optimizers[0], None, loaders=[setup.train_loader])
+    with pytest.raises((SetupError, error)):
+        dbg.tune({"learning rate": [0.1, 0.2]}, 6, sampler="random", steps=8, seeds=8, score=interrupt)
+    before.check()
+    assert calls == at
 
 
 def test_errors_of_the_checkup_are_refused() -> None:
