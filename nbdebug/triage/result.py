@@ -149,6 +149,13 @@ class Triage(Result):
         lines += ["", *(f"{name}: {text}" for name, text in self._stage_rows())]
         return "\n".join(lines)
 
+    def brief_text(self) -> str:
+        """Return the cause, a line for each finding, the next test, and how much was ruled out."""
+        lines = [f"nbdebug triage: {self.headline}", f"symptom: {self.symptom}"]
+        lines += [finding.summary_line for finding in self.findings]
+        lines += [f"next test: {self.next_test}"] if self.next_test else []
+        return "\n".join([*lines, f"causes left: {len(self.left)}, ruled out: {len(self.ruled_out)}"])
+
     def _stage_rows(self) -> list[tuple[str, str]]:
         """Return the stages that ran, each with the number of rules and the time."""
         rows = []

@@ -18,7 +18,7 @@ HIDDEN_SIZES = ((16,), (64,), (256,), (256, 256))
 _MIN_SPREAD = 1e-6
 
 
-class ReferenceNetwork(nn.Module):
+class _ReferenceNetwork(nn.Module):
     """Standardizes and flattens the inputs, and applies linear layers with ReLU between them.
 
     ``examples`` are batches from which the means and standard deviations are computed. The output has the shape
@@ -62,7 +62,7 @@ def use_network(treated: TreatedSetup, hidden: Sequence[int]) -> bool:
     """Train a reference network instead of the model, by Adam at a rate that fits its weights."""
     with torch.no_grad():
         output_shape = treated.setup.predict(treated.batches[0]).shape[1:]
-    treated.model = ReferenceNetwork(hidden, treated.batches, output_shape).train()
+    treated.model = _ReferenceNetwork(hidden, treated.batches, output_shape).train()
     treated.optimizer = treated.trainable.adam()
     return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,14 @@ def tune(
     check_whole_number("budget", budget, 1, _MAX_TRIALS)
     settings = parse_space(space)
     import_optuna()
-    search = _Search(setup, settings, budget, steps, seeds)
+    run_score, in_place = prepare_experiment(setup, steps, seeds, score)
+    search = _Search(setup, settings, budget, steps, seeds, run_score, in_place)
     with show_view(search.view("checkup")) as screen, quiet_optuna():
         search.screen = screen
         report = checkup(setup, on_report)
         _check_clean(report)
-        search.prepare(score, report)
-        search.study = open_study(settings, sampler, path, (search.run_score.metric, f"{steps} steps"))
+        search.prepare(report)
+        search.study = open_study(settings, sampler, path, (run_score.metric, f"{steps} steps"))
         search.path = str(path or "")
         search.run()
         result = search.result()
@@ -82,10 +84,18 @@ def _check_clean(report: Report) -> None:
 class _Search:
     """The trials of a search, and its confirmation."""
 
-    run_score: RunScore
-
-    def __init__(self, setup: Setup, settings: tuple[Setting, ...], budget: int, steps: int, seeds: int) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        settings: tuple[Setting, ...],
+        budget: int,
+        steps: int,
+        seeds: int,
+        run_score: RunScore,
+        in_place: bool,
+    ) -> None:
         self.setup, self.settings, self.budget, self.steps, self.seeds = setup, settings, budget, steps, seeds
+        self.run_score, self.in_place = run_score, in_place
         self.study: Any = None
         self.screen = Screen()
         self.runner: ArmRunner | None = None
@@ -93,9 +103,8 @@ class _Search:
         self.notes: list[str] = []
         self.started = time.perf_counter()
 
-    def prepare(self, score: OwnScore | None, report: Report) -> None:
-        """Prepare the score, and check that each setting changes the setup."""
-        self.run_score, self.in_place = prepare_experiment(self.setup, self.steps, self.seeds, score)
+    def prepare(self, report: Report) -> None:
+        """Note the outcome of the checkup, and check that each setting changes the setup."""
         warnings = sorted({finding.code for finding in report if finding.severity == "warning"})
         also = f", and the warnings {', '.join(warnings)}" if warnings else ""
         self.notes.append(f"the checkup before the search found no error in {len(report.checked_rules)} rules{also}")
@@ -120,9 +129,9 @@ class _Search:
             if best is not None and not self.stopped:
                 self._confirm(tuple(self._changes(best.values)))
         except KeyboardInterrupt:
-            self.stopped = True
-            if not isinstance(self.screen, LiveScreen):
+            if not self.stopped and not isinstance(self.screen, LiveScreen):
                 raise
+            self.stopped = True
 
     def _run_trial(self, trial: Any) -> float:
         values = {setting.name: setting.suggest(trial) for setting in self.settings}
@@ -133,7 +142,7 @@ class _Search:
             nonlocal reported
             if self.screen.stopped:
                 self.stopped = True
-                return True
+                raise KeyboardInterrupt  # so that the trial does not count, also when the search is resumed
             if len(run.scores) == reported:
                 return False
             reported = len(run.scores)
@@ -158,8 +167,6 @@ class _Search:
 
     def _after_trial(self, study: Any, trial: Any) -> None:
         self.screen.update(self.view(f"{len(tried(study))} of {self.budget} trials"))
-        if self.stopped:
-            study.stop()
 
     def _confirm(self, changes: tuple[SetupChange, ...]) -> None:
         """Train longer, over the whole training set, with the present and with the best settings."""
@@ -180,25 +187,22 @@ class _Search:
         verdict: TuningVerdict = "stopped"
         if difference.pairs > 1:
             verdict = "better" if difference.sign > 0 else "worse" if difference.sign < 0 else "no better"
-        trials = tuple(tried(self.study))
-        metric = self.run_score.metric if hasattr(self, "run_score") else ""
-        result = Tuning(verdict, "", trials, difference, before, after, metric=metric, path=self.path)
-        best = result.best
-        values = {} if best is None else best.values
-        return Tuning(
+        steps = self.runner.steps if self.runner is not None else 0
+        result = Tuning(
             verdict,
-            _headline(result, self.runner.steps if self.runner is not None else 0),
-            trials,
-            difference,
-            before,
-            after,
-            code="\n".join(change.code for change in self._changes(values) if change.code) if values else "",
-            metric=metric,
+            headline="",
+            trials=tuple(tried(self.study)),
+            difference=difference,
+            before=before,
+            after=after,
+            metric=self.run_score.metric,
             steps=self.steps,
             path=self.path,
             notes=(*self.notes, "the validation samples chose these settings: test them on samples that took no part"),
             seconds=time.perf_counter() - self.started,
         )
+        codes = [change.code for change in self._changes(result.best.values)] if result.best is not None else []
+        return replace(result, headline=_headline(result, steps), code="\n".join(filter(None, codes)))
 
 
 def _find_error(losses: list[float]) -> str:

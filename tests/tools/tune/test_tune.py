@@ -20,6 +20,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.tools.tune import Tuning
 from nbdebug.tools.tune.space import parse_space
 from tests.preserve.fingerprint import fingerprint
+from tests.tools.stopping_screens import StopAfterChecks
 from tests.tools.try_fix.programs import debugger, sgd
 
 optuna = pytest.importorskip("optuna")
@@ -132,6 +133,14 @@ def test_state_is_as_before_after_an_interrupted_search(error: type[BaseExceptio
         dbg.tune({"learning rate": [0.1, 0.2]}, 6, sampler="random", steps=8, seeds=8, score=interrupt)
     before.check()
     assert calls == at
+
+
+def test_stopped_trial_does_not_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("nbdebug.tools.tune.tool.show_view", lambda view: StopAfterChecks(20))
+    result = debugger(optimizer=sgd(0.1)).tune({"learning rate": [0.1, 0.2]}, 4, path=tmp_path / "s.db", **QUICK)
+    assert result.verdict == "stopped"
+    assert len(result.trials) == 1
+    assert "so far the best of 1 trials is learning rate 0." in result.headline
 
 
 def test_errors_of_the_checkup_are_refused() -> None:
