@@ -128,12 +128,13 @@ class Investigation:
     def result(self) -> Triage:
         """Return what is known so far.
 
-        Findings beyond the causes of the symptom count only if they are errors, or while no error explains it.
+        Findings beyond the causes of the symptom count only if they are errors, or rank above the first error.
         """
         faults, causes, established = self.faults, self.symptom.causes, self._is_established()
         states = [self._state(cause, faults) for cause in causes]
         named = {id(fault) for state in states for fault in state.findings}
-        others = [f for f in faults if id(f) not in named and (self._is_cause(f) or not established)]
+        first = next((rank for rank, fault in enumerate(faults) if self._is_cause(fault)), len(faults))
+        others = [f for rank, f in enumerate(faults) if id(f) not in named and (rank < first or self._is_cause(f))]
         states += [CauseState(_rule_title(fault), 0.0, "found", (fault,)) for fault in others]
         ranks = {id(fault): rank for rank, fault in enumerate(faults)}
         found = sorted(
