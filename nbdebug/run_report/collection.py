@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -34,6 +33,7 @@ from nbdebug.run_report.sections import (
     compact,
     draw_picture,
 )
+from nbdebug.serialization.schema import own_version
 from nbdebug.setup import Setup
 from nbdebug.tensors.pytree import tree_map
 
@@ -144,7 +144,7 @@ def _environment(setup: Setup) -> Table:
     device = next((str(parameter.device) for parameter in setup.model.parameters()), "none")
     optimizers = ", ".join(type(optimizer).__name__ for optimizer in setup.optimizers) or "none"
     rows = [
-        ("nbdebug", _own_version()),
+        ("nbdebug", own_version()),
         ("torch", torch.__version__),
         ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.machine()}"),
@@ -153,13 +153,6 @@ def _environment(setup: Setup) -> Table:
         ("loss", _name(setup.loss_fn)),
     ]
     return Table(("part", "value"), tuple(rows))
-
-
-def _own_version() -> str:
-    try:
-        return version("nbdebug-torch")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _name(value: Any) -> str:
