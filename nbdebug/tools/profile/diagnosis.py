@@ -56,9 +56,10 @@ class Diagnosis:
         return tuple(sorted(items, key=lambda item: -item.gain / (_BATCH_DISCOUNT if item.kind == "batch size" else 1)))
 
     def _gain(self, saved: float) -> float:
-        """Return the gain of a step that takes this much less time."""
-        saved = min(max(saved, 0.0), _MAX_SAVED_SHARE * self.step_seconds)
-        return self.step_seconds / (self.step_seconds - saved) if self.step_seconds else 1.0
+        """Return the gain of a step that takes this much less time, without the hooks that only the profile adds."""
+        seconds = (1 - min(self.profile.overhead, _MAX_SAVED_SHARE)) * self.step_seconds
+        saved = min(max(saved, 0.0), _MAX_SAVED_SHARE * seconds)
+        return seconds / (seconds - saved) if seconds else 1.0
 
     def _line(self, created: Any) -> SourceLine | None:
         creation = find_creation(created, sorted(self.files), sys._getframe(1))
@@ -80,7 +81,7 @@ class Diagnosis:
             yield Advice("data", ceiling, headline, cause, code, line)
             return
         workers = self._workers()
-        gain = self._gain(wait * self._removed_wait(workers)) if workers is not None else 1.0
+        gain = self._workers_gain(workers) if workers is not None else 1.0
         computes = self.profile.reading_cpu_share > _MIN_CPU_SHARE and not self.profile.workers
         if workers is not None and gain >= (_NEAR_BEST * ceiling if computes and slowest else MIN_GAIN):
             text = f"{workers.name} workers were measured to gain {gain:.2f}×. {cause}"
@@ -98,10 +99,16 @@ class Diagnosis:
         trials = [t for t in self.profile.trials if t.group == "workers" and not t.failure and not t.is_present]
         return next((t for t in trials if best is not None and t.gain >= _NEAR_BEST * best.gain), None)
 
-    def _removed_wait(self, workers: SpeedTrial) -> float:
-        """Return the share of the wait for data that the workers remove."""
+    def _workers_gain(self, workers: SpeedTrial) -> float:
+        """Return the gain of a number of workers, from whole steps that were measured alike."""
         present = next(t for t in self.profile.trials if t.group == "workers" and t.is_present)
-        return min((present.seconds - workers.seconds) / max(self.profile.data_seconds, 1e-9), 1.0)
+        return (present.seconds + self._other_seconds) / (workers.seconds + self._other_seconds)
+
+    @property
+    def _other_seconds(self) -> float:
+        """The seconds of a step of the user's loop that no trial repeats."""
+        phases = self.profile.phases
+        return phases["evaluation"] + phases["python"] if self.profile.is_user_loop else 0.0
 
     def _transfer(self) -> Iterator[Advice]:
         """Advise on pinned memory."""
@@ -135,13 +142,18 @@ class Diagnosis:
         yield Advice("batch size", gains[trial], headline, cause, trial.code, line)
 
     def _batch_gain(self, trial: SpeedTrial) -> float:
-        """Return the gain in samples per second; the wait for data is measured for its size, or grows with it."""
-        factor = trial.size / max(self.profile.batch_size, 1)
-        phases = self.profile.phases
-        rest = phases["evaluation"] + phases["python"] if self.profile.is_user_loop else 0.0
-        computing = self.profile.computing_seconds * trial.seconds / self.profile.replay_seconds
-        data = factor * phases["data"] if trial.data_seconds is None else trial.data_seconds
-        return factor * self.step_seconds / (computing + data + rest)
+        """Return the gain in samples per second, from steps and readings of both sizes that were measured alike.
+
+        A wait for data that was not measured for its size grows with it.
+        """
+        profile, present = self.profile, self.profile.cached_trial
+        factor = trial.size / max(profile.batch_size, 1)
+        rest = self._other_seconds
+        before = after = profile.phases["data"]
+        after *= factor
+        if present is not None and present.data_seconds is not None and trial.data_seconds is not None:
+            before, after = present.data_seconds, trial.data_seconds
+        return factor * (profile.replay_seconds + before + rest) / (trial.seconds + after + rest)
 
     def _trials(self) -> Iterator[Advice]:
         """Advise on threads, precision, settings and optimizers by their trials."""

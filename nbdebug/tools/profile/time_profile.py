@@ -223,6 +223,11 @@ class TimeProfile:
         ran = [trial for trial in self.trials if trial.group == group and not trial.failure and not trial.is_present]
         return max(ran, key=lambda trial: trial.gain, default=None)
 
+    @property
+    def cached_trial(self) -> SpeedTrial | None:
+        """The trial of the present step on cached batches; None if none has run."""
+        return next((trial for trial in self.trials if trial.group == "loader" and not trial.is_present), None)
+
     def slowest_line(self, *phases: str) -> LineTime | None:
         """Return the line with the most time in some phases; a line of the loop only if there is no other."""
         lines = [item for item in self.lines if item.phase in phases]

@@ -34,6 +34,7 @@ from nbdebug.tools.profile.trials import (
     free_loss_candidate,
     measure_candidates,
     present_candidate,
+    reading_seconds,
     setting_candidates,
     thread_candidates,
 )
@@ -91,7 +92,7 @@ class _Profiler:
 
     def run(self, screen: Screen, try_changes: bool) -> Profile:
         """Return the result; the Stop button leaves out the measurements that have not started."""
-        standard = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
+        standard = LoopTimer(self.setup, self.steps, _LOOP_SECONDS, is_own_loop=True)
         batches = run_standard_loop(self.setup, standard)
         loop = self._time_user_loop() if self.train is not None else standard
         torch.autograd.set_detect_anomaly(loop.used_anomaly_mode)  # as the loop does, in what follows
@@ -145,7 +146,7 @@ class _Profiler:
 
     def _measure_lines(self, result: Profile, step_codes: tuple[CodeType, ...]) -> tuple[LineTime, ...]:
         """Return the seconds of the user's lines, from a further run of the loop that is traced and sampled."""
-        timer = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
+        timer = LoopTimer(self.setup, self.steps, _LOOP_SECONDS, is_own_loop=self.train is None)
         if self.train is None:
             with sample_lines(timer) as sampler:
                 run_standard_loop(self.setup, timer)
@@ -170,6 +171,7 @@ class _Profiler:
         """Try what needs no copy, and what a slow optimizer or double precision ask for."""
         size, cached = result.batch_size, cycle(batches)
         candidates = [present_candidate(self.step, cached, size)]
+        candidates[0].data_seconds = reading_seconds(self.setup.train_loader, size, result.data_seconds)
         candidates += batch_size_candidates(self.setup, self.step, size, result.data_seconds)
         candidates += thread_candidates(self.step, cached, size, result.cores)
         candidates += setting_candidates(self.step, cached, size)

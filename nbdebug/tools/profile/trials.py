@@ -27,7 +27,7 @@ from nbdebug.tools.profile.time_profile import SpeedTrial
 _ROUNDS = 4
 _MIN_BLOCK_STEPS, _SECONDS_PER_STEP = 3, 0.002  # of a block, and for each step that it may have
 _FACTORS, _MAX_BATCH_SIZE = (2, 4, 8, 16, 32), 512
-_MAX_READING_SECONDS, _READ_BATCHES = 0.3, 4
+_MAX_READING_SECONDS, _READ_BATCHES = 0.3, 6
 _MEMORY_SHARE = 0.5  # of the available memory, for larger batches
 
 
@@ -205,13 +205,13 @@ def batch_size_candidates(setup: Setup, step: TrainingStep, size: int, data_seco
             break
         code = f"train_loader = DataLoader(dataset, batch_size={new_size}, shuffle=True)"
         candidate = Candidate("batch size", str(new_size), new_size, partial(step.step, batch), code)
-        candidate.data_seconds = _reading_seconds(setup.train_loader, new_size, factor * data_seconds)
+        candidate.data_seconds = reading_seconds(setup.train_loader, new_size, factor * data_seconds)
         candidates.append(candidate)
     return candidates
 
 
-def _reading_seconds(loader: Any, size: int, expected: float) -> float | None:
-    """Return the time to read a batch of another size in this process; None if it takes long, or workers read.
+def reading_seconds(loader: Any, size: int, expected: float) -> float | None:
+    """Return the time to read a batch of some size in this process; None if it takes long, or workers read.
 
     It is less than in proportion to the size, since part of the time is spent once per batch.
     """
