@@ -67,7 +67,7 @@ class StepComparison:
         if not self.output and not self.update and self.saved_losses == self.loaded_losses:
             return f"Outputs and the next {count} steps are equal in every bit."
         output = f"the outputs differ by {self.output:.2g} of the largest, and " if self.output else ""
-        return f"After loading, {output}the next {count} updates of the weights differ by {self.update:.0%}."
+        return f"After loading, {output}the next {count} updates of the weights differ by {100 * self.update:.2g}%."
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,8 @@ class CheckpointCheck(Result):
             "complete": "Training resumes from this checkpoint as it would have continued.",
             "weights only": f"The checkpoint contains the weights alone: enough for inference. To resume: {names}.",
         }
-        return texts.get(
-            self.verdict, f"Training does not resume where it was: {names or 'unknown state'} not restored."
-        )
+        lost = f"{names} not restored" if names else "the next steps differ"
+        return texts.get(self.verdict, f"Training does not resume as it would have continued: {lost}.")
 
     @property
     def code(self) -> str:
