@@ -29,6 +29,7 @@ from nbdebug.tools.profile.operations import measure_roofline
 from nbdebug.tools.profile.phases import LoopTimer, call_loop
 from nbdebug.tools.profile.result import Profile
 from nbdebug.tools.profile.time_profile import MIN_GAIN, Advice, LineTime, SpeedTrial, milliseconds, typical_seconds
+from nbdebug.tools.profile.trace import validate_trace_path, write_trace
 from nbdebug.tools.profile.trials import (
     batch_size_candidates,
     free_loss_candidate,
@@ -51,12 +52,17 @@ _LOOP_SECONDS, _TRIAL_SECONDS, _READING_SECONDS = 10.0, 8.0, 1.0
 
 
 def profile(
-    setup: Setup, train: Callable[[], Any] | None = None, *, steps: int = 30, try_changes: bool = False
+    setup: Setup,
+    train: Callable[[], Any] | None = None,
+    *,
+    steps: int = 30,
+    try_changes: bool = False,
+    trace: str | Path | None = None,
 ) -> Profile:
     """Measure where the time of a training step goes, and what each change would gain.
 
     ``train`` is a function that runs the user's own loop; it is stopped after ``steps`` steps, three more for the
-    warm-up. Everything that it reads from variables is restored. Raises SetupError for a setup that cannot run, for a
+    warm-up. Everything that it reads from variables is restored. ``trace`` is a file for a trace by torch.profiler. Raises SetupError for a setup that cannot run, for a
     ``train`` that is not callable, and for one that makes fewer than four steps; an exception of ``train`` is raised.
     """
     validate_int("steps", steps, 4)
@@ -64,12 +70,16 @@ def profile(
         raise argument_error(
             "train", train, "a function without arguments that runs your loop", "Pass train, not train()"
         )
+    trace_path = validate_trace_path(trace) if trace is not None else None
     started = time.perf_counter()
     profiler = _Profiler(setup, train, steps)
     with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
         ensure_train_mode(setup)
         with show_view(Profile("measuring", ()).view()) as screen:
-            result = replace(profiler.run(screen, try_changes), seconds=time.perf_counter() - started)
+            result = profiler.run(screen, try_changes)
+            if trace_path is not None:
+                result = replace(result, notes=(*result.notes, write_trace(setup, train, trace_path)))
+            result = replace(result, seconds=time.perf_counter() - started)
             screen.finish(result)
     return result
 
