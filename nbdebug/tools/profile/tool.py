@@ -62,8 +62,9 @@ def profile(
     """Measure where the time of a training step goes, and what each change would gain.
 
     ``train`` is a function that runs the user's own loop; it is stopped after ``steps`` steps, three more for the
-    warm-up. Everything that it reads from variables is restored. ``trace`` is a file for a trace by torch.profiler. Raises SetupError for a setup that cannot run, for a
-    ``train`` that is not callable, and for one that makes fewer than four steps; an exception of ``train`` is raised.
+    warm-up. Everything that it reads from variables is restored. ``trace`` is a file for a trace by torch.profiler.
+    Raises SetupError for a setup that cannot run, for a ``train`` that is not callable, and for one that makes fewer
+    than four steps; an exception of ``train`` is raised.
     """
     validate_int("steps", steps, 4)
     if train is not None and not callable(train):
