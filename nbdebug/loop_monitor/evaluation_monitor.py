@@ -17,6 +17,7 @@ from nbdebug.hooks.training_events import observe_call_arguments
 from nbdebug.loop_monitor.batch_averages import BatchAverageMonitor
 from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
+from nbdebug.loop_monitor.fold_data import FoldDataMonitor
 from nbdebug.loop_monitor.modes import ComparisonMonitor
 from nbdebug.loop_monitor.stale_predictions import StalePredictionMonitor
 from nbdebug.setup import Setup
@@ -89,7 +90,7 @@ class EvaluationMonitor:
         self.decisions = DecisionMonitor(get_loss_kind, self.comparisons.on_comparison)
         self.batch_averages = BatchAverageMonitor(setup.loss_fn)
         self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
-        self.batches = _EvaluatedBatches(setup.train_loader)
+        self.batches, self.folds = _EvaluatedBatches(setup.train_loader), FoldDataMonitor(setup.eager_model)
         self.of_outputs = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions
 
     @property

@@ -34,7 +34,7 @@ class RestoredWeightsMonitor:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.parameters = dict([*model.named_parameters()][-_FINGERPRINT_TENSORS:])
+        self.parameters = fingerprint_parameters(model)
         self.steps: dict[bytes, int] = {}
         self.saving_lines: dict[bytes, SourceLine | None] = {}
         self.latest_evaluation = -1
@@ -45,12 +45,12 @@ class RestoredWeightsMonitor:
         """Store the fingerprint of the weights at the first pass of an evaluation after ``step`` steps."""
         if step != self.latest_evaluation and len(self.steps) < _MAX_FINGERPRINTS:
             self.latest_evaluation = step
-            self.steps.setdefault(_fingerprint(self.parameters.values()), step)
+            self.steps.setdefault(fingerprint(self.parameters.values()), step)
 
     def on_state_dict(self, module: nn.Module) -> None:
         """Store the line that first takes the state of evaluated weights."""
         if module is self.model and self.steps:
-            key = _fingerprint(self.parameters.values())
+            key = fingerprint(self.parameters.values())
             if key in self.steps and key not in self.saving_lines:
                 self.saving_lines[key] = get_calling_line(sys._getframe(1))
 
@@ -64,9 +64,9 @@ class RestoredWeightsMonitor:
         tensors = [value for value in values if isinstance(value, Tensor)]
         if len(tensors) != len(values):
             return
-        loaded = _fingerprint(tensors)
+        loaded = fingerprint(tensors)
         if step in self.loads or len(self.loads) < _MAX_FINGERPRINTS:
-            before, _ = self.loads.get(step) or (_fingerprint(self.parameters.values()), b"")
+            before, _ = self.loads.get(step) or (fingerprint(self.parameters.values()), b"")
             self.loads[step] = before, loaded
         if self.steps:
             self.restored = loaded, step, get_calling_line(sys._getframe(1))
@@ -83,8 +83,13 @@ class RestoredWeightsMonitor:
         return RestoredWeights(self.steps[key], _condition_around(self.saving_lines.get(key)) or load_line)
 
 
+def fingerprint_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the parameters of a model whose values identify its weights, by name."""
+    return dict([*model.named_parameters()][-_FINGERPRINT_TENSORS:])
+
+
 @torch.no_grad()
-def _fingerprint(tensors: Iterable[Tensor]) -> bytes:
+def fingerprint(tensors: Iterable[Tensor]) -> bytes:
     """Return some values of each tensor as bytes."""
     values = [first_values(tensor).float().cpu() for tensor in tensors]
     return torch.cat(values).numpy().tobytes() if values else b""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import FrameType, FunctionType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -270,7 +271,8 @@ def required_plateau_mode(
 ) -> str | None:
     """Return the mode that a ReduceLROnPlateau needs, if it has the other one and its metric moved against it.
 
-    The metric is a score by its name in the call, or if each value is a fraction of the validation ``samples``.
+    The metric is a score by its name in the call, or if each value is a fraction of the validation ``samples``. It is a
+    loss by its name, or if it decreases steadily and is no such fraction.
     """
     if not isinstance(scheduler, ReduceLROnPlateau) or len(metrics) < _MIN_PLATEAU_METRICS:
         return None
@@ -282,14 +284,16 @@ def required_plateau_mode(
         and (is_score or (not _LOSS_NAME.search(source_text) and _are_sample_fractions(metrics, samples)))
     ):
         return "max"
-    if (
-        scheduler.mode == "max"
-        and not is_rising
-        and _LOSS_NAME.search(source_text)
-        and not _SCORE_NAME.search(source_text)
-    ):
-        return "min"
+    if scheduler.mode == "max" and not is_rising and not _SCORE_NAME.search(source_text):
+        is_steady = _decreases_steadily(metrics) and not _are_sample_fractions(metrics, samples)
+        return "min" if is_steady or _LOSS_NAME.search(source_text) else None
     return None
+
+
+def _decreases_steadily(metrics: Sequence[float]) -> bool:
+    """Check whether a metric lost a tenth or more, and decreased at three of four steps or more."""
+    falls = sum(after < before for before, after in pairwise(metrics))
+    return metrics[-1] < 0.9 * metrics[0] and falls >= 0.75 * (len(metrics) - 1)
 
 
 def _step_argument_text(line: SourceLine | None) -> str:

@@ -14,6 +14,7 @@ from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.evaluation_monitor import TrainingEvaluations
 from nbdebug.loop_monitor.event_stacks import Stack
+from nbdebug.loop_monitor.fold_data import FoldEvaluation
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import (
     ClippingSummary,
@@ -138,6 +139,7 @@ class LoopSummary:
     frozen_steps: FrozenSteps | None = None
     restored_weights: RestoredWeights | None = None
     weight_replacements: tuple[int, ...] = ()
+    fold_evaluations: tuple[FoldEvaluation, ...] = ()
     untied_parameters: tuple[tuple[str, str], ...] = ()
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
     shape_mismatch: ShapeMismatch | None = None
@@ -258,6 +260,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         batch_averages=monitor.evaluation.batch_averages.summary(),
         mistaken_numbers=monitor.evaluation.batch_averages.mistaken_numbers(),
         training_evaluations=monitor.evaluation.batches.summary(),
+        fold_evaluations=tuple(monitor.evaluation.folds.evaluations),
         training_averages=monitor.training_averages.summary(),
         step_groups=monitor.step_groups.summary()
         if monitor.is_only_model and len(monitor.tracked_optimizers) == 1

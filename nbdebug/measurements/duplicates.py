@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import Subset
+from torch.utils.data import Subset, TensorDataset
 
 from nbdebug.exceptions import NotChecked
+from nbdebug.loop_monitor.fold_data import SampleSource
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.split_permutation import get_classes, shared_by_chance
@@ -77,6 +78,37 @@ def _with_chance_shares(
     return replace(shared, chance_share=float(shares.mean()), highest_chance_share=float(shares.max()))
 
 
+def count_shared_samples(source: SampleSource, others: Sequence[SampleSource]) -> tuple[int, int]:
+    """Return how many samples of a source also belong to one of the others, and how many samples it has.
+
+    They are matched by index in the same dataset, else by content in tensors that datasets hold; (0, 0) if neither can
+    be had.
+    """
+    dataset, indices = _unwrap_subsets(source)
+    known: set[Hashable] = set()
+    for other in others:
+        other_dataset, other_indices = _unwrap_subsets(other)
+        if other_dataset is dataset:
+            known.update(other_indices)
+    if known or type(dataset) is not TensorDataset:
+        return (sum(index in known for index in indices), len(indices)) if known else (0, 0)
+    tensors = [(dataset, indices), *(_unwrap_subsets(other) for other in others)]
+    keys = [
+        get_row_keys([tensor[list(rows)] for tensor in data.tensors])
+        for data, rows in tensors
+        if type(data) is TensorDataset
+    ]
+    known = {key for part in keys[1:] for key in part}
+    return sum(key in known for key in keys[0]), len(indices)
+
+
+def _unwrap_subsets(source: SampleSource) -> tuple[Any, list[int]]:
+    """Return the dataset under all subsets, and the index in it of each sample of a source."""
+    dataset = source.dataset
+    indices = list(map(int, range(len(dataset)) if source.indices is None else source.indices))
+    return _resolve_subsets(dataset, indices)
+
+
 def _brings_row_mask(batches: list[Batch]) -> bool:
     """Return whether a batch has a mask that neither model nor loss receives: it may select the rows of a split."""
     known = [tensor for batch in batches[:1] for tensor in tree_tensors((batch.args, batch.kwargs, batch.targets))]
@@ -87,7 +119,11 @@ def _brings_row_mask(batches: list[Batch]) -> bool:
 
 def _find_source_indices(loader: Any) -> tuple[Any, list[int]]:
     """Return the dataset under all subsets, and the index in it of each sample of a loader."""
-    dataset, indices = loader.dataset, list(get_visited_indices(loader))
+    return _resolve_subsets(loader.dataset, list(get_visited_indices(loader)))
+
+
+def _resolve_subsets(dataset: Any, indices: list[int]) -> tuple[Any, list[int]]:
+    """Return the dataset under all subsets, and these indices as indices of it."""
     while isinstance(dataset, Subset):
         indices = [int(dataset.indices[index]) for index in indices]
         dataset = dataset.dataset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,9 @@ GradientsByName = dict[str, Tensor | None]  # by parameter name; None if the bac
 EARLY_STEPS = 4
 _STEP_SIZE = 0.01
 _MAX_ROWS = 64
+_RECURRENT_WEIGHT = re.compile(r"weight_hh(_l\d+(_reverse)?)$")  # as torch names them
+_DIRECTION = re.compile(r"_l\d+(_reverse)?$")
+_SELECTIONS = frozenset(("Select", "Slice", "Index", "Narrow", "Split", "Unbind"))
 
 
 @dataclass(frozen=True)
@@ -194,16 +198,27 @@ class BlockedGradient:
     """Parameters whose gradient is zero, and the operation that blocks it; None if there is no single one.
 
     ``biases`` are those of them that are negative in every unit and whose replacement by zero lets a gradient pass.
+    ``selection`` is the operation that takes a part of the output of a recurrent layer, if these are the parameters of
+    one of its directions, or a recurrent weight, and others of the layer have a gradient.
     """
 
     entries: list[ParameterEntry]
     node: Node | None
     biases: tuple[ParameterEntry, ...] = ()
+    selection: Node | None = None
+
+    @property
+    def is_recurrence(self) -> bool:
+        """True if these are recurrent weights alone: those of the inputs of their layers have a gradient."""
+        return all(_RECURRENT_WEIGHT.search(entry.name) for entry in self.entries)
 
 
 @measurement
 def blocked_gradients(setup: Setup, batches: list[Batch], early_steps: list[EarlyGradient]) -> list[BlockedGradient]:
-    """Modules whose parameters have a gradient of exactly zero in every early step, by the blocking operation."""
+    """Modules whose parameters have a gradient of exactly zero in every early step, by the blocking operation.
+
+    Each direction of each recurrent layer, and its recurrent weight, counts as a module.
+    """
     zero_entries = _get_parameters_without_gradient(early_steps)
     if not zero_entries:
         return []
@@ -212,13 +227,28 @@ def blocked_gradients(setup: Setup, batches: list[Batch], early_steps: list[Earl
         return [BlockedGradient(zero_entries, None)]
     graph = forward_pass.trace.get_graph(forward_pass.loss)
     blocking = _find_blocking_nodes(graph, forward_pass.loss, zero_entries)
+    moving = {early.entry.module for early in early_steps if early.max_gradient != 0}
     by_node: dict[Node | None, list[ParameterEntry]] = {}
+    by_direction: dict[str, list[ParameterEntry]] = {}
     for entry in zero_entries:
-        by_node.setdefault(_find_nearest_blocking_node(graph, entry, blocking), []).append(entry)
+        if entry.module in moving:  # only a part of a recurrent layer
+            by_direction.setdefault(_direction_name(entry), []).append(entry)
+        else:
+            by_node.setdefault(_find_nearest_user(graph, entry, blocking.__contains__), []).append(entry)
     return [
-        BlockedGradient(entries, node, _blocking_biases(setup, batches[0], entries) if node else ())
-        for node, entries in by_node.items()
+        *(
+            BlockedGradient(entries, node, _blocking_biases(setup, batches[0], entries) if node else ())
+            for node, entries in by_node.items()
+        ),
+        *(
+            BlockedGradient(entries, None, selection=_find_nearest_user(graph, entries[-1], _is_selection))
+            for entries in by_direction.values()
+        ),
     ]
+
+
+def _is_selection(node: Node) -> bool:
+    return node.name in _SELECTIONS and node.line is not None
 
 
 def _blocking_biases(setup: Setup, batch: Batch, entries: list[ParameterEntry]) -> tuple[ParameterEntry, ...]:
@@ -240,11 +270,22 @@ def _is_negative_bias(entry: ParameterEntry) -> bool:
 
 
 def _get_parameters_without_gradient(early_steps: list[EarlyGradient]) -> list[ParameterEntry]:
-    """Return the parameters without gradient, of modules in which no parameter has one."""
-    modules_with_gradient = {
-        early.entry.module for early in early_steps if early.max_gradient != 0
+    """Return the parameters without gradient, of modules or directions in which no parameter has one."""
+    parts_with_gradient = {
+        _part_name(early.entry) for early in early_steps if early.max_gradient != 0
     }  # NaN counts as nonzero
-    return [early.entry for early in early_steps if early.entry.module not in modules_with_gradient]
+    return [early.entry for early in early_steps if _part_name(early.entry) not in parts_with_gradient]
+
+
+def _part_name(entry: ParameterEntry) -> str:
+    """Return the module of a parameter, with its direction if it is recurrent; a recurrent weight is its own part."""
+    return entry.name if _RECURRENT_WEIGHT.search(entry.name) else _direction_name(entry)
+
+
+def _direction_name(entry: ParameterEntry) -> str:
+    """Return the module of a parameter, with the layer and the direction if it is recurrent."""
+    direction = _DIRECTION.search(entry.name)
+    return entry.module + (direction[0] if direction else "")
 
 
 def _find_blocking_nodes(graph: Graph, value: Tensor, entries: list[ParameterEntry]) -> set[Node]:
@@ -268,12 +309,13 @@ def _has_nonzero(gradients: tuple[Tensor | None, ...]) -> bool:
     return any(bool(gradient.any()) for gradient in gradients if gradient is not None)
 
 
-def _find_nearest_blocking_node(graph: Graph, entry: ParameterEntry, blocking: set[Node]) -> Node | None:
+def _find_nearest_user(graph: Graph, entry: ParameterEntry, is_match: Callable[[Node], bool]) -> Node | None:
+    """Return the nearest operation on the way from a parameter to the loss that matches; None if there is none."""
     start = next((node for node in graph.get_nodes_by_name("AccumulateGrad") if node.variable is entry.parameter), None)
     queue, visited = deque([start] if start else []), set[Node]()
     while queue:
         node = queue.popleft()
-        if node in blocking:
+        if is_match(node):
             return node
         unvisited = [user for user in node.users if user not in visited]
         visited.update(unvisited)

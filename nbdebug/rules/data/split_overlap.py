@@ -9,10 +9,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, Severity
-from nbdebug.measurements.duplicates import NearDuplicates, SharedSamples, SharedWindows
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.measurements.duplicates import NearDuplicates, SharedSamples, SharedWindows, count_shared_samples
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 _MIN_EXCESS = 0.02  # over the share of random splits: less is not worth a warning
 
@@ -20,9 +22,10 @@ _MIN_EXCESS = 0.02  # over the share of random splits: less is not worth a warni
 @rule("D108", "error", origin="validation")
 def split_overlap(
     setup: Setup,
-    shared_samples: SharedSamples,
-    near_duplicates: NearDuplicates,
-    shared_windows: SharedWindows,
+    shared_samples: SharedSamples | NotChecked,
+    near_duplicates: NearDuplicates | NotChecked,
+    shared_windows: SharedWindows | NotChecked,
+    loop: LoopSummary | NotChecked,
     *,
     share: float = 0.05,
     near: float = 0.1,
@@ -34,7 +37,8 @@ def split_overlap(
     ## What it does
     Compares the indices that both loaders visit if they read from one dataset; otherwise compares every readable sample
     of both splits, inputs and targets, bit by bit. If no samples are identical, it searches for validation samples that
-    are slightly modified training samples, or the same window of a series shifted by a few steps.
+    are slightly modified training samples, or the same window of a series shifted by a few steps. In a watched loop,
+    compares the samples of each evaluation with those that the same weights were trained on in earlier folds.
 
     ## Why it matters
     The validation score rewards memorization as if it were generalization.
@@ -49,6 +53,10 @@ def split_overlap(
     the more distant neighbors (or that share plus three tenths of all samples). Windows count if they share three
     quarters of their steps, from ``overlapping`` = half of the validation samples.
 
+    In your loop, exactly: samples of an evaluation are matched with those of an earlier training set by index in the
+    same dataset, or bit by bit in a TensorDataset. Weights that were replaced in between, as before a new fold, start
+    again.
+
     ## How to fix
     Drop the copies before the split, and split a random permutation of the data.
 
@@ -58,8 +66,17 @@ def split_overlap(
     ## References
     deepchecks, train-test samples mix; B. Barz, J. Denzler, Do We Train on Test Data? (2020).
     """
+    if isinstance(loop, LoopSummary):
+        yield from _fold_findings(loop, share)
+        return
     if setup.val_loader is None:
         raise NotChecked("there is no validation loader")
+    if isinstance(shared_samples, NotChecked):
+        raise shared_samples
+    if isinstance(near_duplicates, NotChecked):
+        raise near_duplicates
+    if isinstance(shared_windows, NotChecked):
+        raise shared_windows
     if pairs := shared_samples.pairs:
         shared_part = len(pairs) / shared_samples.val_size
         yield _finding(shared_samples, shared_part, _severity(shared_samples, shared_part, share))
@@ -68,6 +85,25 @@ def split_overlap(
         yield _window_overlap_finding(shared_windows)
     elif near_duplicates.share > max(near, _min_near_copy_share(near_duplicates.expected_share, times)):
         yield _near_copy_finding(near_duplicates)
+
+
+def _fold_findings(loop: LoopSummary, min_share: float) -> Iterator[Finding]:
+    """Report the first evaluation of samples that the same weights were trained on in an earlier fold."""
+    for evaluation in loop.fold_evaluations:
+        shared, size = count_shared_samples(evaluation.source, evaluation.earlier)
+        if shared < max(min_share * size, 1):
+            continue
+        yield Finding(
+            message=f"{shared} of {size} samples of an evaluation had been used to train the same weights before, in "
+            f"{len(evaluation.earlier)} earlier {'fold' if len(evaluation.earlier) == 1 else 'folds'}.",
+            where=get_location(evaluation.line),
+            cause="The model is not created again for each fold, so a fold is scored on samples that the model has "
+            "memorized.",
+            fix="Create the model and the optimizer inside the loop over the folds, before the first epoch of each.",
+            evidence={"share": shared / size, "samples": size, "earlier training sets": len(evaluation.earlier)},
+            explains=("T611",),
+        )
+        return
 
 
 def _min_near_copy_share(expected: float, times: float) -> float:

@@ -81,6 +81,9 @@ def zero_gradient(
     is_solved = not has_gradient and abs(float(loss)) < 1e-12
     reached = {_pattern(item.entry.name) for item in early_steps if item.max_gradient > 0}
     for item in blocked_gradients:
+        if item.selection is not None or item.is_recurrence:
+            yield _finding_of_direction(item)
+            continue
         is_unselected = item.node is None and all(_pattern(entry.name) in reached for entry in item.entries)
         yield _finding(item, is_solved, is_unselected)
 
@@ -156,6 +159,34 @@ def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Find
         explains=() if is_solved or is_unselected else _CONSEQUENCES,
         assumes=tuple(parameter_not_reached(entry.name) for entry in end.entries),
         severity="note" if is_solved or is_unselected else None,
+    )
+
+
+def _finding_of_direction(end: BlockedGradient) -> Finding:
+    """Report a direction of a recurrent layer that the loss does not read, or reads after one step only."""
+    entry, is_step = end.entries[0], end.is_recurrence
+    names, is_reverse = format_names(end.entries), end.entries[0].name.endswith("_reverse")
+    direction = "reverse" if is_reverse else "forward"
+    if is_step:
+        reason = "the loss reads this direction after one step only, before the state is used"
+        cause = "At the last position, the reverse direction has read only the last step of the sequence."
+    else:
+        reason = f"the loss does not depend on the {direction} direction"
+        cause = "This line selects the output of the other direction."
+    if is_step and not is_reverse:
+        cause = "The loss reads the output at the first position, or each sequence has one step."
+    return Finding(
+        message=f"The gradient of {names} is exactly 0 in each of the first {EARLY_STEPS} steps: {reason}.",
+        where=get_location(end.selection.line if end.selection else None, entry.module or None, entry.name),
+        cause=cause,
+        fix="output, h_n = rnn(x)   # h_n[0] for an LSTM, whose second output is (h_n, c_n)\n"
+        "x = torch.cat([h_n[-2], h_n[-1]], dim=1)   # the last states of both directions"
+        if is_reverse or not is_step
+        else "x = output[:, -1]   # the output after the last step",
+        evidence={"parameters": [entry.name for entry in end.entries], "direction": direction},
+        explains=("M306", "M311", "T610"),
+        assumes=tuple(parameter_not_reached(entry.name) for entry in end.entries),
+        severity=("warning" if is_step else "error") if end.selection else "note",
     )
 
 

@@ -123,3 +123,39 @@ def test_split_overlap_check_of_a_stream_keeps_its_batches() -> None:
     debugger = Debugger.of(Setup(network(3), stream, [(X[:16], Y[:16])], loss_fn=nn.CrossEntropyLoss()))
     assert len(debugger.checkup(select=["D108"])) == 1
     assert len(list(debugger.train_loader)) == 2
+
+
+def cross_validate(data: Dataset[Any], starts_again: bool, uses_samplers: bool = False) -> list[str]:
+    """Train and evaluate on three folds under a watch; return the messages of D108."""
+    torch.manual_seed(0)
+    model, loss = network(3), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    splits = [([i for i in range(120) if i % 3 != k], [i for i in range(120) if i % 3 == k]) for k in range(3)]
+    if uses_samplers:
+        folds = [[DataLoader(data, 16, sampler=SubsetRandomSampler(part)) for part in split] for split in splits]
+    else:
+        folds = [[DataLoader(Subset(data, part), 16) for part in split] for split in splits]
+    debugger = Debugger(model, *folds[0], loss_fn=loss, optimizer=optimizer)
+    with debugger.watch():
+        for train, val in folds:
+            if starts_again:
+                model.load_state_dict(start)
+            for _ in range(2):
+                for x, y in train:
+                    optimizer.zero_grad()
+                    loss(model(x), y).backward()
+                    optimizer.step()
+                with torch.no_grad():
+                    for x, _ in val:
+                        model(x)
+    return [f"{finding.where.source} {finding.message}" for finding in debugger.findings if finding.code == "D108"]
+
+
+@pytest.mark.parametrize("uses_samplers", [False, True])
+@pytest.mark.parametrize("data", [DATA, AugmentedSamples(X, Y)], ids=["tensors", "own dataset"])
+def test_folds_that_share_their_weights_are_reported_at_their_loop(data: Dataset[Any], uses_samplers: bool) -> None:
+    (text,) = cross_validate(data, starts_again=False, uses_samplers=uses_samplers)
+    assert "for train, val in folds:" in text
+    assert "40 of 40 samples" in text
+    assert cross_validate(data, starts_again=True, uses_samplers=uses_samplers) == []

@@ -47,8 +47,8 @@ def loop_causes(
                 if per_batch:
                     scheduler.step()
             if metric:
-                val_acc = metric(epoch)
-                scheduler.step(val_acc)
+                value = metric(epoch)
+                scheduler.step(value)
             elif not per_batch and not before_optimizer:
                 scheduler.step()
     return [finding.cause for finding in debugger.findings if finding.code == "O507"]
@@ -94,6 +94,7 @@ PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [sch
         (lambda o: lr_scheduler.ExponentialLR(o, 0.1), {}, "reduces the rate too much"),
         (lambda o: lr_scheduler.StepLR(o, 3), {"per_batch": True}, "with every batch"),
         (plateau("min"), {"metric": lambda epoch: (8 + 4 * epoch) / 64}, "a score"),
+        (plateau("max"), {"metric": lambda epoch: 2.3 * 0.7**epoch}, "a loss"),
         (one_cycle, {"before_optimizer": True}, "before the optimizer's"),
         (lambda o: lr_scheduler.LinearLR(o, 0.2), {"before_optimizer": True}, "before the optimizer's"),
         (warmup_and_steps, {"per_batch": True}, "with every batch"),
@@ -105,6 +106,7 @@ PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [sch
         "fast decay",
         "step per batch",
         "plateau of a score",
+        "plateau of a loss",
         "one cycle before",
         "linear before",
         "sequence",
@@ -132,6 +134,8 @@ def test_schedule_misused_reports_the_one_of_several_schedulers_that_never_steps
         (lambda o: lr_scheduler.CosineAnnealingLR(o, 10 * EPOCHS), {}),
         (lambda o: lr_scheduler.MultiStepLR(o, [3, 6]), {}),
         (plateau("max"), {"metric": lambda epoch: (8 + 4 * epoch) / 64}),
+        (plateau("max"), {"metric": lambda epoch: (40 - 2 * epoch) / 64}),
+        (plateau("max"), {"metric": lambda epoch: 0.81 - 0.005 * epoch}),
         (plateau("min"), {"metric": lambda epoch: 1 - epoch / 10}),
         (lambda o: lr_scheduler.LambdaLR(o, warmup(EPOCHS // 2)), {}),
         (lambda o: lr_scheduler.LambdaLR(o, warmup(1000)), {}),
@@ -142,6 +146,8 @@ def test_schedule_misused_reports_the_one_of_several_schedulers_that_never_steps
         "slow cosine",
         "multi-step",
         "plateau of a score",
+        "plateau of a decreasing score",
+        "plateau of a slightly decreasing score",
         "plateau of an error",
         "warm-up over epochs",
         "long warm-up",

@@ -126,3 +126,43 @@ def test_zero_gradient_of_biases_ranks_above_its_consequences() -> None:
     report = Debugger.of(setup_of(network_with_biases(nn.ReLU(), -9.0))).checkup()
     assert next(finding.code for finding in report) == "G416"
     assert "M307" in [finding.code for finding in report]
+
+
+class BidirectionalClassifier(nn.Module):
+    """A recurrent layer that reads both ways; ``reading`` takes a part of its output."""
+
+    def __init__(self, layer: type[nn.RNNBase], reading: str) -> None:
+        super().__init__()
+        self.layer, self.reading = layer(4, 6, batch_first=True, bidirectional=True), reading
+        self.head = nn.Linear(6 if reading == "one state" else 12, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output, state = self.layer(x)
+        hidden = state[0] if isinstance(state, tuple) else state
+        if self.reading == "one state":
+            return self.head(hidden[-1])
+        if self.reading == "last position":
+            return self.head(output[:, -1])
+        return self.head(torch.cat([hidden[-2], hidden[-1]], 1))
+
+
+READINGS = {
+    "one state": ("error", "hidden[-1]", 4, "does not depend on the forward direction"),
+    "last position": ("warning", "output[:, -1]", 1, "reads this direction after one step only"),
+}
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("reading", READINGS)
+def test_zero_gradient_of_direction_points_to_line_that_reads_the_other(layer: type[nn.RNNBase], reading: str) -> None:
+    severity, line, count, reason = READINGS[reading]
+    torch.manual_seed(0)
+    x = torch.randn(64, 5, 4)
+    setup = minimal_setup(BidirectionalClassifier(layer, reading), x, Y, F.cross_entropy)
+    (finding,) = rule_findings(setup, "G416")
+    assert finding.severity == severity
+    assert len(finding.evidence["parameters"]) == count
+    assert line in (finding.where.source or "")
+    assert reason in finding.message
+    both = minimal_setup(BidirectionalClassifier(layer, "both states"), x, Y, F.cross_entropy)
+    assert rule_findings(both, "G416") == []
