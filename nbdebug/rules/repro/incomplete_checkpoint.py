@@ -48,7 +48,7 @@ def incomplete_checkpoint(checkpoint: CheckpointCheck) -> Iterator[Finding]:
     steps = f" {checkpoint.steps.text}" if checkpoint.steps is not None else ""
     yield Finding(
         message=f"{' '.join(f'The {part.name} is {part.text}.' for part in parts)}{steps}".strip(),
-        cause=f"The checkpoint, or load(), leaves out {join_names([part.name for part in parts])}."
+        cause=f"The checkpoint, or load(), leaves out: {join_names([part.name for part in parts])}."
         if parts
         else "The steps depend on state that no object of the setup holds, such as an attribute or a counter.",
         fix=checkpoint.code or "Pass the object that holds this state as extra_state=, and save it too.",

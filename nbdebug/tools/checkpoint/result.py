@@ -18,7 +18,6 @@ Verdict = Literal["complete", "incomplete", "weights only", "another architectur
 PartStatus = Literal["restored", "stored", "not needed", "missing", "not loaded", "changed", "rejected", "unknown"]
 FAULTY: tuple[PartStatus, ...] = ("missing", "not loaded", "changed", "rejected")
 RANDOM_STATE = "random state"
-_TONES = {"restored": "good", **dict.fromkeys(FAULTY, "error")}
 _TEXTS = {
     "restored": "equal after loading, in every bit",
     "stored": "in the checkpoint, with other values than now",
@@ -125,7 +124,7 @@ class CheckpointCheck(Result):
 
     def view(self) -> View:
         """A table of the parts below the verdict."""
-        rows = [TableRow(p.name, (TextCell(p.status, tone=_TONES.get(p.status, "")), p.text)) for p in self.parts]  # type: ignore[arg-type]
+        rows = [TableRow(p.name, (TextCell(p.status, tone=self._tone(p)), p.text)) for p in self.parts]
         tone = "error" if self.fault else "warning" if self.verdict == "incomplete" else "good"
         return FoldableTable(
             title="Checkpoint",
@@ -136,6 +135,11 @@ class CheckpointCheck(Result):
             note=" ".join(self._remarks()),
             noun="parts",
         )
+
+    def _tone(self, part: PartCheck) -> Literal["good", "error", "note", "soft"]:
+        if part in self.faulty_parts:
+            return "error"
+        return "good" if part.status in ("restored", "stored") else "note" if part.status in FAULTY else "soft"
 
     def _remarks(self) -> Sequence[str]:
         """Return the next act, the comparison of the next steps, and the notes as sentences."""

@@ -156,6 +156,15 @@ def test_plain_descent_without_schedule_needs_only_weights() -> None:
     assert statuses(result) == {"optimizer": "not needed", "random state": "missing"}
 
 
+def test_gradient_scaler_is_a_part(program: Program) -> None:
+    scaler = torch.amp.GradScaler("cpu")
+    options: State = {"optimizer": program.optimizer, "extra_state": [scaler]}
+    debugger = Debugger(program.model, program.loader, loss_fn=nn.CrossEntropyLoss(), **options)
+    result = debugger.check_checkpoint(save=lambda path: torch.save(program.state(), path))
+    assert statuses(result)["scaler"] == "missing"
+    assert "_growth_tracker is 0, and was 3" in str(result)
+
+
 def test_state_outside_of_the_setup_is_reported() -> None:
     class Counting(nn.Module):
         def __init__(self) -> None:

@@ -171,6 +171,35 @@ def test_larger_batch_must_double_the_throughput_in_every_round() -> None:
     assert advised(replace(result, trials=(replace(trial, low=1.2),))) == {}
 
 
+def test_gain_of_larger_batch_compares_readings_that_were_measured_alike() -> None:
+    present = SpeedTrial("loader", "cached batches", 1.0, 4, data_seconds=1.0)
+    trial = SpeedTrial("batch size", "16", 1.0, 16, gain=4.0, low=3.9, code="batch_size=16", data_seconds=1.0)
+    result = replace(make_profile(forward=1.5, data=1.5), trials=(present, trial))
+    assert advised(result)["batch size"] == pytest.approx(4.0)
+
+
+def test_gain_of_workers_is_the_ratio_of_whole_steps() -> None:
+    trials = (SpeedTrial("workers", "0", 4.0, is_present=True), SpeedTrial("workers", "2", 2.0, gain=2.0, code="two"))
+    assert advised(replace(make_profile(forward=1.0, data=3.9), trials=trials)) == {"data": pytest.approx(2.0)}
+
+
+def test_gain_leaves_out_the_hooks() -> None:
+    result = replace(make_profile(forward=1.5, data=1.5), overhead=0.25)
+    assert advised(result) == {"data": pytest.approx(2.25 / 0.75)}
+
+
+def test_loop_of_the_profiler_is_not_charged_with_its_own_lines() -> None:
+    timer, clock = LoopTimer(make_setup(), 2, 60.0, is_own_loop=True), CountingClock()
+    timer.clock = clock
+    with pytest.raises(LoopEnd):
+        for _ in range(WARMUP_STEPS + 2):
+            advance(clock, 1)
+            with timer.charge("forward"):
+                advance(clock, 2)
+            timer.end_step()
+    assert [step.seconds for step in timer.step_times()] == [2.0] * 2
+
+
 def test_debugging_setting_precedes_a_larger_batch() -> None:
     batch = SpeedTrial("batch size", "16", 1.5, 16, gain=2.7, low=2.5, code="batch_size=16")
     setting = SpeedTrial("settings", "anomaly mode off", 0.5, 4, gain=2.0, low=1.9, code="set_detect_anomaly(False)")
