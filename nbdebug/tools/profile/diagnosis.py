@@ -12,7 +12,14 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import search_files
-from nbdebug.tools.profile.line_times import called_names, find_line, is_in_loop, own_loop, saves_checkpoint
+from nbdebug.tools.profile.line_times import (
+    called_names,
+    find_line,
+    function_name,
+    is_in_loop,
+    own_loop,
+    saves_checkpoint,
+)
 from nbdebug.tools.profile.operations import OperationTotals
 from nbdebug.tools.profile.result import Profile
 from nbdebug.tools.profile.time_profile import MIN_GAIN, Advice, AdviceKind, LineTime, SpeedTrial, milliseconds
@@ -56,10 +63,9 @@ class Diagnosis:
         return tuple(sorted(items, key=lambda item: -item.gain / (_BATCH_DISCOUNT if item.kind == "batch size" else 1)))
 
     def _gain(self, saved: float) -> float:
-        """Return the gain of a step that takes this much less time, without the hooks that only the profile adds."""
-        seconds = (1 - min(self.profile.overhead, _MAX_SAVED_SHARE)) * self.step_seconds
-        saved = min(max(saved, 0.0), _MAX_SAVED_SHARE * seconds)
-        return seconds / (seconds - saved) if seconds else 1.0
+        """Return the gain of a step that takes this much less time."""
+        saved = min(max(saved, 0.0), _MAX_SAVED_SHARE * self.step_seconds)
+        return self.step_seconds / (self.step_seconds - saved) if self.step_seconds else 1.0
 
     def _line(self, created: Any) -> SourceLine | None:
         creation = find_creation(created, sorted(self.files), sys._getframe(1))
@@ -70,6 +76,7 @@ class Diagnosis:
         wait = self.profile.phases["data"]
         if (ceiling := self._gain(wait)) < MIN_GAIN:
             return
+        expected = self._gain(wait - (0.0 if self.profile.workers else self.profile.plain_reading_seconds))
         slowest = self.profile.slowest_line("data")
         loader_line = self._line(self.facts.setup.train_loader)
         line = slowest.line if slowest else loader_line
@@ -78,12 +85,12 @@ class Diagnosis:
         if self.facts.loader_starts_per_step > 0.5 and self.profile.is_user_loop:
             code = "batches = iter(train_loader)   # once per epoch, outside the step"
             cause = f"The loop starts the loader again at each step. {cause}"
-            yield Advice("data", ceiling, headline, cause, code, line)
+            yield Advice("data", expected, headline, cause, code, line)
             return
         workers = self._workers()
         gain = self._workers_gain(workers) if workers is not None else 1.0
         computes = self.profile.reading_cpu_share > _MIN_CPU_SHARE and not self.profile.workers
-        if workers is not None and gain >= (_NEAR_BEST * ceiling if computes and slowest else MIN_GAIN):
+        if workers is not None and gain >= (_NEAR_BEST * expected if computes and slowest else MIN_GAIN):
             text = f"{workers.name} workers were measured to gain {gain:.2f}×. {cause}"
             yield Advice("data", gain, headline, text, workers.code, line)
             return
@@ -91,7 +98,7 @@ class Diagnosis:
             cause = f"{cause} {workers.name} workers were measured to gain {gain:.2f}×: {workers.code}"
         spot = f"line {slowest.line.number}" if slowest else "the dataset"
         code = f"# cache the result of {spot}, vectorize it, or do it once before training"
-        yield Advice("data", ceiling, headline, cause, code, line)
+        yield Advice("data", expected, headline, cause, code, line)
 
     def _workers(self) -> SpeedTrial | None:
         """Return the smallest number of workers with nearly the largest gain."""
@@ -216,7 +223,7 @@ class Diagnosis:
         by_function: dict[tuple[str, str], list[LineTime]] = {}
         for item in self.profile.lines:
             if item.phase == "forward" and not item.is_loop_line:
-                by_function.setdefault((item.line.file, item.line.function), []).append(item)
+                by_function.setdefault((item.line.file, function_name(item.line)), []).append(item)
         total_calls = sum(costs[2] for costs in self.facts.counter.line_costs.values())
         phases = self.profile.phases
         others = self.profile.computing_seconds - phases["forward"] - phases["loss"] - phases["optimizer"]
@@ -230,7 +237,7 @@ class Diagnosis:
             if (gain := self._gain(seconds - least)) < MIN_GAIN:
                 continue
             slowest = max((item for item in slow if is_in_loop(item.line)), key=lambda item: item.seconds)
-            headline = f"A Python loop in {slowest.line.function}() makes {calls} operations in each step."
+            headline = f"A Python loop in {function_name(slowest.line)}() makes {calls} operations in each step."
             cause = f"Its operations take {milliseconds(seconds)}, on whole tensors about {milliseconds(least)}."
             code = "# replace the Python loop by operations on whole tensors"
             yield Advice("module", gain, headline, cause, code, slowest.line)

@@ -34,6 +34,7 @@ from nbdebug.tools.profile.trials import (
     batch_size_candidates,
     free_loss_candidate,
     measure_candidates,
+    plain_reading_seconds,
     present_candidate,
     reading_seconds,
     setting_candidates,
@@ -196,6 +197,8 @@ class _Profiler:
         present = trials[0].seconds
         loader = SpeedTrial("loader", "yours", result.data_seconds + present, size, is_present=True)
         cached_trial = replace(trials[0], gain=loader.seconds / present, is_present=False)
+        plain = plain_reading_seconds(batches[-1], batches[-1].size)
+        result = replace(result, plain_reading_seconds=plain)
         return replace(result, replay_seconds=present, trials=(loader, cached_trial, *trials[1:]))
 
     def _sweep_loader(self, result: Profile, batches: list[Batch]) -> Profile:

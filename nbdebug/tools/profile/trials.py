@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 
 from nbdebug.inference.chunking import is_out_of_memory
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import is_map_style
+from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tools.batch_size.memory import available_bytes, peak_bytes, release_memory
 from nbdebug.tools.batch_size.search import BatchBuilder, TrainingStep
 from nbdebug.tools.profile.clocks import host_seconds
@@ -208,6 +209,18 @@ def batch_size_candidates(setup: Setup, step: TrainingStep, size: int, data_seco
         candidate.data_seconds = reading_seconds(setup.train_loader, new_size, factor * data_seconds)
         candidates.append(candidate)
     return candidates
+
+
+def plain_reading_seconds(batch: Batch, size: int) -> float:
+    """Return the time to read and collate the samples of a batch that are in memory, as any loader must."""
+    parts = (batch.args, batch.kwargs, batch.targets) if batch.args or batch.kwargs else batch.raw
+    tensors = [tensor.cpu() for tensor in tree_tensors(parts) if tensor.dim() and len(tensor) >= size]
+    seconds = []
+    for _ in range(_READ_BATCHES):
+        started = host_seconds()
+        default_collate([tuple(tensor[i] for tensor in tensors) for i in range(size)])
+        seconds.append(host_seconds() - started)
+    return median(seconds)
 
 
 def reading_seconds(loader: Any, size: int, expected: float) -> float | None:

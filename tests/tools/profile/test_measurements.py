@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,7 @@ from nbdebug.setup import Batch
 from nbdebug.source.location import SourceLine
 from nbdebug.tools.profile.clocks import HostClock, host_seconds
 from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
+from nbdebug.tools.profile.line_times import function_name
 from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import OperationTotals, measure_roofline
 from nbdebug.tools.profile.phases import PHASES, WARMUP_STEPS, LoopEnd, LoopTimer, StepTime
@@ -183,9 +185,16 @@ def test_gain_of_workers_is_the_ratio_of_whole_steps() -> None:
     assert advised(replace(make_profile(forward=1.0, data=3.9), trials=trials)) == {"data": pytest.approx(2.0)}
 
 
-def test_gain_leaves_out_the_hooks() -> None:
-    result = replace(make_profile(forward=1.5, data=1.5), overhead=0.25)
-    assert advised(result) == {"data": pytest.approx(2.25 / 0.75)}
+def test_gain_of_a_faster_line_leaves_the_time_to_collate() -> None:
+    result = replace(make_profile(forward=1.0, data=3.0), plain_reading_seconds=1.0)
+    assert advised(result) == {"data": pytest.approx(2.0)}
+    assert advised(replace(result, plain_reading_seconds=2.5)) == {}
+    assert advised(replace(result, workers=2)) == {"data": pytest.approx(4.0)}
+
+
+def test_comprehension_belongs_to_its_function() -> None:
+    names = [function_name(SourceLine(__file__, frame.f_lineno, "<listcomp>")) for frame in [sys._getframe()]]
+    assert names == ["test_comprehension_belongs_to_its_function"]
 
 
 def test_loop_of_the_profiler_is_not_charged_with_its_own_lines() -> None:
