@@ -197,7 +197,7 @@ class _Profiler:
         present = trials[0].seconds
         loader = SpeedTrial("loader", "yours", result.data_seconds + present, size, is_present=True)
         cached_trial = replace(trials[0], gain=loader.seconds / present, is_present=False)
-        plain = plain_reading_seconds(batches[-1], batches[-1].size)
+        plain = plain_reading_seconds(batches[-1], size)
         result = replace(result, plain_reading_seconds=plain)
         return replace(result, replay_seconds=present, trials=(loader, cached_trial, *trials[1:]))
 

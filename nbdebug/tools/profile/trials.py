@@ -212,13 +212,15 @@ def batch_size_candidates(setup: Setup, step: TrainingStep, size: int, data_seco
 
 
 def plain_reading_seconds(batch: Batch, size: int) -> float:
-    """Return the time to read and collate the samples of a batch that are in memory, as any loader must."""
+    """Return the time to read and collate ``size`` samples of a batch in memory, as any loader must."""
     parts = (batch.args, batch.kwargs, batch.targets) if batch.args or batch.kwargs else batch.raw
-    tensors = [tensor.cpu() for tensor in tree_tensors(parts) if tensor.dim() and len(tensor) >= size]
+    tensors = [tensor.cpu() for tensor in tree_tensors(parts) if tensor.dim() and len(tensor)]
+    if not tensors or not size:
+        return 0.0
     seconds = []
     for _ in range(_READ_BATCHES):
         started = host_seconds()
-        default_collate([tuple(tensor[i] for tensor in tensors) for i in range(size)])
+        default_collate([tuple(tensor[i % len(tensor)] for tensor in tensors) for i in range(size)])
         seconds.append(host_seconds() - started)
     return median(seconds)
 
