@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Playwright
+    from playwright.sync_api import Browser, BrowserContext, Page, Playwright
 
 EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
@@ -24,6 +25,7 @@ SWITCHES = (
     "--disable-sync",
 )
 SKIP_PREFIX = "browser test: "
+DEFAULT_TIMEOUT = 30_000  # milliseconds, that of Playwright
 
 
 def chromium_path(playwright: Playwright) -> str | None:
@@ -55,6 +57,43 @@ def errors_of(context: BrowserContext) -> list[str]:
         "console", lambda entry: errors.append(f"{entry.text} {entry.location}") if entry.type == "error" else None
     )
     return errors
+
+
+class PagePool:
+    """Pages that one test after the other uses; to open one takes longer than most tests."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._idle: dict[frozenset[tuple[str, Any]], list[tuple[Page, list[str]]]] = defaultdict(list)
+
+    @contextmanager
+    def page(self, width: int = 900, color_scheme: Any = "light", **options: Any) -> Iterator[Page]:
+        """An empty page, 900 pixels high; any error on it fails the test. ``options`` are those of its context."""
+        idle = self._idle[frozenset(options.items())]
+        page, errors = idle.pop() if idle else self._open(options)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=color_scheme)
+        yield page
+        page.set_default_timeout(DEFAULT_TIMEOUT)
+        page.mouse.move(-1, -1)  # otherwise it hovers over the page of the next test
+        page.goto("about:blank")
+        page.context.clear_permissions()
+        test_errors = errors.copy()
+        errors.clear()
+        idle.append((page, errors))
+        assert test_errors == [], test_errors
+
+    def _open(self, options: dict[str, Any]) -> tuple[Page, list[str]]:
+        context = self._browser.new_context(**options)
+        return context.new_page(), errors_of(context)
+
+
+def answer_requests(page: Any, answer: Callable[..., Any]) -> None:
+    """Let the function ``python`` of the present document call ``answer``."""
+    if not hasattr(page, "answer"):
+        page.expose_function("answerRequest", lambda *request: page.answer(*request))
+    page.answer = answer
+    page.evaluate("() => { window.python = answerRequest; }")
 
 
 def skip_browser_test(reason: str) -> NoReturn:

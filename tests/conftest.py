@@ -17,18 +17,23 @@ import numpy as np
 import pytest
 import torch
 
-from tests.browser import SKIP_PREFIX, errors_of, launch_chromium, skip_browser_test
+from tests.browser import SKIP_PREFIX, PagePool, launch_chromium, skip_browser_test
 from tests.clock import CLOCK
 
 LAB = "tests/lab/"
-SLOW_FILES = (
+SLOW_FILES = (  # the slowest first
     LAB,
-    "tests/kernels/",
     "tests/tutorials/",
-    "state_preservation.py",
-    "test_unchanged_state.py",
-    "test_layer_rules_on_runs.py",
+    "test_tool_state_preservation.py",
     "test_rule_contract.py",
+    "tests/kernels/",
+    "test_training_runs.py",
+    "test_unusual_programs.py",
+    "state_preservation.py",
+    "test_layer_rules_on_runs.py",
+    "tests/benchmarks/",
+    "test_time_budget.py",
+    "test_unchanged_state.py",
 )
 
 
@@ -100,7 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not any(name in item.nodeid for name in SLOW_FILES))
+        items.sort(key=lambda item: [name not in item.nodeid for name in SLOW_FILES])
 
 
 def pytest_collection_finish() -> None:
@@ -131,14 +136,16 @@ def browser() -> Iterator[Any]:
         yield chromium or skip_browser_test("no Chromium was found; install one, or set CHROMIUM to its path")
 
 
+@pytest.fixture(scope="session")
+def page_pool(browser: Any) -> PagePool:
+    return PagePool(browser)
+
+
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
+def page(page_pool: PagePool) -> Iterator[Any]:
     """An empty page; any error on it fails the test."""
-    context = browser.new_context(viewport={"width": 900, "height": 900})
-    errors = errors_of(context)
-    yield context.new_page()
-    context.close()
-    assert errors == []
+    with page_pool.page() as page:
+        yield page
 
 
 @pytest.fixture(autouse=True)

@@ -39,11 +39,13 @@ _MIN_SHOWN_SHARE = 0.5  # of the target values that stand one step later in the 
 class _ReferenceRows:
     """Rows of one split that were read: batches for the network, features and targets for the reference learner.
 
+    ``parts`` are the input tensors of all rows read.
     ``kept`` are the positions, among all rows read, of the rows with a target and without an earlier equal row;
     ``indices`` are their dataset indices.
     """
 
     batches: list[Batch]
+    parts: tuple[Tensor, ...]
     features: Matrix
     targets: Targets
     kept: NDArray[np.int64]
@@ -153,6 +155,7 @@ class Reference:
         indices = [index for batch in batches for index in batch.indices or ()]
         return _ReferenceRows(
             batches,
+            rows.parts,
             standardize_columns(features[kept]),
             targets.take(kept),
             kept,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite
+from fractions import Fraction
+from math import inf, isfinite, log
 
 import torch
+from scipy.stats import binom
 from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
@@ -16,6 +18,7 @@ from nbdebug.tensors.row_search import find_rows_with_values, to_columns
 _MIN_DISTINCT_VALUES, _MIN_ROWS, _MAX_COLUMNS = 5, 50, 512
 _MAX_RELATIVE_ERROR = 1e-4  # of the range of the means
 _SAMPLED_ROWS, _SAMPLED_VALUES = 4_096, 64
+_MIN_SHARED_ROWS, _MAX_DENOMINATOR, _MAX_LOG_CHANCE = 12, 6, -11.5  # one in 100,000
 _HARMONIC_TERMS, _MAX_SMALLEST_SIZE = 3, 3
 _SIZE_TOLERANCE, _MIN_SMOOTHED_SHARE, _MIN_SMOOTHED_VALUES = 0.03, 0.5, 8  # sizes may share a value
 
@@ -84,7 +87,7 @@ def _find_encodings(columns: Tensor, target: Tensor, index: int, has_validation:
             continue
         means = torch.zeros(len(values), dtype=torch.double).index_add_(0, groups, target) / counts
         is_linear = _is_linear(values.double(), means)
-        if is_linear or (is_binary and _is_smoothed(values.double(), means, counts)):
+        if is_linear or (is_binary and _is_smoothed_or_simple(values.double(), means, counts)):
             is_varied = torch.zeros(len(values), dtype=torch.bool)
             is_varied[groups[(target - means[groups]).abs() > _MAX_RELATIVE_ERROR * target.std()]] = True
             if len(values) >= len(target) / 2 and int(is_varied.sum()) < _MIN_DISTINCT_VALUES:
@@ -106,6 +109,31 @@ def _may_be_encoded(column: Tensor, target: Tensor) -> bool:
     counts = groups.bincount(minlength=len(sampled))
     means = torch.zeros(len(sampled), dtype=torch.double).index_add_(0, groups, target[rows]) / counts
     return _is_linear(sampled.double(), means, 10 * _MAX_RELATIVE_ERROR)
+
+
+def _is_smoothed_or_simple(values: Tensor, means: Tensor, counts: Tensor) -> bool:
+    """Return whether values are smoothed means, or any other function of the size and the sum of each category."""
+    return _is_smoothed(values, means, counts) or _have_simple_shares(means, counts)
+
+
+def _have_simple_shares(means: Tensor, counts: Tensor) -> bool:
+    """Return whether the share of ones of each value is a simple fraction, which chance would not explain.
+
+    Categories of a few rows with the same sum share a value, whatever function of size and sum it is. So the share over
+    all their rows is that of one category, such as 1/2 or 2/3 of hundreds of rows.
+    """
+    is_mixed = (counts >= _MIN_SHARED_ROWS) & (means > 0) & (means < 1)
+    log_chance = 0.0
+    for mean, count in zip(means[is_mixed].tolist(), counts[is_mixed].tolist(), strict=True):
+        if not _is_simple(round(mean * count), count):
+            return False
+        simple = [ones for ones in range(1, count) if _is_simple(ones, count)]
+        log_chance += log(min(float(binom.pmf(simple, count, mean).sum()), 1.0))
+    return log_chance < _MAX_LOG_CHANCE
+
+
+def _is_simple(ones: int, count: int) -> bool:
+    return Fraction(ones, count).denominator <= _MAX_DENOMINATOR
 
 
 def _is_smoothed(values: Tensor, means: Tensor, counts: Tensor) -> bool:

@@ -15,6 +15,7 @@ from nbdebug.setup import Setup
 from nbdebug.tools.explain.result import Explanation
 from nbdebug.tools.explain.tool import explain
 from tests.attribution.networks import TokenTransformer
+from tests.browser import answer_requests
 from tests.internals.internals_page import PANELS, InternalsPage
 from tests.views.conftest import OpenPage
 from tests.views.conftest import open_page as open_page
@@ -105,7 +106,7 @@ def test_panel_state_is_small_json_and_html_has_table(
 
 def open_panel(open_page: OpenPage, explanation: Explanation, name: str, **options: Any) -> Any:
     page = open_page(InternalsPage(name=name, first=PANELS[name].state(explanation, 0)), **options)
-    page.expose_function("python", lambda name, request: PANELS[name].state(explanation, 0, **request))
+    answer_requests(page, lambda name, request: PANELS[name].state(explanation, 0, **request))
     return page
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from nbdebug.tools.errors import Errors
 from nbdebug.views.page import View, static_html
-from tests.browser import errors_of
+from tests.browser import PagePool
 
 from .error_browser_pages import make_image_errors
 from .fake_front_end import FrontEnd, install_front_end
@@ -19,33 +20,23 @@ OpenPage = Callable[..., Any]
 
 
 @pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Iterator[OpenPage]:
+def open_page(page_pool: PagePool, tmp_path: Path) -> Iterator[OpenPage]:
     """Open views, one under the other, from a file; any error of the page fails the test."""
-    contexts: list[Any] = []
-    errors: list[list[str]] = []
+    with ExitStack() as pages:
 
-    def open_views(*views: View, width: int = 900, dark: bool = False, scripts: bool = True, scale: float = 1) -> Any:
-        scheme = "dark" if dark else "light"
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,
-            java_script_enabled=scripts,
-            device_scale_factor=scale,
-        )
-        contexts.append(context)
-        errors.append(errors_of(context))
-        page = context.new_page()
-        file = tmp_path / "page.html"
-        file.write_text("<!doctype html><meta charset=utf-8>" + "".join(map(static_html, views)), encoding="utf-8")
-        page.goto(file.as_uri())
-        if scripts:
-            page.wait_for_function("!document.querySelector('.nb-plain')")
-        return page
+        def open_views(
+            *views: View, width: int = 900, dark: bool = False, scripts: bool = True, scale: float = 1
+        ) -> Any:
+            options = {"java_script_enabled": scripts, "device_scale_factor": scale}
+            page = pages.enter_context(page_pool.page(width, "dark" if dark else "light", **options))
+            file = tmp_path / "page.html"
+            file.write_text("<!doctype html><meta charset=utf-8>" + "".join(map(static_html, views)), encoding="utf-8")
+            page.goto(file.as_uri())
+            if scripts:
+                page.wait_for_function("!document.querySelector('.nb-plain')")
+            return page
 
-    yield open_views
-    for context in contexts:
-        context.close()
-    assert [error for context_errors in errors for error in context_errors] == []
+        yield open_views
 
 
 @pytest.fixture

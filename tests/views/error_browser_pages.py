@@ -14,6 +14,7 @@ from nbdebug.tools.errors import Errors
 from nbdebug.tools.errors.tool import errors_from_predictions
 from nbdebug.views.images import png_data_uri
 from nbdebug.views.page import static_html
+from tests.browser import answer_requests
 
 FAKE_KERNEL = """() => {
   window.requests = [];
@@ -96,7 +97,7 @@ def open_error_page(page: Any, result: Errors, folder: Path, kernel: bool = True
     page.goto(file.as_uri())
     page.locator(".nb-e-samples").wait_for()
     if kernel:
-        page.expose_function("python", lambda text: json.dumps(result.answer(json.loads(text))))
+        answer_requests(page, lambda text: json.dumps(result.answer(json.loads(text))))
         page.evaluate(FAKE_KERNEL)
         page.wait_for_function("requests.some((request) => request.kind === 'rows')")
     return page

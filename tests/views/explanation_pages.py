@@ -15,6 +15,7 @@ from nbdebug import Debugger
 from nbdebug.tools.explain import Explanation
 from nbdebug.views.kernel_bridge import get_response
 from nbdebug.views.page import static_html
+from tests.browser import answer_requests
 
 from .error_browser_pages import FAKE_KERNEL
 
@@ -78,7 +79,7 @@ def open_explanation_page(page: Any, result: Explanation, folder: Path, kernel: 
     page.goto(file.as_uri())
     page.locator(".nb-x-column").first.wait_for()
     if kernel:
-        page.expose_function("python", lambda text: json.dumps(get_response(result, json.loads(text))))
+        answer_requests(page, lambda text: json.dumps(get_response(result, json.loads(text))))
         page.evaluate(FAKE_KERNEL)
         page.wait_for_function("requests.length > 0")
     return page

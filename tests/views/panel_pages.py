@@ -17,6 +17,7 @@ from nbdebug.tools.explain.panels import contrast, counterfactuals, examples
 from nbdebug.tools.explain.result import Explanation
 from nbdebug.views.page import View
 from nbdebug.views.panel import Panel
+from tests.browser import answer_requests
 
 ANIMALS = ("ant", "bee", "cat", "dog", "eel")
 EXPLANATION_PANELS: dict[str, Panel[Explanation]] = {
@@ -86,7 +87,7 @@ def _serve(page: Any, answer: Callable[[Mapping[str, Any]], dict[str, Any]]) -> 
         except SetupError as error:
             return {"trouble": str(error)}
 
-    page.expose_function("python", answer_or_trouble)
+    answer_requests(page, answer_or_trouble)
 
 
 def clicked_rows(page: Any, errors: Errors) -> tuple[list[int], str]:

@@ -13,6 +13,7 @@ from nbdebug.finding import Finding, LineChange, Location
 from nbdebug.views.findings import FindingsView
 from nbdebug.views.kernel_bridge import get_response
 from nbdebug.views.page import static_html
+from tests.browser import answer_requests
 from tests.tools.try_fix.programs import debugger, sgd
 
 from .conftest import OpenPage
@@ -147,7 +148,7 @@ def test_try_button_trains_with_the_fix_while_python_is_available(browser: Any, 
     file = tmp_path / "report.html"
     file.write_text("<!doctype html><meta charset=utf-8>" + static_html(report.view(), "result"), encoding="utf-8")
     page.goto(file.as_uri())
-    page.expose_function("python", lambda text: json.dumps(get_response(report, json.loads(text))))
+    answer_requests(page, lambda text: json.dumps(get_response(report, json.loads(text))))
     page.evaluate(FAKE_KERNEL)
     button = page.get_by_role("button", name="Try it now")
     button.click()

@@ -15,6 +15,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.split_statistics import UnitComparison
+from nbdebug.measurements.split_transfer import SplitTransfer
 from nbdebug.preserve import Preserve
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
@@ -30,6 +31,7 @@ from nbdebug.source.search import call_name, enclosing_scope, find_unique_line, 
 _ORIGINS: tuple[Origin, ...] = ("inputs", "targets", "validation values")
 _CONSEQUENCES = ("D104", "D125", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
 _SAMPLES_TO_TRACE = 8
+_MIN_TRANSFER_SIGMAS = 5.0
 _CHANNEL_ORDER_FIX = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV returns BGR"
 _SAME_PREPROCESSING_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
@@ -40,11 +42,13 @@ _SAME_PREPROCESSING_FIX = (
 def split_shift(
     setup: Setup,
     unit_comparisons: list[UnitComparison] | NotChecked,
+    split_transfer: SplitTransfer | NotChecked,
     loop: LoopSummary | NotChecked,
     *,
     units: float = 2.0,
     alone: float = 10.0,
     moved: float = 1.0,
+    worse: float = 0.1,
 ) -> Iterator[Finding]:
     """The values of validation have other units than those of training, or another channel order.
 
@@ -76,6 +80,10 @@ def split_shift(
     In your loop, exactly: in all inspected passes of both phases, the inputs are those of the loader times a constant
     plus an offset, and the constants of the phases differ by a factor of ``units``.
 
+    A learner of classes that was fitted on up to 600 training rows must predict validation rows as well as one that was
+    fitted on the other validation rows. If the latter is better by ``worse`` = 0.1 and five standard errors, and the
+    former is as much better on training rows that were left out, inputs or classes of the splits mean different things.
+
     ## How to fix
     Preprocess both splits with the same function and the statistics of the training split.
 
@@ -89,9 +97,24 @@ def split_shift(
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(loop, units)
         return
-    if isinstance(unit_comparisons, NotChecked):
+    findings = (
+        []
+        if isinstance(unit_comparisons, NotChecked)
+        else [*_unit_findings(setup, unit_comparisons, units, alone, moved)]
+    )
+    yield from findings
+    is_explained = any(finding.severity != "note" for finding in findings)
+    if isinstance(split_transfer, SplitTransfer) and not is_explained:
+        yield from _transfer_findings(setup, split_transfer, worse)
+    elif isinstance(unit_comparisons, NotChecked):
         raise unit_comparisons
-    for part_units in unit_comparisons:
+
+
+def _unit_findings(
+    setup: Setup, comparisons: list[UnitComparison], units: float, alone: float, moved: float
+) -> Iterator[Finding]:
+    """Report the parts of the data that have other units, another order or another offset in validation."""
+    for part_units in comparisons:
         if part_units.column_order:
             yield _order_finding(setup, part_units)
             continue
@@ -141,6 +164,32 @@ def _describe_other_units(part_units: UnitComparison, factor: float) -> str | No
             f"{high:.3g} times larger for others"
         )
     return None
+
+
+def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -> Iterator[Finding]:
+    """Report validation rows that a learner of validation rows predicts better than one of training rows."""
+    if transfer.inside - transfer.across < min_gain or transfer.sigmas < _MIN_TRANSFER_SIGMAS:
+        return
+    if transfer.within_train - transfer.across < min_gain:
+        return
+    yield Finding(
+        message="Inputs and targets are related differently in the two splits. On "
+        f"{transfer.val_rows} validation rows, a simple learner of {transfer.train_rows} training rows has "
+        f"{_score(transfer, transfer.across)}, and one of the other validation rows "
+        f"{_score(transfer, transfer.inside)}. On training rows that were left out, the first has "
+        f"{_score(transfer, transfer.within_train)}.",
+        where=get_location(_differing_line(setup)),
+        cause="One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "
+        "mapping of its own.",
+        fix="# create each vocabulary, mapping and transform once, from the training split, and use it for both splits",
+        evidence={"across": transfer.across, "inside": transfer.inside, "within training": transfer.within_train},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _score(transfer: SplitTransfer, value: float) -> str:
+    """Return a score with its metric."""
+    return f"an {transfer.metric} of {value:.0%}"
 
 
 def _scaling_line(setup: Setup, factor: float) -> SourceLine | None:

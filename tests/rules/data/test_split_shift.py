@@ -220,3 +220,29 @@ def test_split_shift_names_order_of_columns(order: list[int]) -> None:
 def test_split_shift_of_drifting_columns_names_no_order(shift: list[float]) -> None:
     setup = two_split_setup((SCALED_COLUMNS[:300], Y[:300]), (SCALED_COLUMNS[300:] + torch.tensor(shift), Y[300:]))
     assert not any("another order" in finding.message for finding in rule_findings(setup, "D109"))
+
+
+WORDS = torch.randint(0, 40, (900, 12), generator=torch.Generator().manual_seed(3))
+TONES = ((WORDS < 12).sum(1) > (WORDS >= 28).sum(1)).long()
+RENUMBERED = torch.randperm(40, generator=torch.Generator().manual_seed(4))
+
+
+def word_setup(val_words: Tensor, val_labels: Tensor = TONES[600:]) -> Setup:
+    """Texts of two tones; validation words as they are passed."""
+    model = nn.Sequential(nn.EmbeddingBag(40, 8), nn.Linear(8, 2))
+    return two_split_setup((WORDS[:600], TONES[:600]), (val_words, val_labels), model, nn.CrossEntropyLoss())
+
+
+def test_split_shift_of_words_that_validation_numbers_by_another_vocabulary_is_reported() -> None:
+    (finding,) = rule_findings(word_setup(RENUMBERED[WORDS[600:]]), "D109")
+    assert "vocabulary" in finding.cause
+    across, inside = finding.evidence["across"], finding.evidence["inside"]
+    assert f"{across:.0%}" in finding.message
+    assert f"{inside:.0%}" in finding.message
+    assert inside > across + 0.1
+
+
+def test_split_shift_of_one_vocabulary_is_quiet_also_if_validation_labels_are_noisy() -> None:
+    noisy = torch.where(torch.rand(300, generator=torch.Generator().manual_seed(5)) < 0.3, 1 - TONES[600:], TONES[600:])
+    assert rule_findings(word_setup(WORDS[600:]), "D109") == []
+    assert rule_findings(word_setup(WORDS[600:], noisy), "D109") == []

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
-from .setups import digits, profile_of, profile_of_tensors
+from .setups import digits, profile_of, profile_of_inputs
 
 
 def tables(seed: int = 0, rows: int = 1500) -> tuple[Tensor, Tensor]:
@@ -20,7 +20,7 @@ def tables(seed: int = 0, rows: int = 1500) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_split_of_digits_has_no_drift(seed: int) -> None:
-    drift = profile_of_tensors(*digits(seed)).drift
+    drift = profile_of_inputs(*digits(seed)).drift
     assert drift.faults == []
     assert drift.comparisons[0].classifier is not None
     assert not drift.comparisons[0].classifier.tells_splits_apart
@@ -30,7 +30,7 @@ def test_random_split_of_digits_has_no_drift(seed: int) -> None:
 def test_shift_of_one_column_is_found_and_largest(shift: float) -> None:
     (x, y), (other, labels) = tables(0), tables(1)
     other[:, 3] += shift
-    frame = profile_of_tensors((x, y), (other, labels)).drift.to_frame()
+    frame = profile_of_inputs((x, y), (other, labels)).drift.to_frame()
     assert frame.query("shifted")["feature"].tolist() == ["column 3"]
     assert frame["mean_shift"][0] == pytest.approx(shift, abs=0.12)
 
@@ -38,7 +38,7 @@ def test_shift_of_one_column_is_found_and_largest(shift: float) -> None:
 def test_label_shift_is_found_with_cramers_v() -> None:
     (x, y), (other, labels) = tables(0), tables(1)
     labels[::3] = 0
-    comparison = profile_of_tensors((x, y), (other, labels)).drift.comparisons[0]
+    comparison = profile_of_inputs((x, y), (other, labels)).drift.comparisons[0]
     assert [shift.role for shift in comparison.shifted_features] == ["target"]
     assert comparison.label_shift is comparison.shifted_features[0]
     assert comparison.shifted_features[0].effect_name == "Cramér's V"
@@ -47,7 +47,7 @@ def test_label_shift_is_found_with_cramers_v() -> None:
 def test_other_share_of_missing_values_is_found() -> None:
     (x, y), (other, labels) = tables(0), tables(1)
     x[::20, 2], other[::4, 2] = torch.nan, torch.nan
-    comparison = profile_of_tensors((x, y), (other, labels)).drift.comparisons[0]
+    comparison = profile_of_inputs((x, y), (other, labels)).drift.comparisons[0]
     assert [(shift.name, shift.missing) for shift in comparison.shifted_features] == [("column 2", (0.05, 0.25))]
 
 
@@ -55,7 +55,7 @@ def test_dependence_without_shift_of_any_column_is_found_by_classifier() -> None
     (x, y), (other, labels) = tables(0), tables(1)
     x[:, 1] = x[:, 0] + 0.1 * x[:, 1]
     other[:, 1] = -other[:, 0] + 0.1 * other[:, 1]
-    comparison = profile_of_tensors((x, y), (other, labels)).drift.comparisons[0]
+    comparison = profile_of_inputs((x, y), (other, labels)).drift.comparisons[0]
     assert comparison.shifted_features == []
     assert comparison.classifier is not None
     assert comparison.classifier.auc > 0.9
@@ -76,7 +76,7 @@ def test_dependence_without_shift_of_any_column_is_found_by_classifier() -> None
 )
 def test_other_preprocessing_of_digits_is_recognized(change: Callable[[Tensor], Tensor], expected: str) -> None:
     train, (x, y) = digits()
-    mismatches = profile_of_tensors(train, (change(x), y)).drift.comparisons[0].mismatches
+    mismatches = profile_of_inputs(train, (change(x), y)).drift.comparisons[0].mismatches
     assert [expected in text for text in mismatches] == [True]
 
 
@@ -84,7 +84,7 @@ def test_reversed_channels_are_recognized() -> None:
     generator = torch.Generator().manual_seed(0)
     images = torch.rand(900, 3, 12, 12, generator=generator) * torch.tensor([0.5, 0.7, 1.0])[:, None, None]
     labels = torch.zeros(900).long()
-    profile = profile_of_tensors((images[:600], labels[:600]), (images[600:].flip(1), labels[600:]))
+    profile = profile_of_inputs((images[:600], labels[:600]), (images[600:].flip(1), labels[600:]))
     assert "BGR for RGB" in profile.drift.comparisons[0].mismatches[0]
 
 
@@ -95,7 +95,7 @@ def test_standardization_of_one_split_is_recognized(standardized: int, expected:
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     splits = [[x[rows], y[rows]] for rows in (order[:350], order[350:])]
     splits[standardized][0] = (splits[standardized][0] - x.mean(0)) / x.std(0)
-    profile = profile_of_tensors(tuple(splits[0]), tuple(splits[1]))
+    profile = profile_of_inputs(tuple(splits[0]), tuple(splits[1]))
     assert expected in profile.drift.comparisons[0].mismatches[0]
 
 
@@ -109,6 +109,6 @@ def test_reference_is_compared_with_training() -> None:
 
 def test_power_of_small_splits_is_stated() -> None:
     (x, y), (other, labels) = tables(0, 60), tables(1, 30)
-    text = profile_of_tensors((x, y), (other, labels)).drift.to_text()
+    text = profile_of_inputs((x, y), (other, labels)).drift.to_text()
     assert "would have shown" not in text
     assert "would have been shown with 90% probability" in text

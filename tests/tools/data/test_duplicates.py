@@ -17,11 +17,11 @@ from nbdebug.setup import Setup
 from nbdebug.tools.data import data
 from nbdebug.tools.data.near_duplicates import find_near_pairs, signatures
 
-from .setups import AnyInput, EndlessStream, digits, profile_of, profile_of_tensors
+from .setups import AnyInput, EndlessStream, digits, profile_of, profile_of_inputs
 
 
 def test_random_split_of_digits_has_no_duplicates() -> None:
-    profile = profile_of_tensors(*digits())
+    profile = profile_of_inputs(*digits())
     assert profile.duplicates.pairs == ()
     assert profile.duplicates.near_rows == 1797
 
@@ -31,7 +31,7 @@ def test_copies_within_and_across_splits_are_listed_and_left_out() -> None:
     x[10:15], y[10:14] = x[20:25].clone(), y[20:24]
     y[14] = (y[24] + 1) % 10
     other[:3], labels[:3] = x[50:53], y[50:53]
-    profile = profile_of_tensors((x, y), (other, labels))
+    profile = profile_of_inputs((x, y), (other, labels))
     exact = [pair for pair in profile.duplicates.pairs if pair.kind == "exact"]
     assert {(pair.first, pair.second) for pair in exact if not pair.is_across} == {
         (("train", 10 + i), ("train", 20 + i)) for i in range(5)
@@ -53,7 +53,7 @@ def test_near_copies_of_images_are_listed(change: str) -> None:
     (x, y), (other, labels) = digits()
     noise = 0.02 * torch.randn(30, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     other[:30], labels[:30] = (x[:30] * 0.8 + 0.05 if change == "brightness" else x[:30] + noise), y[:30]
-    near = [pair for pair in profile_of_tensors((x, y), (other, labels)).duplicates.pairs if pair.kind == "near"]
+    near = [pair for pair in profile_of_inputs((x, y), (other, labels)).duplicates.pairs if pair.kind == "near"]
     assert sum((pair.first[1] == pair.second[1] < 30) for pair in near) >= 28
     assert len(near) <= 31
 
@@ -125,7 +125,7 @@ def test_rows_with_few_distinct_values_are_not_compared() -> None:
 
 
 def test_keep_with_wrong_arguments_raises() -> None:
-    profile = profile_of_tensors(*digits())
+    profile = profile_of_inputs(*digits())
     with pytest.raises(SetupError, match=r"reasons is .*; expected a list of duplicates"):
         profile.drop_list("train", ["copies"])
     with pytest.raises(SetupError, match="split is 'test'; expected"):
@@ -138,7 +138,7 @@ def test_keep_with_wrong_arguments_raises() -> None:
 def test_keep_of_another_dataset_raises() -> None:
     (x, y), val = digits()
     x[1100:1105] = x[:5]
-    profile = profile_of_tensors((x, y), val)
+    profile = profile_of_inputs((x, y), val)
     with pytest.raises(SetupError, match="dataset has 3 samples; expected the dataset of train_loader"):
         profile.keep(TensorDataset(torch.zeros(3)))
 
@@ -151,9 +151,9 @@ def test_windows_that_overlap_by_any_shift_are_listed(shift: int) -> None:
     order = torch.randperm(len(windows), generator=generator)
     y = torch.arange(len(windows)) % 2
     train, val = order[: len(order) // 2], order[len(order) // 2 :]
-    profile = profile_of_tensors((windows[train], y[train]), (windows[val], y[val]))
+    profile = profile_of_inputs((windows[train], y[train]), (windows[val], y[val]))
     assert profile.duplicates.count(True, "shifted window") > 0.6 * len(val)
-    apart = profile_of_tensors((windows[: len(y) // 2], y[: len(y) // 2]), (windows[len(y) // 2 :], y[len(y) // 2 :]))
+    apart = profile_of_inputs((windows[: len(y) // 2], y[: len(y) // 2]), (windows[len(y) // 2 :], y[len(y) // 2 :]))
     assert apart.duplicates.count(True, "shifted window") == 0
 
 
@@ -161,5 +161,5 @@ def test_series_that_repeat_their_values_do_not_overlap() -> None:
     generator = torch.Generator().manual_seed(0)
     levels = torch.randint(0, 2, (200, 1, 64), generator=generator).float()
     y = torch.arange(200) % 2
-    profile = profile_of_tensors((levels[:100], y[:100]), (levels[100:], y[100:]))
+    profile = profile_of_inputs((levels[:100], y[:100]), (levels[100:], y[100:]))
     assert profile.duplicates.count(True, "shifted window") == 0

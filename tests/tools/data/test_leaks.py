@@ -18,7 +18,7 @@ from nbdebug.tools.data import DataProfile, data
 from nbdebug.tools.data.feature_leaks import find_feature_leaks, find_identifiers
 from nbdebug.tools.data.sample_groups import compare_groups
 
-from .setups import AnyInput, profile_of_tensors
+from .setups import AnyInput, profile_of_inputs
 
 SETS = {load.__name__: load for load in (load_breast_cancer, load_diabetes, load_iris, load_wine)}
 
@@ -56,7 +56,7 @@ def test_near_leaks_are_found_and_healthy_features_are_not(name: str) -> None:
 
 def test_leak_is_named_in_the_profile() -> None:
     tables = [table_of(load_wine, nearly_the_target, seed) for seed in range(2)]
-    profile = profile_of_tensors(*((table.inputs[0], table.targets[0]) for table in tables))
+    profile = profile_of_inputs(*((table.inputs[0], table.targets[0]) for table in tables))
     assert "column 13 alone predicts the target" in profile.to_text()
     check = next(check for check in profile.checks if check.name == "a feature reveals the target")
     assert check.verdict == "fault"
@@ -138,10 +138,10 @@ def test_class_oversampled_before_the_split_is_named() -> None:
     rare = torch.arange(60).repeat(9)
     order = torch.randperm(1140, generator=generator)
     rows = torch.cat([rare, torch.arange(60, 600), torch.arange(60)])[order]
-    profile = profile_of_tensors((x[rows[:800]], y[rows[:800]]), (x[rows[800:]], y[rows[800:]]))
+    profile = profile_of_inputs((x[rows[:800]], y[rows[:800]]), (x[rows[800:]], y[rows[800:]]))
     assert "class 1 was oversampled before the split: 100% of its validation samples" in profile.to_text()
     copied = x.clone()
     copied[400:430] = x[:30]
     mixed = torch.arange(600) % 2
-    plain = profile_of_tensors((copied[:400], mixed[:400]), (copied[400:], mixed[400:]))
+    plain = profile_of_inputs((copied[:400], mixed[:400]), (copied[400:], mixed[400:]))
     assert plain.leaks.oversampled is None
