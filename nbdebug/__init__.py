@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from nbdebug.seeding import seed as seed
     from nbdebug.tools.data import compare_pipelines as compare_pipelines
     from nbdebug.tools.importance import drift as drift
+    from nbdebug.watching.attached_run import attach as attach
 
 PUBLIC_MODULES = {
     "Debugger": "debugger",
@@ -40,6 +41,7 @@ PUBLIC_MODULES = {
     "Report": "report",
     "SetupError": "exceptions",
     "assert_healthy": "assertions",
+    "attach": "watching.attached_run",
     "batch_size": "functional.training",
     "checkup": "functional.training",
     "compare": "comparison",
@@ -66,7 +68,16 @@ PUBLIC_MODULES = {
 }
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
-    *("assert_healthy", "batch_size", "checkup", "compare", "compare_optimizers", "compare_pipelines", "data"),
+    *(
+        "assert_healthy",
+        "attach",
+        "batch_size",
+        "checkup",
+        "compare",
+        "compare_optimizers",
+        "compare_pipelines",
+        "data",
+    ),
     *("diagnose", "drift", "errors", "explain", "explain_error", "importance", "load", "lr_range", "overfit"),
     *("profile", "restore", "seed", "snapshot", "treatments", "watch"),
 ]

@@ -27,7 +27,7 @@ class SetupError(ValueError):
         if self._is_shown:
             return _format_traceback(formatter, self)
         self._is_shown = True
-        with _without_own_frames(self):
+        with without_own_frames(self):
             return _format_traceback(formatter, self)
 
 
@@ -37,7 +37,7 @@ def _format_traceback(formatter: Any, error: BaseException) -> list[str]:
 
 
 @contextmanager
-def _without_own_frames(error: BaseException) -> Iterator[None]:
+def without_own_frames(error: BaseException) -> Iterator[None]:
     """Leave the frames of nbdebug out of the tracebacks of an exception and its causes."""
     chain: list[BaseException] = []
     link: BaseException | None = error

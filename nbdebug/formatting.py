@@ -9,8 +9,6 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 _MAX_TEXT_LENGTH = 2_000
 _MAX_LIST_LENGTH = 50
 _ASCII_SUBSTITUTES = str.maketrans(
@@ -115,17 +113,24 @@ def _html_row(cells: Iterable[str], tag: str) -> str:
 
 def round_decimals(value: Any, digits: int = 4) -> float | int | None:
     """Round a number to so many decimals; None if it is not finite."""
-    return round(float(value), digits) if np.isfinite(value) else None
+    return round(float(value), digits) if math.isfinite(value) else None
 
 
 def round_all_decimals(values: Iterable[Any], digits: int = 4) -> list[float | int | None]:
     """Round numbers to so many decimals; None where they are not finite."""
-    return [round_decimals(value, digits) for value in np.asarray(values, np.float64).tolist()]
+    return [round_decimals(value, digits) for value in _to_floats(values)]
 
 
 def finite_or_none(values: Iterable[Any]) -> list[float | None]:
     """Return numbers unrounded, as queries need them; None where they are not finite."""
-    return [value if np.isfinite(value) else None for value in np.asarray(values, np.float64).tolist()]
+    return [value if math.isfinite(value) else None for value in _to_floats(values)]
+
+
+def _to_floats(values: Iterable[Any]) -> list[float]:
+    import numpy as np  # a script under check may choose numpy's threads before it imports numpy
+
+    numbers: list[float] = np.asarray(values, np.float64).tolist()
+    return numbers
 
 
 def value_with_interval(value: Any, low: Any, high: Any) -> list[float | int | None]:
@@ -148,6 +153,8 @@ def interval_text(share: Sequence[float | None]) -> str:
 
 def split_evenly(length: int, max_parts: int) -> list[tuple[int, int]]:
     """Split an axis into at most ``max_parts`` parts of nearly equal length."""
+    import numpy as np
+
     boundaries = np.linspace(0, length, min(length, max_parts) + 1).round().astype(int).tolist()
     return list(pairwise(boundaries))
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import SEVERITIES, Finding, Location, cause_indices, is_consequence
+from nbdebug.formatting import round_number
 from nbdebug.result import Result
+from nbdebug.serialization.schema import document, to_json
 from nbdebug.views.findings import FindingsView, skipped_rules_line
 from nbdebug.views.images import named_bars
 from nbdebug.views.saved_output import MAX_LINES, first_lines, picture
@@ -122,6 +124,28 @@ class Report(Result):
         columns += ["module", "parameter", "sample", "file", "line", "source", "cause", "fix"]
         rows: list[dict[str, Any]] = [{**vars(finding), **vars(finding.where)} for finding in self.findings]
         return pd.DataFrame(rows, columns=columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data, ready for JSON, with the content of its page; ``schema`` names its version.
+
+        The format is described in docs/command_line.md.
+        """
+        return document(
+            self.title,
+            self.findings,
+            subject=self.subject,
+            summary=self.summary,
+            checked_rules=sorted(self.checked_rules),
+            not_checked=[dict(vars(rule)) for rule in self.not_checked],
+            stopped=self.stopped,
+            seconds=round_number(self.seconds),
+            part_seconds={name: round_number(seconds) for name, seconds in self.part_seconds.items()},
+            pass_error=self.pass_error,
+        )
+
+    def to_json(self) -> str:
+        """Return ``to_dict()`` as one line of JSON."""
+        return to_json(self.to_dict())
 
     def draw(self, ax: Axes) -> None:
         """Draw a bar for each severity."""

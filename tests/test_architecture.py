@@ -23,6 +23,7 @@ MIN_LINES = 60
 SMALL_BY_NATURE = {
     "nbdebug.tools.summary.operation_count": "a dispatch mode",
     "nbdebug.atomic_files": "one function that several writers share",
+    "nbdebug.commands.pages": "two texts that commands print",
     "nbdebug.crashes.closures": "one repair, of an optimizer that needs a closure",
     "nbdebug.crashes.last_batches": "one question about a loader",
     "nbdebug.functional.new_debugger": "one function that both groups of functions share",
@@ -44,6 +45,7 @@ SMALL_BY_NATURE = {
     "nbdebug.triage.view": "one view, apart from the result",
     "nbdebug.sample_display.arrays": "one question that every renderer asks first",
     "nbdebug.setup.class_names": "one value",
+    "nbdebug.serialization.github": "one format",
     "nbdebug.source.notebook_cells": "one question about the cells of a notebook",
     "nbdebug.tensors.histogram_bins": "one set of bins, for records and sampling",
     "nbdebug.tensors.memory": "one question about tensors, for rules, hooks and attribution",
@@ -54,7 +56,9 @@ SMALL_BY_NATURE = {
     "nbdebug.tools.lr_range.bracket": "one search, apart from the runs that it compares",
     "nbdebug.tools.lr_range.data": "the plain data that all steps of the range test share",
     "nbdebug.views.images": "two encoders",
+    "nbdebug.watching.curves": "the plain data of one result",
     "nbdebug.watching.other_models": "one question about the optimizers of a loop",
+    "nbdebug.watching.run_folder": "two files, for the process that writes them and those that read them",
     "nbdebug.views.live_widget": "the one class that needs the libraries of a notebook",
 }
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base_cls"}

@@ -32,6 +32,7 @@ _SCORE_NAME = re.compile(r"acc|f1|auc|score|iou|dice|precision|recall|r2|bleu|co
 _LOSS_NAME = re.compile(r"loss|err|mse|mae|nll|perplexity|ppl", re.IGNORECASE)
 _MAX_EVALUATED_STEPS = 100_000
 _EQUAL_RATES = 1e-9  # relative difference
+_MAX_INITIAL_RATE, _RATE_TOLERANCE = 0.3, 0.01  # of a factor that is taken for a rate
 Item = TypeVar("Item")
 _MAX_ITEMS = 256
 
@@ -253,17 +254,35 @@ def unreached_peak(scheduler: Any, steps: int, batches: int) -> _UnreachedPeak |
 
     Only functions are evaluated, since an object may change with each call.
     """
-    functions = [function for function in getattr(scheduler, "lr_lambdas", ()) if isinstance(function, FunctionType)]
-    if not functions or not 0 < steps < batches / 2 or batches > _MAX_EVALUATED_STEPS:
-        return None
-    try:
-        factors = [float(functions[0](step)) for step in range(batches // 2 + 1)]
-    except Exception:  # a function may be limited to the steps of its table
+    factors = _planned_factors(scheduler, batches // 2) if 0 < steps < batches / 2 else []
+    if not factors:
         return None
     reached, planned = max(factors[: steps + 1]), max(factors)
     step = factors.index(planned)
     has_peak = step < len(factors) - 1 and planned > 0
     return _UnreachedPeak(reached, planned, step) if has_peak and reached < planned / 2 else None
+
+
+def highest_factor_if_rate(scheduler: Any, steps: int) -> float | None:
+    """Return the highest factor of a LambdaLR in its first ``steps`` steps if the factors are learning rates.
+
+    They are if the highest is the initial rate, up to a warm-up of half its height: the scheduler multiplies both.
+    """
+    initial = float((getattr(scheduler, "base_lrs", None) or [1.0])[0])
+    highest = max(_planned_factors(scheduler, steps), default=1.0)
+    is_rate = 0.5 * initial <= highest <= (1 + _RATE_TOLERANCE) * initial and initial < _MAX_INITIAL_RATE
+    return highest if is_rate else None
+
+
+def _planned_factors(scheduler: Any, steps: int) -> list[float]:
+    """Return the factors of a LambdaLR up to a step; empty if they cannot be computed."""
+    functions = [function for function in getattr(scheduler, "lr_lambdas", ()) if isinstance(function, FunctionType)]
+    if not functions or steps > _MAX_EVALUATED_STEPS // 2:
+        return []
+    try:
+        return [float(functions[0](step)) for step in range(steps + 1)]
+    except Exception:  # a function may be limited to the steps of its table
+        return []
 
 
 def required_plateau_mode(

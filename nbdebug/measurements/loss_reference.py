@@ -190,6 +190,8 @@ def ideal_loss(setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: Lo
     def compute_loss(prediction: Tensor) -> float:
         return compute_loss_value(setup, prediction.to(output_scores), first_pass.batch)
 
+    if compute_loss(output_scores) != compute_loss(output_scores):
+        raise NotChecked("the loss of one output differs between two calls: it draws random numbers or keeps a state")
     output_pairs = _get_ideal_outputs(setup, first_pass, output_scores, target, loss_kind)
     pair_losses = [IdealLoss(compute_loss(right), compute_loss(wrong)) for right, wrong in output_pairs]
     if len({pair_loss.right > pair_loss.wrong for pair_loss in pair_losses}) > 1:

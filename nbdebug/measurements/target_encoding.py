@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isfinite, log
+from typing import Literal
 
 import torch
 from scipy.stats import binom
@@ -23,10 +24,14 @@ _HARMONIC_TERMS, _MAX_SMALLEST_SIZE = 3, 3
 _SIZE_TOLERANCE, _MIN_SMOOTHED_SHARE, _MIN_SMOOTHED_VALUES = 0.03, 0.5, 8  # sizes may share a value
 
 
+EncodingKind = Literal["mean", "smoothed mean", "function"]
+
+
 @dataclass(frozen=True)
 class TargetEncoding:
-    """A column that is a linear function of the mean target of the rows with the same value, or a smoothed mean.
+    """A column that is a function of the targets of the rows with the same value.
 
+    Its ``kind`` is a linear function of their mean, a smoothed mean, or any function of their number and their sum.
     ``has_validation`` tells whether the means include the validation rows. ``pure_share`` is the share of rows whose
     value occurs with a single target: they are the rows of small categories, whose mean is their own target.
     """
@@ -37,7 +42,12 @@ class TargetEncoding:
     values: int
     has_validation: bool
     pure_share: float
-    is_smoothed: bool = False
+    kind: EncodingKind = "mean"
+
+    @property
+    def own_share(self) -> float:
+        """The average weight of a row in the mean that is its own value."""
+        return self.values / self.rows
 
 
 @measurement
@@ -86,15 +96,14 @@ def _find_encodings(columns: Tensor, target: Tensor, index: int, has_validation:
         if len(values) < _MIN_DISTINCT_VALUES:
             continue
         means = torch.zeros(len(values), dtype=torch.double).index_add_(0, groups, target) / counts
-        is_linear = _is_linear(values.double(), means)
-        if is_linear or (is_binary and _is_smoothed_or_simple(values.double(), means, counts)):
+        if kind := _encoding_kind(values.double(), means, counts, is_binary):
             is_varied = torch.zeros(len(values), dtype=torch.bool)
             is_varied[groups[(target - means[groups]).abs() > _MAX_RELATIVE_ERROR * target.std()]] = True
             if len(values) >= len(target) / 2 and int(is_varied.sum()) < _MIN_DISTINCT_VALUES:
                 continue  # hardly any value stands for several targets: no mean, but perhaps a copy of the target
             pure_share = float((~is_varied[groups]).double().mean())
             size = len(target), len(values)
-            encodings.append(TargetEncoding(index, column, *size, has_validation, pure_share, not is_linear))
+            encodings.append(TargetEncoding(index, column, *size, has_validation, pure_share, kind))
     return encodings
 
 
@@ -111,9 +120,13 @@ def _may_be_encoded(column: Tensor, target: Tensor) -> bool:
     return _is_linear(sampled.double(), means, 10 * _MAX_RELATIVE_ERROR)
 
 
-def _is_smoothed_or_simple(values: Tensor, means: Tensor, counts: Tensor) -> bool:
-    """Return whether values are smoothed means, or any other function of the size and the sum of each category."""
-    return _is_smoothed(values, means, counts) or _have_simple_shares(means, counts)
+def _encoding_kind(values: Tensor, means: Tensor, counts: Tensor, is_binary: bool) -> EncodingKind | None:
+    """Return how the values follow from the targets; None if they do not."""
+    if _is_linear(values, means):
+        return "mean"
+    if is_binary and _is_smoothed(values, means, counts):
+        return "smoothed mean"
+    return "function" if is_binary and _have_simple_shares(means, counts) else None
 
 
 def _have_simple_shares(means: Tensor, counts: Tensor) -> bool:

@@ -239,36 +239,63 @@ def _write_record(record: Record, path: str | Path) -> None:
     RecordWriter(Path(path)).update(record)
 
 
+class RecordReader:
+    """Keeps a record up to date with its growing file; a file that replaces it makes another ``record``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.record = path, Record()
+        self._file: tuple[int, int] | None = None
+        self._position = 0
+
+    def update(self) -> bool:
+        """Read the complete chunks that are new, and return whether the record is another one since the last call.
+
+        Raises SetupError if the file is not a record. Nothing in the file is executed.
+        """
+        try:
+            with self.path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                identity = status.st_dev, status.st_ino
+                is_other = identity != self._file or status.st_size < self._position
+                if is_other:
+                    if file.read(len(_FILE_SIGNATURE)) != _FILE_SIGNATURE:
+                        raise _not_a_record(self.path, "an nbdebug record")
+                    self.record, self._file, self._position = Record(), identity, len(_FILE_SIGNATURE)
+                file.seek(self._position)
+                data = file.read()
+        except OSError as error:
+            raise _not_a_record(self.path, f"a record ({error})") from None
+        start = self._position
+        for header, body, end in _read_chunks(data):
+            _add_chunk(self.record, header, body)
+            self._position = start + end
+        return is_other
+
+
+def _not_a_record(path: Path, expected: str) -> SetupError:
+    return SetupError(f"path is {str(path)!r}; expected {expected}. Save one: run.save(path).")
+
+
 def load(path: str | Path) -> Record:
     """Load a record from a file up to the last complete chunk; the file may still grow.
 
     Raises SetupError if it is not a record. Nothing in the file is executed.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise SetupError(f"path is {str(path)!r}; expected a record ({error}). Save one: run.save(path).") from None
-    if not data.startswith(_FILE_SIGNATURE):
-        raise SetupError(f"path is {str(path)!r}; expected an nbdebug record. Save one: run.save(path).")
-    record = Record()
-    for head, body in _read_chunks(data):
-        _add_chunk(record, head, body)
-    return record
+    reader = RecordReader(Path(path))
+    reader.update()
+    return reader.record
 
 
-def _read_chunks(data: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Yield the complete chunks of a file."""
-    position = len(_FILE_SIGNATURE)
+def _read_chunks(data: bytes) -> Iterator[tuple[dict[str, Any], bytes, int]]:
+    """Yield the header, the body and the end of each complete chunk."""
+    position = 0
     while position + _CHUNK_HEADER.size <= len(data):
         header_size, body_size, checksum = _CHUNK_HEADER.unpack_from(data, position)
-        start, body_start, position = (
-            position + _CHUNK_HEADER.size,
-            position + _CHUNK_HEADER.size + header_size,
-            position + _CHUNK_HEADER.size + header_size + body_size,
-        )
+        start = position + _CHUNK_HEADER.size
+        body_start, position = start + header_size, start + header_size + body_size
         if position > len(data) or zlib.crc32(data[start:position]) != checksum:
             return
-        yield json.loads(data[start:body_start]), data[body_start:position]
+        yield json.loads(data[start:body_start]), data[body_start:position], position
 
 
 def _add_chunk(record: Record, header: dict[str, Any], body: bytes) -> None:

@@ -43,7 +43,8 @@ def find_data_edits(setup: Setup, statements: Sequence[ast.stmt]) -> tuple[Edit,
     names.
     """
     reads = free_names(ast.Module(list(statements), []))
-    if not statements or not reads & {*_INPUTS, *_TARGETS}:
+    is_of_forward = any(isinstance(statement, ast.Return) for statement in statements)  # its x is the batch
+    if not statements or is_of_forward or not reads & {*_INPUTS, *_TARGETS}:
         return ()
     loaders = [loader for loader in (setup.train_loader, setup.val_loader) if loader is not None]
     lines = [_data_line(setup, loader) for loader in loaders]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any
 
@@ -33,6 +32,7 @@ from nbdebug.run_report.sections import (
     compact,
     draw_picture,
 )
+from nbdebug.serialization.schema import own_version
 from nbdebug.setup import Setup
 
 # Results whose text or chart contains samples of the user, and those whose chart is an aggregate all the same.
@@ -136,7 +136,7 @@ def _environment(setup: Setup) -> Table:
     device = next((str(parameter.device) for parameter in setup.model.parameters()), "none")
     optimizers = ", ".join(type(optimizer).__name__ for optimizer in setup.optimizers) or "none"
     rows = [
-        ("nbdebug", _own_version()),
+        ("nbdebug", own_version()),
         ("torch", torch.__version__),
         ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.machine()}"),
@@ -145,13 +145,6 @@ def _environment(setup: Setup) -> Table:
         ("loss", _name(setup.loss_fn)),
     ]
     return Table(("part", "value"), tuple(rows))
-
-
-def _own_version() -> str:
-    try:
-        return version("nbdebug-torch")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _name(value: Any) -> str:

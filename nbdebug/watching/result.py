@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbdebug.finding import Finding
+from nbdebug.formatting import round_number
 from nbdebug.loss_curves.curve_shape import CurveShape, curve_shape
 from nbdebug.records import Record
 from nbdebug.report import Report, describe_findings
 from nbdebug.result import Result
+from nbdebug.serialization.schema import document, to_json
 from nbdebug.views.saved_output import MAX_LINES, first_lines
+from nbdebug.watching.curves import curves, describe_layers, snapshots
 from nbdebug.watching.view import LayersView
 
 if TYPE_CHECKING:
@@ -64,6 +67,37 @@ class WatchResult(Result):
         frame = pd.DataFrame(run.values, columns=list(run.columns))
         frame.insert(0, "step", run.steps)
         return frame.rename(columns={"lr": "learning_rate"})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the run as plain data, ready for JSON, with the content of its page; ``schema`` names its version.
+
+        Curves and snapshots of the layers are thinned as on the page; ``record.to_frame()`` has every number.
+        The format is described in docs/command_line.md.
+        """
+        run = {**self.summary(), "curves": curves(self.record), "events": [vars(event) for event in self.record.events]}
+        layers = {"modules": describe_layers(self.record), **snapshots(self.record)}
+        return document("Training", self.report.findings, run=run, layers=layers)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the outcome of the run in a few numbers and sentences, ready for JSON."""
+        losses = [value for _, value in self.loss]
+        return {
+            "steps": self.steps,
+            "first_loss": round_number(losses[0]) if losses else None,
+            "last_loss": round_number(losses[-1]) if losses else None,
+            "shape": f"{self.shape.name}: {self.shape.sentence}" if losses else "",
+            "interrupted": self.interrupted,
+            "overhead": round_number(self.overhead),
+            "loss_only_steps": self.loss_only_steps,
+            "test_seconds": round_number(self.test_seconds),
+            "warning": self.warning,
+            "not_watched": self.errors,
+            "not_measured": str(self.record.about.get("not measured", "")),
+        }
+
+    def to_json(self) -> str:
+        """Return ``to_dict()`` as one line of JSON."""
+        return to_json(self.to_dict())
 
     def draw(self, ax: Axes) -> None:
         """Draw the loss by step."""

@@ -29,9 +29,7 @@ class RuleSchedule:
 
     def __init__(self, record: Record, on_new_finding: Callable[[Finding], None]) -> None:
         self.record, self.on_new_finding = record, on_new_finding
-        self.rules = [
-            rule for rule in rule_registry.select_rules() if "record" in rule.needs and _needs_only_record(rule)
-        ]
+        self.rules = _rules_on_records()
         self.queue: deque[Rule] = deque()
         self.findings_by_code: dict[str, list[Finding]] = {}
         self.reported: set[tuple[str, str]] = set()
@@ -52,11 +50,7 @@ class RuleSchedule:
 
     def run_rule(self, rule: Rule, step: int) -> None:
         """Run one rule and record each new finding as an event."""
-        unavailable = dict.fromkeys(rule.needs, NotChecked("the loop still runs"))
-        try:
-            findings = rule({**unavailable, "record": self.record})
-        except (NotChecked, SetupError):
-            findings = []
+        findings = _judge(rule, self.record)
         self.findings_by_code[rule.code] = findings
         for finding in findings:
             key = finding.code, finding.where.module or finding.where.parameter or ""
@@ -69,6 +63,23 @@ class RuleSchedule:
     def report(self) -> Report:
         """The current findings."""
         return Report(rank_findings(finding for findings in self.findings_by_code.values() for finding in findings))
+
+
+def judge_record(record: Record) -> Report:
+    """Return the findings of every rule that needs only a record."""
+    return Report(rank_findings(finding for rule in _rules_on_records() for finding in _judge(rule, record)))
+
+
+def _judge(rule: Rule, record: Record) -> list[Finding]:
+    unavailable = dict.fromkeys(rule.needs, NotChecked("the loop still runs"))
+    try:
+        return rule({**unavailable, "record": record})
+    except (NotChecked, SetupError):
+        return []
+
+
+def _rules_on_records() -> list[Rule]:
+    return [rule for rule in rule_registry.select_rules() if "record" in rule.needs and _needs_only_record(rule)]
 
 
 def _needs_only_record(rule: Rule) -> bool:

@@ -37,7 +37,7 @@ from nbdebug.watching.time_budget import TimeBudget
 
 _PAUSE_POLL_SECONDS = 0.05
 _FINDINGS_TITLE = "Findings of this run"
-SAVE_SECONDS, MIN_REFRESH_SECONDS = 2.0, 0.05
+SAVE_SECONDS, MIN_REFRESH_SECONDS = 1.0, 0.05
 
 
 class _RunStopped(KeyboardInterrupt):

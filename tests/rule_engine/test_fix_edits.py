@@ -62,6 +62,16 @@ from nbdebug.debugger import Debugger
 dbg = Debugger(net, loader, globals().get("val_loader"), loss_fn=nn.CrossEntropyLoss(), optimizer=opt)
 """
 CASES = {
+    "softmax in forward of a class above the data": (
+        "L201",
+        "from torch import nn\nimport torch.nn.functional as F\n"
+        + NET.format(layers="self.a = nn.Linear(4, 3)", forward="return F.softmax(self.a(x), dim=1)")
+        + HEAD
+        + LOADER
+        + OPT,
+        ("return F.softmax(self.a(x), dim=1)",),
+        ("return self.a(x)",),
+    ),
     "softmax in forward": (
         "L201",
         HEAD

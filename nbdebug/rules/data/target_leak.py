@@ -28,6 +28,18 @@ _MAX_TARGET_COLUMNS = 64  # of a target in which a single column is searched for
 _MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
 _SAMPLES_OF_FIRST_PASS = 200  # samples for a first pass that rules out most columns
 
+_ENCODING_TEXTS = {
+    "mean": ("the mean of the target", "the mean target of the rows with the same value is a linear function of it"),
+    "smoothed mean": (
+        "the smoothed mean of the target",
+        "a value is (sum + p w) / (size + w) of the targets of a category, with a prior p and a weight w",
+    ),
+    "function": (
+        "a function of the targets of a category",
+        "the share of ones among the rows with the same value is a simple fraction, as in two or three rows",
+    ),
+}
+
 
 @rule("D115", "error", origin="inputs")
 def target_leak(
@@ -45,6 +57,7 @@ def target_leak(
     skill: float = 0.9,
     gap: float = 10.0,
     pure: float = 0.1,
+    own: float = 0.2,
 ) -> Iterator[Finding]:
     """One input feature reveals the target.
 
@@ -73,8 +86,11 @@ def target_leak(
     function of that value to four digits, for five or more values, each of which occurs twice on average: this holds
     for the mean of the target by category and for no other encoding. It is reported if ``pure`` = a tenth of the rows
     or more have a value that occurs with a single target, since those are the rows of categories so small that their
-    mean is their own target. The means of a binary target may be smoothed towards a prior: the values of categories
-    with one target give the prior and its weight, and then most values a whole number of rows.
+    mean is their own target; or if a row makes up ``own`` = a fifth of its own value on average. The means of a binary
+    target may be smoothed towards a prior: the values of categories with one target give the prior and its weight, and
+    then most values a whole number of rows. Any other function of size and sum gives one value to all categories of two
+    rows with a single one, so the share of ones of each value is a fraction with a denominator up to 6; the probability
+    of that by chance must be less than 1 in 100,000.
 
     A column of a series contains the target if each of its values is an average (positive weights that sum to 1, or
     three or more equal ones) of steps of another column that include later ones, up to a residual of 1e-4 standard
@@ -96,7 +112,8 @@ def target_leak(
     findings = findings or list(_separating_feature_findings(setup, table, least, columns, gap))
     findings = findings or list(_partial_copy_findings(setup, table, least, exact))
     if not findings and not isinstance(target_encodings, NotChecked):
-        findings = [_encoding_finding(setup, table, item) for item in target_encodings if item.pure_share >= pure]
+        revealing = (item for item in target_encodings if item.pure_share >= pure or item.own_share >= own)
+        findings = [_encoding_finding(setup, table, item) for item in revealing]
     if not findings and not isinstance(smoothed_series, NotChecked):
         findings = [_smoothed_finding(item) for item in smoothed_series[:1]]
     if not findings and table is not None and not isinstance(smoothed_targets, NotChecked):
@@ -239,18 +256,12 @@ def _encoding_finding(setup: Setup, table: SplitTable | None, encoding: TargetEn
     assert table is not None
     name = _feature_name(setup, table.inputs[encoding.input_index], encoding.column)
     rows = "training and validation rows" if encoding.has_validation else "training rows"
-    values, smoothed = encoding.values, "smoothed " if encoding.is_smoothed else ""
-    relation = (
-        f"its {values} values are (sum + p w) / (size + w) of the targets of a category, with a prior p and a weight w"
-        if encoding.is_smoothed
-        else "the mean target of the rows with the same value is a linear function of that value, for all "
-        f"{values} values"
-    )
+    kind, relation = _ENCODING_TEXTS[encoding.kind]
     return Finding(
-        message=f"{name} of input {encoding.input_index} is the {smoothed}mean of the target: over the "
-        f"{encoding.rows:,} {rows}, {relation}. {encoding.pure_share:.0%} of the rows have a value that reveals their "
+        message=f"{name} of input {encoding.input_index} is {kind}: over the {encoding.rows:,} {rows}, {relation}, for "
+        f"{encoding.values} values. {encoding.pure_share:.0%} of the rows have a value that occurs with a single "
         "target.",
-        cause=f"A category was replaced by the mean target of all {rows}, which include the row itself.",
+        cause=f"A category was encoded by the targets of all its {rows}, which include the row itself.",
         fix="# compute the means from the other training rows (out of fold), shrunk towards the overall mean",
         evidence={
             "input": encoding.input_index,

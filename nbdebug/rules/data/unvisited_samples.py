@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
-from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
+from torch.utils.data import DataLoader, Sampler, SubsetRandomSampler, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from nbdebug.exceptions import NotChecked
@@ -35,7 +35,7 @@ def unvisited_samples(setup: Setup, *, share: float = 0.5) -> Iterator[Finding]:
     ## How it is measured
     Exactly, in datasets of at least 50 samples. It is reported if one epoch visits less than a ``share`` of half of the
     samples that the validation loader leaves. A sampler that draws other samples in each epoch is not reported: two
-    epochs are compared.
+    epochs are compared. It is a note for a list of indices and for a sampler class of your own.
 
     ## How to fix
     Remove the sampler or its limit. To train on a part of the data on purpose, use
@@ -57,7 +57,7 @@ def unvisited_samples(setup: Setup, *, share: float = 0.5) -> Iterator[Finding]:
         return
     if len(visited | set(get_visited_indices(loader))) > 1.2 * len(visited):
         return  # each epoch draws other samples
-    yield _finding(loader, len(visited), samples, "note" if _is_explicit_subset(loader) else None)
+    yield _finding(loader, len(visited), samples, "note" if _chooses_on_purpose(loader) else None)
 
 
 def _validation_indices(setup: Setup) -> set[int]:
@@ -68,9 +68,10 @@ def _validation_indices(setup: Setup) -> set[int]:
     return set(get_visited_indices(loader))
 
 
-def _is_explicit_subset(loader: DataLoader[Any]) -> bool:
-    """Return whether the user listed the indices, as for a fold; a small part of the data is still reported."""
-    return isinstance(loader.sampler, SubsetRandomSampler)
+def _chooses_on_purpose(loader: DataLoader[Any]) -> bool:
+    """Return whether the user listed the indices, as for a fold, or wrote the sampler, as for a curriculum."""
+    is_own = isinstance(loader.sampler, Sampler) and not type(loader.sampler).__module__.startswith("torch.")
+    return is_own or isinstance(loader.sampler, SubsetRandomSampler)
 
 
 def _finding(loader: DataLoader[Any], visited: int, samples: int, severity: Severity | None) -> Finding:

@@ -38,8 +38,9 @@ def wrong_gradient(autograd_functions: list[CheckedFunction], *, tolerance: floa
     numbers each time: central differences at six coordinates of each input, from its smallest value to its largest,
     with steps of 1e-4 and 1e-6. If the two steps disagree, the function has a kink there, and the coordinate is
     skipped. A relative error above ``tolerance`` = 1e-2 is wrong, following the ranges of CS231n. Gradients that differ
-    by design are notes: an input that is returned unchanged (reversal, scaling or clipping of gradients) and a forward
-    that is flat everywhere (rounding, spikes). A gradient that is wrong only where the forward is flat is a warning.
+    by design are notes: an input that is returned unchanged (reversal, scaling or clipping of gradients) and an input
+    in which the forward is flat everywhere (rounding, spikes, a gradient passed to another input). A gradient that is
+    wrong only where the forward is flat is a warning.
 
     ## How to fix
     Correct the backward, and use ``torch.autograd.gradcheck`` in your tests; or let autograd compute it.
@@ -77,9 +78,7 @@ def _largest_error(slopes: list[CoordinateGradient], tolerance: float) -> Coordi
 
 def _severity_of_error(function: CheckedFunction, argument: int, slope: CoordinateGradient) -> Severity:
     """The severity: a note or a warning if the gradient may differ on purpose."""
-    if argument == function.returned_input or all(
-        other.numeric == 0 for slopes in function.gradients.values() for other in slopes
-    ):
+    if argument == function.returned_input or all(other.numeric == 0 for other in function.gradients[argument]):
         return "note"
     return "error" if slope.numeric != 0 else "warning"
 

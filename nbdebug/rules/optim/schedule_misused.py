@@ -17,6 +17,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.resumption import ScheduleStart, initial_starts
 from nbdebug.loop_monitor.schedules import (
     SchedulerUse,
+    highest_factor_if_rate,
     planned_length,
     required_plateau_mode,
     unfinished_length,
@@ -64,6 +65,7 @@ def schedule_misused(
     may do so. A schedule was forgotten if it never stepped in more than two epochs. It steps too seldom if it was
     planned for as many steps as there are batches, within 10 %, and made fewer than half of them, or if a function of
     its factors reached less than half of the peak that half as many steps as batches would reach.
+    A function of factors returns rates if its highest factor is the initial rate, or down to half of it.
     A schedule skips its first rate if its first step comes before the first step of the optimizer. A plateau scheduler
     has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a decreasing loss, judged by the
     name of the metric, or because each value is a multiple of one over the number of validation samples; a metric that
@@ -310,6 +312,15 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "It steps once per epoch, but its warm-up counts batches.",
             _FIX_PER_BATCH,
         )
+    elif highest := highest_factor_if_rate(use.scheduler, use.steps):
+        texts = (
+            f"The highest factor of {kind} in {use.steps} steps is {highest:.3g}, and the initial rate of its "
+            f"optimizer is {use.scheduler.base_lrs[0]:.3g}: the highest rate is their product, "
+            f"{highest * use.scheduler.base_lrs[0]:.3g}.",
+            "The function returns a learning rate, but the scheduler multiplies the initial rate by what it returns.",
+            "factor = rate / initial_rate   # return the factor; or create the optimizer with lr=1.0",
+        )
+        line = factor_line(use.scheduler) or line
     elif use.precedes_optimizer and use.steps > 1 and loop.steps and not loop.grad_scaler.requested_steps:
         texts = (
             f"{kind} stepped before the first step of the optimizer. The optimizer never uses the first rate of the "

@@ -217,3 +217,24 @@ def test_target_leak_of_smoothed_mean_target_by_category_is_reported(
 )
 def test_target_leak_of_honest_encodings_is_quiet(column: Tensor) -> None:
     assert rule_faults(encoded_setup(column), "D115") == []
+
+
+PAIRED_CATEGORIES = torch.randint(0, 900, (1500,), generator=GENERATOR)
+CLAIMS = (torch.rand(1500, generator=GENERATOR) < 0.4).float()
+
+
+def log_odds(categories: Tensor, target: Tensor) -> Tensor:
+    """The smoothed log odds of a binary target in each category, its weight of evidence."""
+    ones = torch.zeros(900).index_add_(0, categories, target)
+    zeros = categories.bincount(minlength=900) - ones
+    return torch.log((ones + 0.4) / (zeros + 0.4))[categories]
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_target_leak_of_log_odds_by_category_is_reported_only_of_its_own_target(is_own: bool) -> None:
+    column = log_odds(PAIRED_CATEGORIES, CLAIMS if is_own else CLAIMS.roll(1))
+    x = torch.cat([torch.randn(1500, 3, generator=torch.Generator().manual_seed(1)), column[:, None]], 1)
+    splits = TensorDataset(x[:1200], CLAIMS[:1200, None]), TensorDataset(x[1200:], CLAIMS[1200:, None])
+    loaders = [DataLoader(split, 30) for split in splits]
+    findings = rule_faults(Setup(network(1), *loaders, loss_fn=nn.BCEWithLogitsLoss()), "D115")
+    assert ["is a function of the targets of a category" in finding.message for finding in findings] == [True] * is_own

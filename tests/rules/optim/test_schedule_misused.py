@@ -181,3 +181,17 @@ def test_schedule_misused_of_sessions_reports_schedules_that_start_again(restore
             states = optimizer.state_dict(), scheduler.state_dict()
     causes = [finding.cause for finding in debugger.findings if finding.code == "O507"]
     assert causes == ([] if restores_state else ["The scheduler is created again, and its state is not restored."])
+
+
+def rate_of_step(step: int) -> float:
+    return 0.1 * min((step + 1) / 3, 1.0) / (1 + 0.01 * step)
+
+
+def factor_of_step(step: int) -> float:
+    return 10 * rate_of_step(step)
+
+
+def test_function_that_returns_the_rate_is_reported_at_its_return() -> None:
+    (cause,) = loop_causes(lambda o: lr_scheduler.LambdaLR(o, rate_of_step), per_batch=True)
+    assert "returns a learning rate" in cause
+    assert loop_causes(lambda o: lr_scheduler.LambdaLR(o, factor_of_step), per_batch=True) == []

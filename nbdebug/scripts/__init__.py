@@ -1,0 +1,1 @@
+"""Run a training script unchanged, and watch the loop that it runs."""

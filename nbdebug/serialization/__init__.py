@@ -1,0 +1,1 @@
+"""Findings as JSON in a versioned schema, as SARIF and as annotations of GitHub."""
