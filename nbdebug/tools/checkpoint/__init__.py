@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbdebug.tools.checkpoint.result import CheckpointCheck, PartCheck, StepComparison
+from nbdebug.tools.checkpoint.result import CheckpointCheck, NextSteps, PartCheck
 from nbdebug.tools.checkpoint.tool import check_checkpoint
 
-__all__ = ["CheckpointCheck", "PartCheck", "StepComparison", "check_checkpoint"]
+__all__ = ["CheckpointCheck", "NextSteps", "PartCheck", "check_checkpoint"]

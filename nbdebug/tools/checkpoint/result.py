@@ -47,7 +47,7 @@ class PartCheck:
 
 
 @dataclass(frozen=True)
-class StepComparison:
+class NextSteps:
     """The losses of the next steps after saving and after loading, and the largest difference of outputs and weights.
 
     ``output`` and ``update`` are relative: to the largest output, and to the change of the weights in these steps. They
@@ -85,7 +85,7 @@ class CheckpointCheck(Result):
     parts: tuple[PartCheck, ...] = ()
     fault: str = ""
     alternative: str = ""
-    steps: StepComparison | None = None
+    steps: NextSteps | None = None
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 

@@ -25,9 +25,9 @@ from nbdebug.tools.checkpoint.result import (
     FAULTY,
     RANDOM_STATE,
     CheckpointCheck,
+    NextSteps,
     PartCheck,
     PartStatus,
-    StepComparison,
     Verdict,
 )
 from nbdebug.tools.checkpoint.state_parts import (
@@ -286,7 +286,7 @@ class _Check:
         self.notes.append("Without the random state, dropout and the order of the samples continue otherwise.")
         return PartCheck(RANDOM_STATE, status, ", ".join(differing))
 
-    def _compare(self, continued: Any, resumed: Any, start: Mapping[str, Tensor]) -> StepComparison:
+    def _compare(self, continued: Any, resumed: Any, start: Mapping[str, Tensor]) -> NextSteps:
         """Compare the next steps."""
         (saved_losses, saved_outputs, saved_weights), (losses, outputs, weights) = continued, resumed
         origins = [start[name] for name, _ in self.setup.eager_model.named_parameters()]
@@ -299,10 +299,10 @@ class _Check:
                 float((a.double() - b.double()).abs().max()) / max(largest, 1e-30)
                 for a, b in zip(saved_outputs, outputs, strict=True)
             )
-        return StepComparison(saved_losses, losses, output, error / max(change, 1e-30))
+        return NextSteps(saved_losses, losses, output, error / max(change, 1e-30))
 
 
-def _verdict(checks: list[PartCheck], steps: StepComparison | None) -> Verdict:
+def _verdict(checks: list[PartCheck], steps: NextSteps | None) -> Verdict:
     """Return the verdict on the parts and the next steps."""
     faulty = [check for check in checks if check.status in FAULTY and check.name != RANDOM_STATE]
     stored = [check for check in checks if check.status in ("restored", "stored")]
