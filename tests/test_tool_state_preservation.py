@@ -25,6 +25,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "profile": lambda debugger: profile(debugger, None),
     "profile of a loop": lambda debugger: profile(debugger, lambda: plain_loop(debugger)),
     "repeatable": lambda debugger: debugger.repeatable(steps=3),
+    "checkpoint": lambda debugger: debugger.check_checkpoint(save=lambda path: save(debugger, path)),
     "snapshot": lambda debugger: debugger.changes_since(debugger.snapshot()),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
@@ -48,6 +49,12 @@ def profile(debugger: Debugger, train: Callable[[], None] | None) -> None:
     """Profile four steps in real time."""
     with real_time():
         debugger.profile(train, steps=4)
+
+
+def save(debugger: Debugger, path: str) -> None:
+    """Save the weights and the state of the optimizers."""
+    setup = debugger.setup
+    torch.save([item.state_dict() for item in (setup.eager_model, *setup.optimizers)], path)
 
 
 def plain_loop(debugger: Debugger) -> None:
