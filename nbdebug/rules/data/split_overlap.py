@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location, Severity
+from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.duplicates import NearDuplicates, SharedSamples, SharedWindows, count_shared_samples
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, find_unique_line
 
+_SPLITTERS = ("random_split", "train_test_split")
 _MIN_EXCESS = 0.02  # over the share of random splits: less is not worth a warning
 
 
@@ -77,14 +81,20 @@ def split_overlap(
         raise near_duplicates
     if isinstance(shared_windows, NotChecked):
         raise shared_windows
+    line = _splitting_line(setup)
     if pairs := shared_samples.pairs:
         shared_part = len(pairs) / shared_samples.val_size
-        yield _finding(shared_samples, shared_part, _severity(shared_samples, shared_part, share))
+        yield _finding(shared_samples, shared_part, _severity(shared_samples, shared_part, share), line)
         return
     if len(shared_windows.pairs) > overlapping * max(shared_windows.val_size, 1):
-        yield _window_overlap_finding(shared_windows)
+        yield _window_overlap_finding(shared_windows, line)
     elif near_duplicates.share > max(near, _min_near_copy_share(near_duplicates.expected_share, times)):
-        yield _near_copy_finding(near_duplicates)
+        yield _near_copy_finding(near_duplicates, line)
+
+
+def _splitting_line(setup: Setup) -> SourceLine | None:
+    """Return the only line that calls a function which splits data at random; None if there is none, or several."""
+    return find_unique_line(lambda node: call_name(node) in _SPLITTERS, user_written_objects(setup))
 
 
 def _fold_findings(loop: LoopSummary, min_share: float) -> Iterator[Finding]:
@@ -122,14 +132,14 @@ def _is_above_chance(shared: SharedSamples, part: float) -> bool:
     return part > shared.highest_chance_share and part - shared.chance_share >= _MIN_EXCESS
 
 
-def _finding(shared: SharedSamples, part: float, severity: Severity) -> Finding:
+def _finding(shared: SharedSamples, part: float, severity: Severity, line: SourceLine | None) -> Finding:
     listed = ", ".join(f"{val_index} = train {train_index}" for train_index, val_index in shared.pairs[:3])
     comparison = "by index in the same dataset" if shared.matched_by == "index" else "bit by bit, including targets"
     chance = "" if shared.are_distinctive else f" In random splits of these data, {shared.chance_share:.1%} would."
     return Finding(
         message=f"{len(shared.pairs)} of {shared.val_size} validation samples ({part:.1%}) also occur in training "
         f"(compared {comparison}): val {listed}.{chance}",
-        where=Location(sample=shared.pairs[0][1]),
+        where=replace(get_location(line), sample=shared.pairs[0][1]),
         cause="The splits were taken from overlapping parts, or the data contained copies before they were split.",
         fix="order = torch.randperm(len(data)).tolist()\n"
         "train, val = Subset(data, order[:cut]), Subset(data, order[cut:])   # after dropping copies",
@@ -144,13 +154,13 @@ def _finding(shared: SharedSamples, part: float, severity: Severity) -> Finding:
     )
 
 
-def _window_overlap_finding(windows: SharedWindows) -> Finding:
+def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> Finding:
     train_index, val_index = windows.pairs[0]
     return Finding(
         message=f"{len(windows.pairs)} of {windows.val_size} validation windows share at least "
         f"{windows.length - windows.max_shift} of their {windows.length} steps with a training window, for example val "
         f"{val_index} with train {train_index}.",
-        where=Location(sample=val_index),
+        where=replace(get_location(line), sample=val_index),
         cause="Overlapping windows were created from one series and then split at random.",
         fix="cut = int(0.8 * len(series))\n"
         "train, val = windows(series[:cut]), windows(series[cut:])   # split first, then create windows",
@@ -160,13 +170,13 @@ def _window_overlap_finding(windows: SharedWindows) -> Finding:
     )
 
 
-def _near_copy_finding(near_copies: NearDuplicates) -> Finding:
+def _near_copy_finding(near_copies: NearDuplicates, line: SourceLine | None) -> Finding:
     train_index, val_index = near_copies.pairs[0]
     return Finding(
         message=f"{len(near_copies.pairs)} of {near_copies.queries} validation samples ({near_copies.share:.0%}) are "
         f"near copies of a training sample of the same class, for example val {val_index} of train {train_index}; "
         f"{near_copies.expected_share:.1%} would be expected in a random split.",
-        where=Location(sample=val_index),
+        where=replace(get_location(line), sample=val_index),
         cause="The data were augmented or oversampled before they were split, or contain several samples per source.",
         fix="train, val = split(data)   # first\ntrain = augment(train)   # afterwards, and only the training split",
         evidence={
