@@ -22,6 +22,7 @@ from tests.integrations.trainers import (
     STEPS,
     Program,
     fit_bare,
+    lightning_trainer,
     make_callback,
     transformers_trainer,
 )
@@ -96,6 +97,33 @@ def test_epochs_and_validation_losses_arrive_and_training_is_bit_identical(train
     assert losses[-1] == pytest.approx(sum(batch_losses) / len(batch_losses), rel=1e-5)
     assert callback.result.steps == STEPS
     assert not callback.debugger.watched.error_summary
+
+
+def test_metrics_that_lightning_logs_in_training_are_no_metrics_of_validation() -> None:
+    lightning = pytest.importorskip("lightning")
+    program = Program()
+
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = program.model
+
+        def training_step(self, batch: Any, index: int) -> torch.Tensor:
+            loss = program.loss_fn(self.net(batch[0]), batch[1])
+            self.log("loss", loss)
+            return loss
+
+        def validation_step(self, batch: Any, index: int) -> None:
+            self.log("accuracy", 0.25)
+
+        def configure_optimizers(self) -> Any:
+            return program.optimizer
+
+    callback = make_callback("lightning", program, final_tests=False)
+    lightning_trainer(max_epochs=2, callbacks=[callback]).fit(Module(), program.train_loader, program.val_loader)
+    record = callback.debugger.watched.record
+    assert list(record.series("eval_loss")[1]) == []
+    assert list(record.series("accuracy")[1]) == [0.25, 0.25]
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
