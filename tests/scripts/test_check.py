@@ -140,6 +140,12 @@ def test_error_of_the_report_itself_is_described_and_is_no_finding(
     )
 
 
+def test_variable_that_cannot_be_inspected_does_not_end_the_script(tmp_path: Path) -> None:
+    checked = check_script(write(tmp_path, training_scripts.UNINSPECTABLE), [], runs_checkup=False)
+    assert checked.outcome.status == 0
+    assert "RuntimeError: no context" in checked.problem
+
+
 def test_annotations_suit_an_output_without_unicode_and_name_the_problem(tmp_path: Path) -> None:
     write(tmp_path, 'import torch\nraise ValueError("\u2192 \u03c3")\n')
     command = [sys.executable, "-m", "nbdebug", "check", "--github", "train.py"]
