@@ -190,7 +190,7 @@ def test_wrong_options_are_refused_at_once(options: dict[str, Any], message: str
 
 
 def test_callback_without_a_run_and_ignite_without_a_debugger_say_so() -> None:
-    with pytest.raises(nbdebug.SetupError, match="no run yet"):
+    with pytest.raises(nbdebug.SetupError, match="None before the first run"):
         TrainerWatch().debugger  # noqa: B018
     pytest.importorskip("ignite")
     from ignite.engine import Engine
