@@ -75,14 +75,18 @@ class StepProgress:
 def read_answers(debugger: GuidedDebugger) -> dict[str, StepAnswer]:
     """Return the answer of each step of which the Debugger has a result, by the name of the step."""
     results = {step.name: last_result(debugger, step) for step in STEPS}
-    return {name: _read_answer(name, item, debugger.reports.get(name)) for name, item in results.items() if item}
+    return {
+        name: _read_answer(name, result, debugger.reports.get(name))
+        for name, result in results.items()
+        if result is not None  # a report without findings is false
+    }
 
 
 def last_result(debugger: GuidedDebugger, step: Step) -> Result | None:
     """Return the last result of the tool of a step, or None."""
     if step.loop:
         return debugger.watched.result if debugger.watched is not None else None
-    return debugger.results.get(step.name) or debugger.reports.get(step.name)
+    return debugger.results.get(step.name, debugger.reports.get(step.name))
 
 
 def _read_answer(name: str, result: Result, report: Report | None) -> StepAnswer:

@@ -37,8 +37,8 @@ class Guide(Result):
     _copied_answers: dict[str, StepAnswer] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if exported := self._exported:
-            self.skipped, self.position = set(exported["skipped"]), exported["position"]
+        if export := self._last_export:
+            self.skipped, self.position = set(export["skipped"]), export["position"]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_copied_answers": self.answers}
@@ -51,8 +51,8 @@ class Guide(Result):
     @property
     def steps(self) -> list[StepProgress]:
         """All steps in order, each with its status and its answer, now or at the last export."""
-        answers, exported = self.answers, self._exported.get("headlines", {})
-        return [self._step_state(step, answers.get(step.name), exported.get(step.name, "")) for step in STEPS]
+        answers, headlines = self.answers, self._last_export.get("headlines", {})
+        return [self._step_state(step, answers.get(step.name), headlines.get(step.name, "")) for step in STEPS]
 
     @property
     def headline(self) -> str:
@@ -146,7 +146,7 @@ class Guide(Result):
         return "\n".join([*lines, "", *map(str, state.findings), state.meaning])
 
     @property
-    def _exported(self) -> Mapping[str, Any]:
+    def _last_export(self) -> Mapping[str, Any]:
         """The last export in the journal: position, skipped steps, and headlines by step; empty if there is none."""
         entries = self._debugger.journal.entries if self._debugger is not None else []
         return next((entry.data for entry in reversed(entries) if entry.kind == "guide"), {})
@@ -155,10 +155,10 @@ class Guide(Result):
     def _done_text(self) -> str:
         return f"{len(self.answers)} of {len(STEPS)} steps done"
 
-    def _step_state(self, step: Step, answer: StepAnswer | None, exported: str) -> StepProgress:
+    def _step_state(self, step: Step, answer: StepAnswer | None, last_headline: str) -> StepProgress:
         if answer is not None:
             return StepProgress(step, answer.verdict, answer.headline, answer)
-        return StepProgress(step, "skipped" if step.name in self.skipped else "open", exported)
+        return StepProgress(step, "skipped" if step.name in self.skipped else "open", last_headline)
 
     def _step_or_pending(self, name: str | None) -> Step | None:
         return _find_step(name) if name is not None else self._pending_step()

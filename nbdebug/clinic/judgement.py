@@ -13,6 +13,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.result import Result
+from nbdebug.validation import describe_type
 from nbdebug.views.findings import FindingsView
 from nbdebug.views.notebook_kernel import without_display
 
@@ -97,7 +98,10 @@ def check() -> CaseCheck:
 def _read_names(names: Mapping[str, Any]) -> tuple[Debugger, float]:
     debugger, score = names.get("dbg"), names.get("score")
     if not isinstance(debugger, Debugger) or debugger.watched is None or debugger.watched.result is None:
-        raise SetupError("dbg is no Debugger with a monitored run; expected one. Run the cell that trains.")
+        raise SetupError(
+            f"dbg is {describe_type(debugger)} without a monitored run; expected a Debugger with one. "
+            "Run the cell that trains."
+        )
     if isinstance(score, bool) or not isinstance(score, (int, float)):
         raise SetupError(f"score is {score!r}; expected a number. Run the cell that evaluates.")
     return debugger, float(score)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.exceptions import SetupError, first_line
 from nbdebug.finding import Finding
 from nbdebug.formatting import encodable_text
 from nbdebug.scripts.execution import ScriptOutcome, run_script, script_traceback
@@ -88,6 +91,33 @@ def check_script(
     The record of the run grows in the folder ``record``, which receives the findings at the end. Raises SetupError if
     the file cannot be read or the folder cannot be written.
     """
+    outcome, script = _run_watched(path, arguments, record, **watch_options)
+    return _report_on_script(path, arguments, record, outcome, script)
+
+
+def check(options: Namespace) -> int:
+    """Check a script, write its findings in the requested forms, and return the exit code."""
+    folder = RunFolder(options.record) if options.record is not None else None
+    with _own_error_described():
+        checked = check_script(options.script, options.arguments, folder)
+        _write_forms(checked, options)
+        return checked.exit_code
+    return NOT_RUN
+
+
+def run(options: Namespace) -> int:
+    """Run a script, write its record and then its findings to a folder, and return the exit status of the script."""
+    folder = RunFolder(options.record)
+    outcome, script = _run_watched(options.script, options.arguments, folder, runs_checkup=False)
+    with _own_error_described():
+        _report_on_script(options.script, options.arguments, folder, outcome, script)
+    return outcome.status
+
+
+def _run_watched(
+    path: Path, arguments: Sequence[str], record: RunFolder | None, **watch_options: Any
+) -> tuple[ScriptOutcome, WatchedScript | None]:
+    """Run a script under a watch, and return its end and the watch; None if it did not import torch."""
     watched: list[WatchedScript] = []
     if record is not None:
         record.prepare()
@@ -104,8 +134,18 @@ def check_script(
             script.finish(error)
 
     outcome = run_script(path, arguments, begin, finish)
-    script = watched[0] if watched else None
-    report = script.report(outcome.error) if script else None
+    return outcome, watched[0] if watched else None
+
+
+def _report_on_script(
+    path: Path,
+    arguments: Sequence[str],
+    record: RunFolder | None,
+    outcome: ScriptOutcome,
+    script: WatchedScript | None,
+) -> CheckedScript:
+    """Return the findings on a script that has ended, and write them to the folder of its record."""
+    report = script.report(outcome.error) if script is not None else None
     checked = CheckedScript(path, arguments, outcome, script, report)
     if record is not None:
         details = script.describe_details() if script is not None else {}
@@ -113,28 +153,38 @@ def check_script(
     return checked
 
 
-def check(options: Namespace) -> int:
-    """Check a script, write its findings in the requested forms, and return the exit code."""
-    folder = RunFolder(options.record) if options.record is not None else None
-    checked = check_script(options.script, options.arguments, folder)
+@contextmanager
+def _own_error_described() -> Iterator[None]:
+    """Print an exception of nbdebug itself with a sentence, and end the block; a SetupError passes."""
+    try:
+        yield
+    except SetupError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        print(
+            f"nbdebug: the report raised {type(error).__name__}: {first_line(error)}. "
+            "This is an error of nbdebug, not of the script.",
+            file=sys.stderr,
+        )
+
+
+def _write_forms(checked: CheckedScript, options: Namespace) -> None:
+    """Write the findings to the files of the options, then print them, the line of JSON last."""
     content = checked.to_dict()
     if options.sarif is not None:
         _write(options.sarif, to_json(sarif_log(content["findings"], own_version(), _rule_summaries()), 1))
-    if options.github:
-        print("\n".join(workflow_commands(content["findings"])))
     if options.output is not None:
         _write(options.output, to_json(shorten(content)))
+    if options.github:
+        for line in workflow_commands(content["findings"]):
+            print(encodable_text(line))
     if options.json:
         print(f"\n{to_json(shorten(content))}")  # the last line of the script may have no end
     elif not options.github:
         print(encodable_text(_describe(checked)))
-    return checked.exit_code
-
-
-def run(options: Namespace) -> int:
-    """Run a script, write its record and then its findings to a folder, and return the exit status of the script."""
-    checked = check_script(options.script, options.arguments, RunFolder(options.record), runs_checkup=False)
-    return checked.outcome.status
+    elif checked.problem:
+        print(encodable_text(f"nbdebug check: {checked.problem}"))
 
 
 def _describe(checked: CheckedScript) -> str:
@@ -166,4 +216,6 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
-        print(f"nbdebug: {path} could not be written: {error}", file=sys.stderr)
+        print(
+            f"nbdebug: path is {str(path)!r}; expected a file to write ({error}). Pass another path.", file=sys.stderr
+        )

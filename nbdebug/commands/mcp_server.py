@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbdebug.commands.pages import SKILL_FILE
 from nbdebug.exceptions import SetupError
-from nbdebug.serialization.schema import document, own_version, shorten, to_json
+from nbdebug.serialization.schema import MAX_SUMMARY_BYTES, document, own_version, shorten, to_json
 from nbdebug.watching.attached_run import attach
 from nbdebug.watching.run_folder import RunFolder
 
@@ -78,7 +78,7 @@ def findings(record: str) -> str:
     content = attached.folder.read_findings()
     if content is None:
         content = document("Running", attached.findings.findings, run={"steps": attached.record.steps})
-    return to_json(shorten({name: value for name, value in content.items() if name not in ("model_summary", "replay")}))
+    return to_json(shorten(_without_details(content)))
 
 
 def summary(record: str) -> str:
@@ -110,9 +110,15 @@ async def check(script: str, arguments: list[str] | None = None, record: str = "
 
     folder = record or tempfile.mkdtemp(prefix="nbdebug-")
     command = [sys.executable, "-m", "nbdebug", "check", script, "--record", folder, "--", *(arguments or [])]
-    done = await anyio.run_process(command, stdin=subprocess.DEVNULL, check=False)
+    process = await anyio.run_process(command, stdin=subprocess.DEVNULL, check=False)
     content = RunFolder(Path(folder)).read_findings()
     if content is None:
-        raise ToolError(done.stderr.decode(errors="replace").strip() or f"{script} ended without findings.")
-    short = shorten({name: value for name, value in content.items() if name not in ("model_summary", "replay")})
-    return to_json({**short, "record": folder})
+        raise ToolError(process.stderr.decode(errors="replace").strip() or f"{script} ended without findings.")
+    place = {"record": folder}
+    short = shorten(_without_details(content), MAX_SUMMARY_BYTES - len(to_json(place)))
+    return to_json({**short, **place})
+
+
+def _without_details(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of findings without the long texts that summary and replay return."""
+    return {name: value for name, value in content.items() if name not in ("model_summary", "replay")}

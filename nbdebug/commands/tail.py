@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 from nbdebug.formatting import encodable_text, format_value
@@ -17,13 +20,12 @@ _CURVE_POINTS, _MAX_EVENTS = 16, 5
 def tail(options: Namespace) -> int:
     """Follow runs in the terminal until all have ended, or until Ctrl-C."""
     runs = [attach(folder) for folder in options.folders]
-    try:
-        _follow_by_rich(runs)
-    except ImportError:
-        for line in follow_as_text(runs):
-            print(encodable_text(line), flush=True)
-    except KeyboardInterrupt:
-        return 0
+    with suppress(KeyboardInterrupt):
+        if sys.stdout.isatty() and find_spec("rich") is not None:
+            _follow_by_rich(runs)
+        else:
+            for line in follow_as_text(runs):
+                print(encodable_text(line), flush=True)
     return 0
 
 
@@ -57,13 +59,11 @@ def _describe_numbers(attached: AttachedRun) -> str:
 
 
 def _follow_by_rich(runs: Sequence[AttachedRun]) -> None:
-    """Follow runs in one table that is drawn again; raises ImportError without Rich, and off a terminal."""
+    """Follow runs in one table that Rich draws again and again."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console()
-    if not console.is_terminal:
-        raise ImportError
     with Live(console=console, refresh_per_second=2) as live:
         while True:
             for attached in runs:
@@ -79,6 +79,7 @@ def _follow_by_rich(runs: Sequence[AttachedRun]) -> None:
 def _table(runs: Sequence[AttachedRun]) -> Any:
     """Return a table of Rich with a row for each run."""
     from rich.table import Table
+    from rich.text import Text
 
     from nbdebug.views.line_chart import sparkline
 
@@ -87,7 +88,7 @@ def _table(runs: Sequence[AttachedRun]) -> Any:
         losses = attached.record.series("loss")[1]
         curve = sparkline(losses[:: -(-len(losses) // _CURVE_POINTS)].tolist()) if len(losses) else ""
         events = [f"{event.step}: {event.text}" for event in attached.record.events if event.kind == "finding"]
-        table.add_row(
-            attached.folder.path.name, attached.status, _describe_numbers(attached), curve, "\n".join(events[-5:])
-        )
+        numbers = _describe_numbers(attached)
+        cells = (attached.folder.path.name, attached.status, numbers, curve, "\n".join(events[-_MAX_EVENTS:]))
+        table.add_row(*map(Text, cells))  # brackets in a name or a message are no markup
     return table

@@ -23,7 +23,7 @@ from nbdebug.watching.run_controls import check_controls
 from nbdebug.watching.time_budget import TimeBudget
 
 _LOSS_NAME = re.compile(r"(?<![a-z])(loss|nll)(?![a-z])", re.IGNORECASE)
-_TRAINING_NAME = re.compile(r"train", re.IGNORECASE)
+_TRAINING_NAME = re.compile(r"(?<![a-z])train", re.IGNORECASE)
 _running: list[TrainerWatch] = []
 
 
@@ -63,7 +63,9 @@ class TrainerWatch:
         """The Debugger of the last run; raises SetupError before the first one if none was passed."""
         self.end_abandoned_run()
         if self.run_debugger is None:
-            raise SetupError("there was no run yet; expected one. Fit the model with this callback.")
+            raise SetupError(
+                "debugger is None before the first run; expected a Debugger. Fit the model with this callback."
+            )
         return self.run_debugger
 
     @property

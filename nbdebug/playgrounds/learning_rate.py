@@ -13,6 +13,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from nbdebug.playgrounds.playground import Control, Playground, PlayPicture, Tone
 from nbdebug.playgrounds.small_networks import MAX_LOSS, Losses, Samples, evaluate, perceptron, spirals, train
+from nbdebug.preserve import seed_all
 from nbdebug.views.line_chart import LineChart
 
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -50,7 +51,7 @@ def _compute(optimizer: str, rate: float, steps: int) -> PlayPicture:
 @cache
 def _sweep(optimizer: str, steps: int) -> tuple[dict[float, Losses], list[tuple[float, float]]]:
     """Return a run at each rate, and the loss after one step of each size, all from the same weights."""
-    torch.manual_seed(0)
+    seed_all(0)
     data, start = spirals(), perceptron(2, 32, 2)
     return {rate: _run(start, data, optimizer, rate, steps) for rate in _RATES}, _losses_after_one_step(start, data)
 
@@ -59,7 +60,7 @@ def _run(start: nn.Module, data: Samples, optimizer: str, rate: float, steps: in
     """Train a copy of the network, always with the same batches."""
     model = perceptron(2, 32, 2)
     model.load_state_dict(start.state_dict())
-    torch.manual_seed(1)
+    seed_all(1)
     return train(model, data, _OPTIMIZERS[optimizer](model.parameters(), lr=rate), steps=steps, batch=32)
 
 

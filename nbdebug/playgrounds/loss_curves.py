@@ -9,6 +9,7 @@ import torch
 
 from nbdebug.playgrounds.playground import Control, Playground, PlayPicture, Tone
 from nbdebug.playgrounds.small_networks import perceptron, spirals, train
+from nbdebug.preserve import seed_all
 from nbdebug.views.line_chart import LineChart
 
 
@@ -77,7 +78,7 @@ def _compute(example: int, seed: int) -> PlayPicture:
     """Return the losses of the run behind an example; the seed also decides their order."""
     cause = random.Random(seed).sample(list(_RUNS), len(_RUNS))[example - 1]
     run = _RUNS[cause]
-    torch.manual_seed(seed)
+    seed_all(seed)
     data = spirals(run.samples, run.noise)
     model = perceptron(2, run.width, run.depth)
     optimizer = torch.optim.Adam(model.parameters(), lr=run.rate)

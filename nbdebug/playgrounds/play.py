@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from nbdebug.playgrounds.playground import Control, Playground, PlayPicture, Value
+from nbdebug.preserve import Preserve, seed_all
 from nbdebug.result import Result
 from nbdebug.validation import argument_error, validate_choice
 from nbdebug.views.line_chart import sparkline
@@ -40,8 +41,8 @@ class Play(Result):
         """What the settings lead to; computed once for each combination."""
         key = tuple(self.settings.values())
         if key not in self._pictures:
-            with torch.random.fork_rng(devices=[]), torch.enable_grad():
-                torch.manual_seed(0)
+            with Preserve(), torch.enable_grad():
+                seed_all(0)
                 self._pictures[key] = self.playground.compute(**self.settings)
         return self._pictures[key]
 

@@ -150,5 +150,9 @@ def _is_loss(name: str, value: Any) -> bool:
     if not inspect.isfunction(value) or not _LOSS_NAME.search(name):
         return False
     parameters = inspect.signature(value).parameters.values()
-    required = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    required = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
     return len(required) == 2 and not _MODEL_PARAMETERS & {*required}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from functools import partial
+from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
@@ -98,16 +99,12 @@ class WatchedScript:
 
     def _take_call(self, module: nn.Module) -> None:
         """Start the watch if this is the first training pass."""
-        if not (torch.is_grad_enabled() and any(updates(optimizer, module) for optimizer in self._optimizers)):
-            return
-        frame, loader = sys._getframe(1), self._last_loader
-        is_evaluating = not module.training and any(map(is_held_out_name, names_of(loader, frame)))
-        if loader is not None and is_evaluating:
-            return
-        batch = self._last_batch
-        self._hooks.close()
-        self._last_loader = self._last_batch = None
+        frame, loader, batch = sys._getframe(1), self._last_loader, self._last_batch
         try:
+            if not self._is_training_pass(module, frame):
+                return
+            self._hooks.close()
+            self._last_loader = self._last_batch = None
             self.objects = discover(module, self._optimizers, loader, frame)
             with torch.autocast(next(module.parameters()).device.type, enabled=False):
                 self._start(self.objects)
@@ -115,6 +112,13 @@ class WatchedScript:
                 self.watch.time_budget.attempt("batches", self.watch.session.batch_drawn, batch)
         except Exception as error:
             self.trouble = f"{type(error).__name__}: {first_line(error)}"
+
+    def _is_training_pass(self, module: nn.Module, frame: FrameType) -> bool:
+        """Check whether an optimizer trains by a call of a module, and its batch is not one of held-out data."""
+        if not (torch.is_grad_enabled() and any(updates(optimizer, module) for optimizer in self._optimizers)):
+            return False
+        loader = self._last_loader
+        return module.training or loader is None or not any(map(is_held_out_name, names_of(loader, frame)))
 
     def _start(self, objects: TrainingObjects) -> None:
         """Check the setup, and begin to watch the loop."""

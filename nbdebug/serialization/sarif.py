@@ -6,7 +6,7 @@ The structure is that of the OASIS standard: https://docs.oasis-open.org/sarif/s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -63,5 +63,5 @@ def _locations(finding: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _uri(file: str) -> str:
     """Return a path as the reference of a URI: a relative one stays relative."""
-    path = PurePath(file)
+    path = Path(file)
     return path.as_uri() if path.is_absolute() else quote(path.as_posix())

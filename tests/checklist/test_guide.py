@@ -45,6 +45,12 @@ def test_guide_runs_steps_in_order_and_judges_answers_by_findings(debugger: Debu
     assert list(guide.to_frame().query("step == 'checkup'")["codes"]) == ["L201"]
 
 
+def test_checkup_without_findings_is_done() -> None:
+    debugger = Debugger.of(classifier())
+    assert not debugger.checkup().findings
+    assert statuses(debugger)["checkup"] == "good"
+
+
 def test_guide_is_the_same_at_every_call_and_reads_tools_that_were_called_elsewhere(debugger: Debugger) -> None:
     guide = debugger.guide()
     debugger.overfit(examples=4)

@@ -87,7 +87,7 @@ def test_missing_parts_are_named() -> None:
     with pytest.raises(nbdebug.SetupError, match="case is 'flu'; expected one of data_sorted_classes"):
         nbdebug.clinic.start("flu")
     nbdebug.clinic.start("loss_broadcast")
-    with pytest.raises(nbdebug.SetupError, match="dbg is no Debugger with a monitored run"):
+    with pytest.raises(nbdebug.SetupError, match="without a monitored run; expected a Debugger"):
         nbdebug.clinic.check()
 
 

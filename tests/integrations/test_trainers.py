@@ -22,6 +22,7 @@ from tests.integrations.trainers import (
     STEPS,
     Program,
     fit_bare,
+    lightning_trainer,
     make_callback,
     transformers_trainer,
 )
@@ -98,6 +99,33 @@ def test_epochs_and_validation_losses_arrive_and_training_is_bit_identical(train
     assert not callback.debugger.watched.error_summary
 
 
+def test_metrics_that_lightning_logs_in_training_are_no_metrics_of_validation() -> None:
+    lightning = pytest.importorskip("lightning")
+    program = Program()
+
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = program.model
+
+        def training_step(self, batch: Any, index: int) -> torch.Tensor:
+            loss = program.loss_fn(self.net(batch[0]), batch[1])
+            self.log("loss", loss)
+            return loss
+
+        def validation_step(self, batch: Any, index: int) -> None:
+            self.log("accuracy", 0.25)
+
+        def configure_optimizers(self) -> Any:
+            return program.optimizer
+
+    callback = make_callback("lightning", program, final_tests=False)
+    lightning_trainer(max_epochs=2, callbacks=[callback]).fit(Module(), program.train_loader, program.val_loader)
+    record = callback.debugger.watched.record
+    assert list(record.series("eval_loss")[1]) == []
+    assert list(record.series("accuracy")[1]) == [0.25, 0.25]
+
+
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_exception_in_the_middle_ends_the_run(trainer: str) -> None:
     def raise_in_second_epoch(reads: int) -> None:
@@ -162,7 +190,7 @@ def test_wrong_options_are_refused_at_once(options: dict[str, Any], message: str
 
 
 def test_callback_without_a_run_and_ignite_without_a_debugger_say_so() -> None:
-    with pytest.raises(nbdebug.SetupError, match="no run yet"):
+    with pytest.raises(nbdebug.SetupError, match="None before the first run"):
         TrainerWatch().debugger  # noqa: B018
     pytest.importorskip("ignite")
     from ignite.engine import Engine

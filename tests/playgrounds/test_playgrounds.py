@@ -92,13 +92,16 @@ def test_noise_of_the_gradient_falls_with_the_root_of_the_batch_size() -> None:
 
 
 @pytest.mark.parametrize("name", PLAYGROUNDS)
-def test_playground_is_seeded_and_leaves_the_generator_alone(name: str) -> None:
+def test_playground_is_seeded_and_leaves_the_generators_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(3)
     state = torch.get_rng_state()
+    seeds: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)  # as on a machine with a GPU that is not in use
     play = nbdebug.play(name)
     play.set({control.name: control.values[-1] for control in play.playground.controls if control.name == "batch"})
     frame = play.to_frame()
     assert torch.equal(torch.get_rng_state(), state)
+    assert not seeds
     assert nbdebug.play(name).set(play.settings).to_frame().equals(frame)
     assert play.plot().get_title() == play.picture.charts[0].title
 

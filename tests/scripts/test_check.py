@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -121,6 +122,37 @@ def test_exit_code_by_end_of_script(tmp_path: Path, text: str, code: int, status
 def test_script_that_is_no_file_is_unusable(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", "missing.py"]) == 2
     assert "script is 'missing.py'; expected a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "code"), [("check", 2), ("run", 0)])
+def test_error_of_the_report_itself_is_described_and_is_no_finding(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: Any, command: str, code: int
+) -> None:
+    def fail(*_: Any) -> None:
+        raise TypeError("not a finding")
+
+    monkeypatch.setattr(CheckedScript, "to_dict", fail)
+    path = write(tmp_path, training_scripts.WITHOUT_TRAINING)
+    assert cli.main([command, "--record", str(tmp_path / "run"), str(path)]) == code
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last == (
+        "nbdebug: the report raised TypeError: not a finding. This is an error of nbdebug, not of the script."
+    )
+
+
+def test_variable_that_cannot_be_inspected_does_not_end_the_script(tmp_path: Path) -> None:
+    checked = check_script(write(tmp_path, training_scripts.UNINSPECTABLE), [], runs_checkup=False)
+    assert checked.outcome.status == 0
+    assert "RuntimeError: no context" in checked.problem
+
+
+def test_annotations_suit_an_output_without_unicode_and_name_the_problem(tmp_path: Path) -> None:
+    write(tmp_path, 'import torch\nraise ValueError("\u2192 \u03c3")\n')
+    command = [sys.executable, "-m", "nbdebug", "check", "--github", "train.py"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert ended.returncode == 2
+    assert ended.stdout.splitlines()[-1] == "nbdebug check: the script raised ValueError"
 
 
 def test_option_of_no_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

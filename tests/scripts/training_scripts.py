@@ -147,3 +147,22 @@ for inputs, target in loader:
     nn.functional.mse_loss(model(inputs), target).backward()
     optimizer.step()
 """
+UNINSPECTABLE = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+class Proxy:
+    @property
+    def __class__(self):
+        raise RuntimeError("no context")
+
+proxy = Proxy()
+loader = DataLoader(TensorDataset(torch.randn(8, 2), torch.randn(8, 1)), batch_size=4)
+model = nn.Linear(2, 1).eval()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    (model(x) - y).square().mean().backward()
+    optimizer.step()
+"""

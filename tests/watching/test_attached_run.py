@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +15,7 @@ import pytest
 import nbdebug
 from nbdebug import cli
 from nbdebug.commands.check import check_script
-from nbdebug.commands.tail import follow_as_text
+from nbdebug.commands.tail import _table, follow_as_text
 from nbdebug.finding import Finding, LineChange, Location
 from nbdebug.records.record import Record, RecordReader, RecordWriter
 from nbdebug.serialization.schema import document, read_findings
@@ -45,6 +47,14 @@ def test_tail_prints_numbers_and_findings(folder: Path, capsys: pytest.CaptureFi
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("42  step 24  loss ") for line in lines)
     assert any("O505 zero-grad-missing" in line for line in lines)
+
+
+def test_table_of_runs_shows_brackets_of_a_name(folder: Path, tmp_path: Path) -> None:
+    console = pytest.importorskip("rich.console")
+    copy = shutil.copytree(folder, tmp_path / "[red]1")
+    output = io.StringIO()
+    console.Console(file=output, width=200).print(_table([nbdebug.attach(copy)]))
+    assert "[red]1" in output.getvalue()
 
 
 def test_run_command_ends_with_status_of_script_that_changes_its_folder(
