@@ -26,10 +26,15 @@ def test_every_page_and_notebook_is_in_a_table_of_contents(folder: Path) -> None
     for page in ("index.md", "rules.md", "clinic.md"):
         blocks = re.findall(r"^```\{toctree\}\n(.+?)^```", (folder / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
         entries = [line for block in blocks for line in block.splitlines() if line and not line.startswith(":")]
-        listed |= {path for entry in entries for path in folder.glob(f"{entry}.*")}
+        listed |= {path for entry in entries for path in folder.glob(f"{_target(entry)}.*")}
     pages = {path for suffix in ("md", "ipynb") for path in folder.rglob(f"*.{suffix}")}
     assert {path.name for path in (ROOT / "docs").glob("*.md")} <= {path.name for path in pages}
     assert pages - listed == set()
+
+
+def _target(entry: str) -> str:
+    """Return the page of an entry, which may have a title: ``title <page>``."""
+    return entry.partition("<")[2].strip(">") or entry
 
 
 def test_every_rule_has_a_page_with_its_examples(folder: Path) -> None:
