@@ -41,6 +41,7 @@ TOOLS: dict[str, Callable[[Debugger], Result]] = {
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
     "repeatable": lambda debugger: debugger.repeatable(steps=2),
+    "checkpoint": lambda debugger: debugger.check_checkpoint(save=lambda path: torch.save({}, path)),
     "snapshot": lambda debugger: debugger.snapshot(),
     "changes": lambda debugger: debugger.changes_since(debugger.snapshot()),
     "errors": lambda debugger: debugger.errors(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from inspect import signature
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
@@ -46,6 +47,11 @@ def findings_of(setup: Setup, rule: Rule, example: str) -> Report:
     if "changes" in rule.needs:
         now = debugger.snapshot()
         debugger.changes_since(rule.module.older(now) if example == "bad" else now)
+    if "checkpoint" in rule.needs:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "checkpoint.pt"
+            getattr(rule.module, f"{example}_checkpoint")(setup, path)
+            debugger.check_checkpoint(path)
     if "treatments" in rule.needs:
         debugger.treatments(steps=60, seeds=2)
     if "profile" in rule.needs:

@@ -25,6 +25,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "profile": lambda debugger: profile(debugger, None),
     "profile of a loop": lambda debugger: profile(debugger, lambda: plain_loop(debugger)),
     "repeatable": lambda debugger: debugger.repeatable(steps=3),
+    "checkpoint": lambda debugger: debugger.check_checkpoint(save=lambda path: save(debugger, path)),
     "snapshot": lambda debugger: debugger.changes_since(debugger.snapshot()),
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
@@ -34,9 +35,11 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping"], steps=5, seeds=2),
     "bisect": lambda debugger: debugger.bisect(["weight decay=0.1", "learning rate=1e-9"], steps=5, runs=4),
     "bisect samples": lambda debugger: debugger.bisect(samples=True, fails=lambda copy: True, steps=1, runs=4),
+    "ladder": lambda debugger: debugger.ladder(steps=5, seeds=2),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 TOOLS_WITHOUT_PASSES = {"data", "snapshot"}  # these never call the model
+TRAINED_AS_BY_TRY_FIX = {"ladder"}  # whose passes are interrupted there
 INCLUDED_TOOLS = {"thorough checkup": "checkup", "profile of a loop": "profile"}  # their calls are not stopped again
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
@@ -46,6 +49,12 @@ def profile(debugger: Debugger, train: Callable[[], None] | None) -> None:
     """Profile four steps in real time."""
     with real_time():
         debugger.profile(train, steps=4)
+
+
+def save(debugger: Debugger, path: str) -> None:
+    """Save the weights and the state of the optimizers."""
+    setup = debugger.setup
+    torch.save([item.state_dict() for item in (setup.eager_model, *setup.optimizers)], path)
 
 
 def plain_loop(debugger: Debugger) -> None:
@@ -96,7 +105,7 @@ def test_tool_preserves_state(name: str, tool: str) -> None:
     prepared.before.check()
 
 
-@pytest.mark.parametrize("tool", sorted(TOOLS.keys() - TOOLS_WITHOUT_PASSES))
+@pytest.mark.parametrize("tool", sorted(TOOLS.keys() - TOOLS_WITHOUT_PASSES - TRAINED_AS_BY_TRY_FIX))
 @every_program
 @pytest.mark.parametrize("act", [fail, interrupt])
 def test_tool_that_fails_or_is_interrupted_preserves_state(name: str, tool: str, act: Callable[[], None]) -> None:

@@ -30,6 +30,7 @@ from benchmarks.bottlenecks.programs import (
     plant,
     samples,
     update,
+    workers,
 )
 
 CASES: list[Case] = []
@@ -45,7 +46,7 @@ def pixel_loop(change: Change) -> Program:
                     x[i] = x[i] * 1.1 if x[i] > 0 else x[i] * 0.9  # here
             return torch.from_numpy(x), self.y[index]
 
-    train_loader = DataLoader(Noisy(1024, 256), batch_size=64, shuffle=True, num_workers=change.workers)
+    train_loader = DataLoader(Noisy(1024, 256), batch_size=64, shuffle=True, **workers(change))
     return Program(mlp(256), train_loader)
 
 
@@ -62,7 +63,7 @@ def file_for_each_sample(change: Change) -> Program:
             time.sleep(0.004)  # here
             return torch.from_numpy(np.load(folder / f"{index}.npy")), self.y[index]  # here
 
-    return Program(mlp(), DataLoader(Files(256), batch_size=16, shuffle=True, num_workers=change.workers))
+    return Program(mlp(), DataLoader(Files(256), batch_size=16, shuffle=True, **workers(change)))
 
 
 @plant(CASES, "data")
@@ -77,7 +78,7 @@ def padding_value_by_value(change: Change) -> Program:
                 batch[row, column] = x[column]  # here
         return batch, labels
 
-    return Program(mlp(), DataLoader(Samples(), batch_size=32, num_workers=change.workers, collate_fn=pad))
+    return Program(mlp(), DataLoader(Samples(), batch_size=32, **workers(change), collate_fn=pad))
 
 
 @plant(CASES, "data")
@@ -112,7 +113,7 @@ def tokenizer_in_the_dataset(change: Change) -> Program:
             return torch.tensor(tokens), self.y[index]  # here
 
     model = nn.Sequential(nn.EmbeddingBag(500, 64), nn.Linear(64, CLASSES))
-    return Program(model, DataLoader(Texts(512), batch_size=128, shuffle=True, num_workers=change.workers))
+    return Program(model, DataLoader(Texts(512), batch_size=128, shuffle=True, **workers(change)))
 
 
 @plant(CASES, "batch size")

@@ -81,6 +81,11 @@ def samples(count: int = 4096, features: int = FEATURES) -> tuple[Tensor, Tensor
     return torch.randn(count, features), torch.randint(0, CLASSES, (count,))
 
 
+def workers(change: Change) -> dict[str, Any]:
+    """Options of a loader, as the advice writes them: workers that live as long as the loader."""
+    return {"num_workers": change.workers, "persistent_workers": change.workers > 0}
+
+
 class Samples(Dataset[Any]):
     """Samples in memory; subclasses make them slow."""
 

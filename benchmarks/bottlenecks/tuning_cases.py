@@ -26,6 +26,7 @@ from benchmarks.bottlenecks.programs import (
     plant,
     samples,
     update,
+    workers,
 )
 
 CASES: list[Case] = []
@@ -40,7 +41,7 @@ def slow_transform(change: Change) -> Program:
                 x = torch.sin(x)  # here
             return x, self.y[index]
 
-    return Program(mlp(), DataLoader(Augmented(), batch_size=64, shuffle=True, num_workers=change.workers))
+    return Program(mlp(), DataLoader(Augmented(), batch_size=64, shuffle=True, **workers(change)))
 
 
 @plant(CASES, "data")
@@ -51,7 +52,7 @@ def slow_read(change: Change) -> Program:
                 time.sleep(0.002)  # here
             return self.x[index], self.y[index]
 
-    return Program(mlp(), DataLoader(Remote(), batch_size=32, shuffle=True, num_workers=change.workers))
+    return Program(mlp(), DataLoader(Remote(), batch_size=32, shuffle=True, **workers(change)))
 
 
 @plant(CASES, "data")
@@ -62,7 +63,7 @@ def slow_collate(change: Change) -> Program:
             return torch.stack(xs), torch.stack(ys)
         return torch.tensor([[float(value) for value in x] for x in xs]), torch.stack(ys)  # here
 
-    loader = DataLoader(Samples(), batch_size=64, shuffle=True, num_workers=change.workers, collate_fn=stack_slowly)
+    loader = DataLoader(Samples(), batch_size=64, shuffle=True, **workers(change), collate_fn=stack_slowly)
     return Program(mlp(), loader)
 
 

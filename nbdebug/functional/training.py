@@ -231,6 +231,7 @@ def profile(
     train: Callable[[], Any] | None = None,
     steps: int = 30,
     try_changes: bool = False,
+    trace: str | Path | None = None,
 ) -> Profile:
     """Measure where the time of a training step goes, which line costs most, and what each change would gain.
 

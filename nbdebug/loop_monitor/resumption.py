@@ -141,7 +141,7 @@ def _schedule_start(
         planned_rate(scheduler),
         float(optimizer.param_groups[0]["lr"]),
         loaded,
-        _keeps_state(optimizer) and not optimizer.state,
+        keeps_state(optimizer) and not optimizer.state,
         is_resumed,
         replaces_rate(scheduler),
     )
@@ -206,7 +206,7 @@ def planned_rate(scheduler: Any) -> float | None:
             group.update(setting)
 
 
-def _keeps_state(optimizer: torch.optim.Optimizer) -> bool:
+def keeps_state(optimizer: torch.optim.Optimizer) -> bool:
     """Check whether a step of an optimizer of torch depends on earlier ones."""
     groups = optimizer.param_groups
     is_stateless = isinstance(optimizer, torch.optim.SGD) and not any(group["momentum"] for group in groups)

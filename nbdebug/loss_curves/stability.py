@@ -11,6 +11,7 @@ from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary
 from nbdebug.statistics.time_series import Curve, Periodicity, find_periodicity, spike_positions, standard_error
 
 _MIN_STEPS = 30
+_SEGMENTS = 16  # of a run, whose mean losses show an oscillation
 _SHORT_BATCH_SHARE = 0.5  # of the samples of the other batches
 _MIN_SCORE_GAIN = 0.1  # over the most frequent class, of a model that learned something for other samples
 
@@ -52,6 +53,7 @@ def find_oscillation(run: RunSummary, min_rise: float = 0.25, min_count: int = 3
     """Return the oscillation if the loss of a run of at least 60 steps swings beyond noise without settling."""
     if (
         run.step_count < 60
+        or len(run.loss) < _SEGMENTS
         or not run.loss_is_known
         or run.has_converged
         or run.remaining_share is None
@@ -59,7 +61,7 @@ def find_oscillation(run: RunSummary, min_rise: float = 0.25, min_count: int = 3
         or not run.is_finite
     ):
         return None
-    segments = np.array_split(run.loss, 16)[3:]
+    segments = np.array_split(run.loss, _SEGMENTS)[3:]
     levels = np.array([segment.mean() for segment in segments])
     errors = np.array([standard_error(segment) for segment in segments])
     steps, margins = np.diff(levels), 3 * np.hypot(errors[1:], errors[:-1])

@@ -58,7 +58,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "errors": {"--loader": str, "--tags": str},
     "explain": {"--method": str, "--target": _parse_target, "--background": str, "--loader": str, "--layer": str},
     "importance": {"--loader": str, "--method": str, "--metric": str, "--samples": int, "--repeats": int},
-    "profile": {"--train": str, "--steps": int, "--try-changes": _parse_switch},
+    "profile": {"--train": str, "--steps": int, "--try-changes": _parse_switch, "--trace": str},
     "batch_size": {"--start": int, "--most": int, "--seconds": float},
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }

@@ -88,12 +88,13 @@ def batch_size(line: str) -> Any:
 def profile(line: str) -> Any:
     """Measure where the time of a training step goes, which line costs most, and what each change would gain.
 
-    %profile [dbg] [--train train] [--steps 30] [--try-changes yes]
+    %profile [dbg] [--train train] [--steps 30] [--try-changes yes] [--trace trace.json]
 
     dbg            a nbdebug.Debugger; may be omitted if there is only one
     --train        name of a function that runs your own loop; by default a standard loop over the setup
     --steps        number of steps to measure, at least 4
     --try-changes  yes, which tries bfloat16, channels-last and torch.compile on copies, too
+    --trace        a file to which torch.profiler writes a trace of three more steps
     """
     debugger, options = parse_line("profile", line)
     if "train" in options:

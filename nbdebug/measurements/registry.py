@@ -29,6 +29,7 @@ _EXTERNAL_VALUES = {
     "lr_range": "the result of the learning rate range test; run dbg.lr_range()",
     "importance": "the feature importance; run dbg.importance()",
     "changes": "what differs from an earlier snapshot; run dbg.changes_since(before)",
+    "checkpoint": "the check of a checkpoint; run dbg.check_checkpoint(path)",
     "repeatable": "the comparison of two runs from the same state; run dbg.repeatable()",
     "treatments": "the treatments tried on copies; run dbg.treatments()",
     "profile": "the profile of a training step; run dbg.profile()",

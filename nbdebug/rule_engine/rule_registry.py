@@ -32,6 +32,7 @@ class Rule:
     ``origin`` is what of the setup is at fault: a finding without a line gets the line that makes it.
     ``prediction`` is what its findings before training say about the run; None if they state facts. ``asked_again``
     tells whether the rule judges a state that training changes, so that a watch asks it again after the run.
+    ``affects_learning`` is False for faults of speed and repeatability, which do not explain poor learning.
     """
 
     code: str
@@ -45,6 +46,7 @@ class Rule:
     origin: Origin | None = None
     prediction: Prediction | None = None
     asked_again: bool = False
+    affects_learning: bool = True
 
     def __call__(self, measurements: Mapping[str, Any], **options: Any) -> list[Finding]:
         """Return the findings of the rule, labeled with its code, name and severity."""
@@ -90,6 +92,7 @@ def rule(
     origin: Origin | None = None,
     prediction: Prediction | None = None,
     asked_again: bool = False,
+    affects_learning: bool = True,
 ) -> Callable[[_RuleFunction], _RuleFunction]:
     """Register a generator function as the rule ``code``; its docstring is its page, its name the rule's name."""
 
@@ -107,6 +110,7 @@ def rule(
             origin=origin,
             prediction=prediction,
             asked_again=asked_again,
+            affects_learning=affects_learning,
         )
         return function
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 import torch
 
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.formatting import format_value
 from nbdebug.history.curves import Curves, Series
 from nbdebug.history.signs import Evidence, find_signs
@@ -34,6 +35,7 @@ from nbdebug.run_report.sections import (
 )
 from nbdebug.serialization.schema import own_version
 from nbdebug.setup import Setup
+from nbdebug.tensors.pytree import tree_map
 
 # Results whose text or chart contains samples of the user, and those whose chart is an aggregate all the same.
 _WITH_SAMPLES, _AGGREGATE_CHARTS = frozenset(("data", "errors", "explain", "overfit")), frozenset(("errors", "overfit"))
@@ -55,19 +57,36 @@ class Subject:
 def collect_sections(subject: Subject, *, samples: bool = False) -> list[Section]:
     """Return all sections; without ``samples``, no value of a sample of the user is among them."""
     findings, results = list(subject.findings), subject.results.items()
-    files = sorted({finding.where.file for finding in findings if finding.where.file}, key=len, reverse=True)
     names = {*subject.results}
     answers = _score_section(findings, subject.findings.checked_rules, names)
     journal = [Section("Journal", (Code(subject.journal),))] if subject.journal else []
-    return [
+    sections = [
         Section("Summary", _summary(subject)),
         Section("Findings", _finding_blocks(findings, samples)),
         Section("Recommendations", _recommendation_blocks(findings, subject.results)),
-        *(Section(name.replace("_", " "), _result_blocks(name, item, samples, files)) for name, item in results),
+        *(Section(name.replace("_", " "), _result_blocks(name, item, samples)) for name, item in results),
         *journal,
         Section("Environment", (_environment(subject.setup),)),
         answers,
     ]
+    folders = _user_folders(subject)
+    return [tree_map(section, lambda leaf: _without_folders(leaf, folders)) for section in sections]
+
+
+def _user_folders(subject: Subject) -> list[str]:
+    """Return the folders of the user's files, longest first: a report that leaves the machine names files only."""
+    reports = [subject.findings, *(getattr(result, "findings", ()) for result in subject.results.values())]
+    files = {finding.where.file for report in reports for finding in report if finding.where.file}
+    folders = {str(PurePath(file).parent) for file in files} | {str(Path.cwd())}
+    return sorted((f"{folder}{os.sep}" for folder in folders if PurePath(folder).name), key=len, reverse=True)
+
+
+def _without_folders(leaf: Any, folders: Sequence[str]) -> Any:
+    """Return a text without the folders in it; anything else as it is."""
+    if isinstance(leaf, str):
+        for folder in folders:
+            leaf = leaf.replace(folder, "")
+    return leaf
 
 
 def _summary(subject: Subject) -> tuple[Block, ...]:
@@ -82,7 +101,7 @@ def _finding_blocks(findings: Sequence[Finding], samples: bool) -> tuple[Block, 
     blocks: list[Block] = []
     for finding in findings[:_MAX_FINDINGS]:
         blocks += [Heading(f"{finding.code} {finding.name}"), Paragraph(finding.message, finding.severity or "note")]
-        place = str(_without_folder(finding.where))
+        place = str(finding.where)
         blocks += [Paragraph(f"At: {place}")] if place else []
         source = (finding.where.source or "").strip()
         blocks += [Code(source)] if source else []
@@ -111,21 +130,10 @@ def _recommendation_blocks(findings: Sequence[Finding], results: Mapping[str, Re
     return tuple(blocks) or (Paragraph("Nothing to change."),)
 
 
-def _without_folder(where: Location) -> Location:
-    """Return a location with the name of its file only: a report leaves the machine."""
-    return replace(where, file=PurePath(where.file).name) if where.file else where
-
-
-def _result_blocks(name: str, result: Result, samples: bool, files: Sequence[str]) -> tuple[Block, ...]:
-    """Return text and chart of a result; those that quote samples are shortened without ``samples``.
-
-    The paths of ``files`` are replaced by their names.
-    """
+def _result_blocks(name: str, result: Result, samples: bool) -> tuple[Block, ...]:
+    """Return text and chart of a result; those that quote samples are shortened without ``samples``."""
     is_private = name in _WITH_SAMPLES and not samples
-    text = result.to_text()
-    for file in files:
-        text = text.replace(file, PurePath(file).name)
-    head, _, rest = text.partition("\n")
+    head, _, rest = result.to_text().partition("\n")
     draws = result.has_chart and (not is_private or name in _AGGREGATE_CHARTS)
     chart = draw_picture(result.draw, f"Chart of {name.replace('_', ' ')}") if draws else None
     body = Paragraph(_PRIVATE) if is_private else Code(rest.strip("\n")) if rest.strip() else None

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from nbdebug.finding import SEVERITIES, Finding, cause_indices, is_code
 from nbdebug.result import Result
 
-_EXPERIMENTS = ("try_fix", "ablation", "treatments", "lr_range", "compare_optimizers", "batch_size", "tune")
+_EXPERIMENTS = (
+    "try_fix",
+    "label_effect",
+    "ablation",
+    "treatments",
+    "lr_range",
+    "compare_optimizers",
+    "batch_size",
+    "tune",
+)
 _COSTS = ("an edit of one place", "some lines of code", "a decision about data or model")
 
 

@@ -21,6 +21,7 @@ from nbdebug.source.assignments import (
     certain_line,
     covering_statement,
     find_function,
+    last_assignment,
     next_assignment,
     part_line,
     part_producer,
@@ -77,6 +78,18 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
         return SourceLine(creation.file, argument.lineno)
     entry_line = find_entry_line(option, value, context) if creation.unpacks_arguments else None
     return entry_line or creation.line
+
+
+def parameters_line(setup: Setup, optimizer: object) -> SourceLine | None:
+    """Return the line that makes the parameters of an optimizer: variables and functions of the user are followed."""
+    creation = _creation(setup, optimizer)
+    argument = creation.argument(optimizer, "params") if creation else None
+    if creation is None or argument is None:
+        return creation.line if creation else None
+    producer = part_producer(creation.file, argument, None)
+    line = SourceLine(creation.file, producer.lineno)
+    created = last_assignment(line, producer.id, changes=False) if isinstance(producer, ast.Name) else None
+    return created or line
 
 
 def replacement_line(setup: Setup, optimizer: Any, module: str, parameter: str) -> SourceLine | None:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from nbdebug.inference.outputs import Target
     from nbdebug.options import Decode, Method, Metric, Package, Space
-    from nbdebug.tools.data import DataProfile, LabelEffect
+    from nbdebug.tools.data import DataProfile
     from nbdebug.tools.errors import Errors
     from nbdebug.tools.explain import Explanation
     from nbdebug.tools.importance import Importance
+    from nbdebug.tools.try_fix import TriedFix
 
 
 class AnalysisMethods(ToolRunner):
@@ -64,8 +65,8 @@ class AnalysisMethods(ToolRunner):
         steps: int = 300,
         seeds: int = 5,
         initialize: bool = True,
-    ) -> LabelEffect:
-        """Train copies with and without the most suspect training labels, and compare the validation accuracy.
+    ) -> TriedFix:
+        """Train copies with and without the most suspect training labels, and compare the validation score.
 
         The suspects are those of the last ``data()``, which runs now if it has not. Weights, optimizers and loaders are
         as before. Raises SetupError without suspects, without a validation loader, and if the targets are not classes.
@@ -78,7 +79,8 @@ class AnalysisMethods(ToolRunner):
             initialize: Start from new weights; False starts from the present ones, as for fine-tuning.
         """
         options = without_self(locals())
-        from nbdebug.tools.data import DataProfile, label_effect
+        from nbdebug.tools.data import DataProfile
+        from nbdebug.tools.try_fix import label_effect
 
         profile = self.results.get("data")
         if not isinstance(profile, DataProfile):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.options import check_option_names
@@ -10,6 +11,7 @@ from nbdebug.report import Report, merge_reports
 from nbdebug.rule_engine import checkup as checkups
 from nbdebug.tool_methods.performance import PerformanceMethods
 from nbdebug.tool_methods.training import TrainingMethods
+from nbdebug.views.live import show_view
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +60,10 @@ class DiagnosisMethods(TrainingMethods, PerformanceMethods):
         names = [name for name in COST_ORDER if treatments or name != "treatments"]
         stages = [Stage(name, runs[name]) for name in names]
         has_run = "watch" in self.reports
-        result = Investigation(recognized, stages, list(self.reports.values()), has_run).run()
+        investigation = Investigation(recognized, stages, list(self.reports.values()), has_run)
+        with show_view(replace(investigation.result().view(), running=True)) as screen:
+            result = investigation.run(screen)
+            screen.finish(result)
         return self._keep("triage", result, judge=False)
 
     def guide(self) -> Guide:

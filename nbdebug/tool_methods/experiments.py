@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.finding import Finding
 from nbdebug.options import check_option_names
+from nbdebug.report import Report
 from nbdebug.tool_methods.tool_runner import ToolRunner, without_self
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nbdebug.options import Budget
     from nbdebug.tools.bisect import Bisection
+    from nbdebug.tools.ladder import Ladder
     from nbdebug.tools.try_fix import Ablation, TriedFix
+    from nbdebug.tools.tune import Tuning
+    from nbdebug.tools.tune.study import Sampler
 
 
 class ExperimentMethods(ToolRunner):
@@ -116,3 +122,57 @@ class ExperimentMethods(ToolRunner):
 
         findings = tuple(self.findings) if changes is not None else ()
         return self._keep("bisect", bisect(self._use_setup(), findings=findings, **options), judge=False)
+
+    @check_option_names()
+    def ladder(self, *, steps: int = 300, seeds: int = 3, initialize: bool = True) -> Ladder:
+        """Compare learners of growing capacity with your model, and your model on parts of the data.
+
+        A constant, a linear model, a kernel ridge regression, fully connected networks of growing width and depth, then
+        copies of your model on 25, 50 and 100% of the samples: where does capacity stop helping, and would more data
+        help? Raises SetupError without a validation loader, and for a setup that cannot be run.
+
+        Args:
+            steps: Training steps of each network and each copy.
+            seeds: Number of matched runs of each, 2 to 16.
+            initialize: Start from new weights; False starts from the present ones, as for fine-tuning.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.ladder import ladder
+
+        return self._keep("ladder", ladder(self._use_setup(), **options), judge=False)
+
+    @check_option_names()
+    def tune(
+        self,
+        space: Mapping[Any, Sequence[Any]],
+        budget: int = 30,
+        *,
+        sampler: Sampler = "tpe",
+        steps: int = 150,
+        seeds: int = 5,
+        score: Callable[[Any], float] | None = None,
+        path: str | Path | None = None,
+    ) -> Tuning:
+        """Search settings by short trials on copies, and confirm the best ones by longer matched runs.
+
+        A checkup precedes the search. Raises SetupError if it finds an error, without Optuna, for a space that cannot
+        be searched, and for a setup that cannot be run.
+
+        Args:
+            space: Values by setting: the name of a built-in change of ``try_fix``, or a function ``set(copy, value)``,
+                with a list of choices or a tuple of the ends of a range. They are applied in their order.
+            budget: Number of trials, including those of an earlier search in the same file.
+            sampler: "tpe", which learns from earlier trials, "random", or "grid" over lists.
+            steps: Training steps of each trial; the confirmation takes four times as many.
+            seeds: Number of matched pairs of runs of the confirmation, 2 to 16.
+            score: ``score(copy)``, which returns a number of which a higher one is better; by default the accuracy, the
+                explained variance, or the decrease of the loss.
+            path: SQLite file of the trials, from which a search that was ended goes on.
+        """
+        options = without_self(locals())
+        from nbdebug.tools.tune import tune
+
+        def keep_report(report: Report) -> None:
+            self.reports["checkup"] = report
+
+        return self._keep("tune", tune(self._use_setup(), on_report=keep_report, **options), judge=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from nbdebug.options import check_option_names
 from nbdebug.tool_methods.tool_runner import ToolRunner
 
 if TYPE_CHECKING:
+    from nbdebug.tools.checkpoint import CheckpointCheck
     from nbdebug.tools.provenance import ProgramSnapshot, SnapshotChanges
     from nbdebug.tools.repeatable import Repeatable
 
@@ -75,3 +77,27 @@ class RepeatabilityMethods(ToolRunner):
 
         former = before if isinstance(before, ProgramSnapshot) else load_snapshot(before)
         return self._keep("changes", compare_snapshots(former, self._snapshot_now(config, samples)))
+
+    @check_option_names()
+    def check_checkpoint(
+        self,
+        path: str | Path | None = None,
+        *,
+        save: Callable[[str], Any] | None = None,
+        load: Callable[[str], Any] | None = None,
+    ) -> CheckpointCheck:
+        """Check whether training resumes from a checkpoint as it would have continued, and what the checkpoint lacks.
+
+        A file is read without running code in it. Raises SetupError if there is neither a path nor ``save``, or both;
+        exceptions of ``save`` and ``load`` are raised.
+
+        Args:
+            path: A checkpoint of this setup: a file of ``torch.save()``, a safetensors file, or a folder of these.
+            save: Your function ``save(path)`` instead: the setup trains some steps, saves, and is compared after
+                loading.
+            load: Your function ``load(path)``, which loads into the objects of this setup. By default each state that
+                the file contains is loaded with ``load_state_dict()``.
+        """
+        from nbdebug.tools.checkpoint import check_checkpoint
+
+        return self._keep("checkpoint", check_checkpoint(self._use_setup(), path, save=save, load=load))

@@ -15,6 +15,7 @@ from nbdebug.triage.pattern import SymptomCause
 from nbdebug.triage.result import CauseState, Triage
 from nbdebug.triage.stages import (
     FOR_SYMPTOM_ONLY,
+    STAGE_TEXTS,
     Stage,
     StageRecord,
     expand_codes,
@@ -24,9 +25,9 @@ from nbdebug.triage.stages import (
     test_of_stage,
 )
 from nbdebug.triage.symptom import Symptom
+from nbdebug.views.live import LiveScreen, Screen
 
 # Findings that describe what a run or a model does, and not why; the signs of the symptom count as such, too.
-_WITHOUT_EFFECT_ON_LEARNING = ("P", "R901", "R902", "R903")  # speed and repeatability
 _OUTCOMES = ("T601", "T602", "T603", "T604", "T605", "T606", "T607", "T608", "T610", "T614")
 _DESCRIPTIONS = frozenset((*_OUTCOMES, "E702", "E703", "E704", "E706", "E709"))
 
@@ -44,19 +45,30 @@ class Investigation:
     has_run: bool = False
     records: list[StageRecord] = field(default_factory=list)
     stopped: bool = False
+    screen: Screen = field(default_factory=Screen)
 
-    def run(self) -> Triage:
+    def run(self, screen: Screen) -> Triage:
         """Ask the causes of the symptom stage by stage; if none is established, ask all other rules.
 
-        The quick stage asks all its rules: they share one pass, and one may explain the finding of another.
+        The quick stage asks all its rules: they share one pass, and one may explain the finding of another. An
+        interrupt acts as Stop in a notebook, else it is raised.
         """
+        self.screen = screen
+        try:
+            self._run_all()
+        except KeyboardInterrupt:
+            self.stopped = True
+            if not isinstance(screen, LiveScreen):
+                raise
+        return self.result()
+
+    def _run_all(self) -> None:
         self.records.append(StageRecord("earlier", tuple(sorted(self.checked)), 0.0))
         codes = expand_codes(code for cause in self.symptom.causes for code in cause.codes)
         quick = [code for code in rule_registry.load_rules() if stage_of(code) == "quick"]
         self._run_stages([*codes, *(code for code in quick if code not in codes)])
         if not self._is_established():
             self._run_stages([code for code in rule_registry.load_rules() if code not in codes], wide=True)
-        return self._result()
 
     @property
     def checked(self) -> frozenset[str]:
@@ -67,10 +79,11 @@ class Investigation:
     def faults(self) -> list[Finding]:
         """The errors and warnings so far, by rank; causes before mere descriptions."""
         relevant = {code for cause in self.symptom.causes for code in expand_codes(cause.codes)}
+        rules = rule_registry.load_rules()
         faults = [
             fault
             for fault in merge_reports(self.reports).faults
-            if fault.code in relevant or not fault.code.startswith(_WITHOUT_EFFECT_ON_LEARNING)
+            if fault.code in relevant or rules[fault.code].affects_learning
         ]
         return sorted(faults, key=lambda fault: self._is_description(fault))
 
@@ -79,7 +92,10 @@ class Investigation:
 
     def _is_established(self) -> bool:
         """Return whether an error is known that causes, and does not only describe, what was seen."""
-        return any(fault.severity == "error" and not self._is_description(fault) for fault in self.faults)
+        return any(map(self._is_cause, self.faults))
+
+    def _is_cause(self, fault: Finding) -> bool:
+        return fault.severity == "error" and not self._is_description(fault)
 
     def _run_stages(self, codes: Sequence[str], *, wide: bool = False) -> None:
         """Run the stages that can check some of the codes, until one establishes a cause."""
@@ -91,14 +107,15 @@ class Investigation:
             if self._is_established() or not asked or (wide and stage.name in FOR_SYMPTOM_ONLY):
                 continue
             start, skipped = time.perf_counter(), ""
+            name = f"other {stage.name}" if wide else stage.name
+            self.screen.update(replace(self.result().view(), status=f"now: {STAGE_TEXTS[name]}", running=True))
             try:
                 report = stage.run(asked)
                 self.reports.append(_without_half_checked(report) if stage.name == "quick" else report)
-                self.stopped = self.stopped or report.stopped
+                self.stopped = self.stopped or report.stopped or self.screen.stopped
             except SetupError as error:
                 skipped = str(error)
             seconds = time.perf_counter() - start
-            name = f"other {stage.name}" if wide else stage.name
             self.records.append(StageRecord(name, tuple(asked), seconds, skipped))
             if self.stopped:
                 return
@@ -108,11 +125,17 @@ class Investigation:
         own = stage_of(code)
         return own == stage.name or (own == "quick" and stage.name == "standard" and has_slow_parts(code))
 
-    def _result(self) -> Triage:
-        faults, causes = self.faults, self.symptom.causes
+    def result(self) -> Triage:
+        """Return what is known so far.
+
+        Findings beyond the causes of the symptom count only if they are errors, or rank above the first error.
+        """
+        faults, causes, established = self.faults, self.symptom.causes, self._is_established()
         states = [self._state(cause, faults) for cause in causes]
         named = {id(fault) for state in states for fault in state.findings}
-        states += [CauseState(_rule_title(fault), 0.0, "found", (fault,)) for fault in faults if id(fault) not in named]
+        first = next((rank for rank, fault in enumerate(faults) if self._is_cause(fault)), len(faults))
+        others = [f for rank, f in enumerate(faults) if id(f) not in named and (rank < first or self._is_cause(f))]
+        states += [CauseState(_rule_title(fault), 0.0, "found", (fault,)) for fault in others]
         ranks = {id(fault): rank for rank, fault in enumerate(faults)}
         found = sorted(
             (state for state in states if state.status == "found"),
@@ -125,8 +148,8 @@ class Investigation:
             patterns=tuple(pattern.name for pattern in self.symptom.patterns),
             states=(*found, *is_open, *ruled_out),
             stages=tuple(self.records),
-            next_test=self._next_test(is_open) if not self._is_established() else "",
-            established=self._is_established(),
+            next_test=self._next_test(is_open) if not established else "",
+            established=established,
             stopped=self.stopped,
         )
 

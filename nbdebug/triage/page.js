@@ -6,13 +6,13 @@ import { codeBlock, h, heading, mountView, redrawOnMessage, statusBanner, trackS
 
 /** @param {Props} props */
 function render({ model, el }) {
-  const { node, title, status } = heading(model, false), banner = h("div"), cards = h("div.cards"), rest = h("div");
+  const { node, title, status } = heading(model, model.get("state").running), banner = h("div"), cards = h("div.cards"), rest = h("div");
   mountView(el, node, banner, cards, rest);
   redrawOnMessage(model, () => {
     const state = model.get("state");
     title.textContent = state.title;
     status.textContent = `Symptom: ${state.symptom}`;
-    banner.replaceChildren(state.established ? statusBanner("good", "✓", state.status) : statusBanner("warning", "?", state.status));
+    banner.replaceChildren(state.running ? h("div.note", {}, state.status) : state.established ? statusBanner("good", "✓", state.status) : statusBanner("warning", "?", state.status));
     cards.replaceChildren(...cardTree(state.findings, new Set()));
     rest.replaceChildren(
       ...(state.next_test ? [codeBlock("Next test", state.next_test)] : []),

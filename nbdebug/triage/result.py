@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-    from nbdebug.views.page import View
+    from nbdebug.triage.view import TriageView
 
 Status = Literal["found", "open", "ruled out"]
 _MAX_OPEN = 6
@@ -93,7 +93,7 @@ class Triage(Result):
         left = f"{len(self.left)} causes left" if len(self.left) != 1 else f"one cause left: {self.left[0].name}"
         return f"{left}, {len(self.ruled_out)} ruled out"
 
-    def view(self) -> View:
+    def view(self) -> TriageView:
         """Return the page: findings as cards, the causes left, the stages and what they ruled out."""
         from nbdebug.triage.view import TriageView
 
@@ -148,6 +148,13 @@ class Triage(Result):
             lines += ["", "ruled out:", *(f"  - {state.name} ({', '.join(state.codes)})" for state in self.ruled_out)]
         lines += ["", *(f"{name}: {text}" for name, text in self._stage_rows())]
         return "\n".join(lines)
+
+    def brief_text(self) -> str:
+        """Return the cause, a line for each finding, the next test, and how much was ruled out."""
+        lines = [f"nbdebug triage: {self.headline}", f"symptom: {self.symptom}"]
+        lines += [finding.summary_line for finding in self.findings]
+        lines += [f"next test: {self.next_test}"] if self.next_test else []
+        return "\n".join([*lines, f"causes left: {len(self.left)}, ruled out: {len(self.ruled_out)}"])
 
     def _stage_rows(self) -> list[tuple[str, str]]:
         """Return the stages that ran, each with the number of rules and the time."""

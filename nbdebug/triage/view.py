@@ -13,7 +13,10 @@ from nbdebug.views.page import View
 
 @dataclass
 class TriageView(View):
-    """Findings as cards; causes left, each with its test; causes ruled out, each with the rules; stages with costs."""
+    """Findings as cards; causes left, each with its test; causes ruled out, each with the rules; stages with costs.
+
+    ``running`` shows a Stop button.
+    """
 
     module: ClassVar[str] = "triage/page.js"
     height: ClassVar[int] = 200
@@ -27,10 +30,11 @@ class TriageView(View):
     stages: Sequence[tuple[str, str]] = ()
     next_test: str = ""
     established: bool = False
+    running: bool = False
 
     def state(self) -> dict[str, Any]:
         """Return the texts, the cards and the tables."""
-        names = ("title", "status", "symptom", "next_test", "established")
+        names = ("title", "status", "symptom", "next_test", "established", "running")
         tables = ("left", "ruled_out", "stages")
         return {
             **{name: to_json_value(getattr(self, name)) for name in names},

@@ -6,6 +6,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from threading import Event, RLock, Timer
 from types import TracebackType
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _RESEND_SECONDS = (1.5, 6.0)
 _displayed_results: list[_DisplayedResult] = []
+_open_screen: ContextVar[LiveScreen | None] = ContextVar("open_screen", default=None)  # of the running tool
 
 
 @dataclass
@@ -73,10 +75,13 @@ class Screen:
 class LiveScreen(Screen):
     """A view under the running cell, with at most one message per ``every`` seconds and no lost row.
 
-    If the front end fails, the screen stops sending and stores the reason in ``trouble``; the tool goes on.
+    If the front end fails, the screen stops sending and stores the reason in ``trouble``; the tool goes on. With
+    ``hides_inner``, tools that run while the screen is open display nothing of their own.
     """
 
-    def __init__(self, view: View, clock: Callable[[], float], every: float) -> None:
+    def __init__(self, view: View, clock: Callable[[], float], every: float, hides_inner: bool = True) -> None:
+        self._hides_inner = hides_inner
+        self._token: Token[LiveScreen | None] | None = None
         self._view, self._clock, self._every = view, clock, every
         self._rows: list[dict[str, float]] = []
         self._needs_full_state = self._has_new_rows = self._stop_acknowledged = False
@@ -134,8 +139,15 @@ class LiveScreen(Screen):
         if self.page is not None:
             self._attempt(self.page.show)
 
+    def __enter__(self) -> LiveScreen:
+        if self._hides_inner:
+            self._token = _open_screen.set(self)
+        return self
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Leave a static view of the last state if no result has replaced it; exceptions propagate."""
+        if self._token is not None:
+            _open_screen.reset(self._token)
         if self._handle is not None:
             self._attempt(self._replace_by_static)
 
@@ -255,9 +267,30 @@ class LiveScreen(Screen):
         return True
 
 
-def show_view(view: View, *, clock: Callable[[], float] = time.monotonic, every: float = 0.1) -> Screen:
-    """Return a screen with ``view``: live under a running cell, otherwise silent with the same interface."""
-    return LiveScreen(view, clock, every) if in_kernel() and not is_silent() else Screen()
+class _InnerScreen(Screen):
+    """The screen of a tool inside another one: it displays nothing, and stops if that one is stopped."""
+
+    def __init__(self, outer: LiveScreen) -> None:
+        self._outer = outer
+
+    @property
+    def stopped(self) -> bool:
+        """True if the Stop button of the outer tool was pressed."""
+        return self._outer.stopped
+
+
+def show_view(
+    view: View, *, clock: Callable[[], float] = time.monotonic, every: float = 0.1, hides_inner: bool = True
+) -> Screen:
+    """Return a screen with ``view``: live under a running cell, otherwise silent with the same interface.
+
+    It is silent as well inside another tool, and then stops with that one. With ``hides_inner`` False, as around the
+    user's own loop, tools inside display themselves.
+    """
+    if not in_kernel() or is_silent():
+        return Screen()
+    outer = _open_screen.get()
+    return LiveScreen(view, clock, every, hides_inner) if outer is None else _InnerScreen(outer)
 
 
 def display_result(result: Any) -> None:

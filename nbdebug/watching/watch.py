@@ -103,7 +103,7 @@ class Watch:
         self.stack, self.active_hooks = ExitStack(), ExitStack()
         self.write_file()
         self.view = run_view(self.record, (), "", live=True)
-        self.screen = self.stack.enter_context(show_view(self.view))
+        self.screen = self.stack.enter_context(show_view(self.view, hides_inner=False))
         self.timed_refresh = self.time_budget.timed("live view", self.refresh_view)
         for hook in session.hooks(self.between_steps):
             self.active_hooks.enter_context(hook)

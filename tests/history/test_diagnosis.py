@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -128,3 +129,9 @@ def test_unknown_option_and_bad_classes() -> None:
 
 def test_nan_of_training_beside_finite_validation() -> None:
     assert faults({"loss": [1.0, 0.5, *[float("nan")] * 8], "val_loss": [1.0] * 10})[0] == "non-finite-loss"
+
+
+def test_history_of_ten_epochs_is_too_short_for_an_oscillation() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "oscillating-loss" not in names({"loss": [0.7 + 0.2 * (i % 3) for i in range(10)]})

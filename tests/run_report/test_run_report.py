@@ -18,6 +18,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.result import Result
 from nbdebug.rules.examples import healthy_classifier, mlp, train
+from nbdebug.run_report import Subject, collect_sections
 from nbdebug.run_report.ml_test_score import QUESTIONS, answer_questions
 from nbdebug.run_report.recommendations import recommend
 
@@ -114,6 +115,9 @@ def test_folders_of_the_machine_are_left_out(tmp_path: Path) -> None:
     assert "O505" in text
     assert f"{Path(__file__).name}, line" in text
     assert str(Path(__file__).parent) not in text
+    lines = "\n".join(finding.summary_line for finding in debugger.findings)
+    assert str(Path(__file__).parent) in lines
+    assert str(Path(__file__).parent) not in str(collect_sections(Subject(setup, debugger.findings, {}, lines)))
 
 
 def test_refusals(debugger: Debugger, tmp_path: Path) -> None:

@@ -11,9 +11,15 @@ from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
+from nbdebug.finding import Finding
+from nbdebug.report import Report
+from nbdebug.rule_engine.rule_registry import load_rules
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
-from nbdebug.triage import SymptomCause, SymptomPattern
+from nbdebug.triage import SymptomCause, SymptomPattern, load_patterns
+from nbdebug.triage.investigation import Investigation
+from nbdebug.triage.stages import expand_codes
+from nbdebug.triage.symptom import recognize_symptom
 from tests.clock import real_time
 
 
@@ -140,3 +146,18 @@ def test_findings_of_speed_are_no_causes_of_poor_learning() -> None:
     assert "P801" in [finding.code for finding in debugger.findings]
     result = debugger.triage("loss-flat")
     assert "P801" not in [finding.code for state in result.states for finding in state.findings]
+
+
+def test_warnings_beyond_the_symptom_are_listed_only_while_no_error_explains_it() -> None:
+    symptom = recognize_symptom("loss-flat", load_patterns())
+    of_symptom = expand_codes(code for cause in symptom.causes for code in cause.codes)
+    other = next(code for code in load_rules() if code not in of_symptom)
+    warning = Finding("other", code=other, severity="warning")
+    error = Finding("softmax", code="L201", severity="error")
+
+    def codes(*findings: Finding) -> list[str]:
+        report = Report(findings, checked_rules=frozenset(finding.code for finding in findings))
+        return [finding.code for finding in Investigation(symptom, (), [report]).result().findings]
+
+    assert codes(warning) == [other]
+    assert codes(warning, error) == ["L201"]

@@ -36,6 +36,8 @@ def outputs_of(name: str) -> list[Any]:
         ("06_why_did_it_say_that.ipynb", 7, inf, 200_000),
         ("07_it_does_not_even_run.ipynb", 3, 3, 30_000),
         ("08_is_it_the_data.ipynb", 6, 6, 200_000),
+        ("09_prove_the_fix.ipynb", 6, 6, 120_000),
+        ("10_why_is_it_slow_and_can_i_repeat_it.ipynb", 5, 5, 30_000),
     ],
 )
 def test_committed_outputs_are_static_pages_without_error(

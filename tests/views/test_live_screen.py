@@ -241,3 +241,27 @@ def test_screen_in_script_has_no_clicks() -> None:
     screen = show_view(LayersView())
     screen.refresh()
     assert screen.clicks() == []
+
+
+def test_tool_inside_another_displays_nothing_and_stops_with_it(front_end: FrontEnd) -> None:
+    with show_view(LineChart(stoppable=True)) as outer:
+        with show_view(LineChart()) as inner:
+            inner.update(LineChart())
+            inner.finish(LossResult())
+            assert not inner.stopped
+            request_of_page(outer, kind="stop")
+            assert inner.stopped
+        assert len(front_end.displays) == 1
+        assert not front_end.updates
+    with show_view(LineChart(), hides_inner=False), show_view(LineChart()):
+        assert len(front_end.displays) == 3
+
+
+def test_triage_displays_one_page_in_spite_of_its_checkups(front_end: FrontEnd) -> None:
+    from nbdebug.debugger import Debugger
+    from nbdebug.rules.examples import healthy_classifier
+
+    result = Debugger.of(healthy_classifier()).triage("nan")
+    assert [stage.name for stage in result.stages][1:3] == ["quick", "standard"]
+    assert len(front_end.displays) == 1
+    assert [bundle["text/plain"].splitlines()[0] for bundle in front_end.updates] == [str(result).splitlines()[0]]

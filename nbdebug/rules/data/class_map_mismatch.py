@@ -14,13 +14,14 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import creation_line
+from nbdebug.source.assignments import certain_line, covering_statement
 from nbdebug.source.location import SourceLine, get_location, is_library_code
-from nbdebug.source.search import find_assignments
+from nbdebug.source.search import find_assignments, read_names
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
 
 
-@rule("D125", "error", origin="targets")
+@rule("D125", "error", origin="target order")
 def class_map_mismatch(
     setup: Setup,
     class_maps: dict[str, dict[str, dict[str, int]]],
@@ -92,7 +93,14 @@ def _numbering_line(setup: Setup, attribute: str) -> SourceLine | None:
     lines = find_assignments(dataset, attribute)
     own_line = lines[0] if len(lines) == 1 and not is_library_code(lines[0].file) else None
     is_shared = own_line is not None and find_assignments(train_dataset, attribute) == lines
-    return (creation_line(setup, dataset) if is_shared else None) or own_line
+    return (creation_line(setup, dataset) if is_shared else None) or (own_line and _source_of_names(own_line))
+
+
+def _source_of_names(line: SourceLine) -> SourceLine:
+    """Return the line that makes what a line stores, such as the encoder whose classes it lists; else the line."""
+    statement = covering_statement(line)
+    assigned = [certain_line(line, name) for name in (read_names(statement) if statement else ())]
+    return max(filter(None, assigned), key=lambda source: source.number, default=line)
 
 
 def _name_mismatch_finding(

@@ -16,7 +16,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import optimizer_code
-from nbdebug.setup.source_lines import creation_line
+from nbdebug.setup.source_lines import parameters_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line, matches_replacement
@@ -89,7 +89,7 @@ def parameter_not_optimized(
     if loss_parameters:
         yield Finding(
             message=f"No parameter group contains {', '.join(loss_parameters)} of the loss, so no step updates them.",
-            where=get_location(creation_line(setup, optimizers[0]), None, loss_parameters[0]),
+            where=get_location(parameters_line(setup, optimizers[0]), None, loss_parameters[0]),
             cause="The optimizer was created from the model, but the loss has its own parameters.",
             fix=f"optimizer = {optimizer_code(optimizers[0], '[*model.parameters(), *loss_fn.parameters()]')}",
             evidence={"parameters": loss_parameters},
@@ -158,7 +158,7 @@ def _parameter_location(setup: Setup, module: str, first: ParameterEntry) -> Loc
     if line is None and ".parametrizations." in f".{first.name}":
         line = find_unique_line(lambda node: call_name(node) in _PARAMETRIZING_CALLS, context)
     if line is None and len(setup.optimizers) == 1:
-        line = creation_line(setup, setup.optimizers[0])
+        line = parameters_line(setup, setup.optimizers[0])
     return get_location(line, module, first.name)
 
 

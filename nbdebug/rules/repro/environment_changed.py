@@ -15,7 +15,7 @@ _MATTER = ("data", "config", "versions", "hardware", "settings")  # in the order
 _MAX_LISTED = 4
 
 
-@rule("R903", "warning")
+@rule("R903", "warning", affects_learning=False)
 def environment_changed(changes: SnapshotChanges) -> Iterator[Finding]:
     """Versions, hardware, settings, configuration or data differ from the run with which this one is compared.
 

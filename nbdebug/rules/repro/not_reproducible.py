@@ -15,7 +15,7 @@ from nbdebug.setup import Setup
 from nbdebug.tools.repeatable import Repeatable
 
 
-@rule("R902", "warning")
+@rule("R902", "warning", affects_learning=False)
 def not_reproducible(repeatable: Repeatable) -> Iterator[Finding]:
     """Training cannot be repeated: two runs that ought to be equal part.
 

@@ -14,7 +14,7 @@ from nbdebug.rules.examples import classifier, network, points
 from nbdebug.setup import Setup
 
 
-@rule("R901", "note")
+@rule("R901", "note", affects_learning=False)
 def unseeded(setup: Setup, *, longest: int = 2**32) -> Iterator[Finding]:
     """A source of randomness was never seeded.
 

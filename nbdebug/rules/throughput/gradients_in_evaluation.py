@@ -15,7 +15,7 @@ from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
 
-@rule("P806", "note")
+@rule("P806", "note", affects_learning=False)
 def gradients_in_evaluation(
     setup: Setup, loop: LoopSummary, *, least: int = 2, share: float = 0.5
 ) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
 
-@rule("P804", "error")
+@rule("P804", "error", affects_learning=False)
 def growing_memory(
     loop: LoopSummary,
     *,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _KINDS = ("batch size", "module", "loss")
 
 
-@rule("P802", "warning")
+@rule("P802", "warning", affects_learning=False)
 def idle_device(profile: Profile) -> Iterator[Finding]:
     """The device is idle between small operations.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.profile import Profile
 
 
-@rule("P801", "warning")
+@rule("P801", "warning", affects_learning=False)
 def input_bound(profile: Profile, *, least: float = 1.3) -> Iterator[Finding]:
     """The training step waits for data.
 

@@ -21,7 +21,7 @@ DEVICE = "cuda"
 _REPEATS = 500  # of eight features, so that copies take long
 
 
-@rule("P805", "note")
+@rule("P805", "note", affects_learning=False)
 def slow_transfer(
     setup: Setup, profile: Profile, *, least: float = 0.05, pinned: float = 0.5, device: str = DEVICE
 ) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ DEVICE = "cuda"
 _MIN_CALLS_PER_STEP = 0.75  # calls per step, if about every step makes one
 
 
-@rule("P803", "warning")
+@rule("P803", "warning", affects_learning=False)
 def sync_every_step(
     setup: Setup, loop: LoopSummary, *, least: int = 5, most: float = 1.5, device: str = DEVICE
 ) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.profile import Profile
 
 
-@rule("P808", "warning")
+@rule("P808", "warning", affects_learning=False)
 def thread_contention(setup: Setup, profile: Profile) -> Iterator[Finding]:
     """More threads compute than cores are free.
 

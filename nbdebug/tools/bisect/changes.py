@@ -72,7 +72,7 @@ class _Versions:
         score = self.scores[version]
         options = (self.setup, self.changes[:version], score.batches, score.loss_kind, seed, self.in_place)
         with changed_copy(*options) as treated, UserCodeErrors(lambda: f"with the first {version} changes"):
-            return train_copy(treated, score, seed, self.steps, lambda: False).score
+            return train_copy(treated, score, seed, self.steps, lambda run: False).score
 
 
 def _run(search: NoisyBisection, versions: _Versions, log: RunLog, version: int, seed: int) -> float:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Subset
 
 from nbdebug.exceptions import SetupError
 from nbdebug.formatting import join_names
@@ -21,6 +20,7 @@ from nbdebug.tools.bisect.run_log import RunLog
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.try_fix.matched_run import MatchedBatches, changed_copy
 from nbdebug.tools.try_fix.tool import is_trained_in_place
+from nbdebug.training.changed_loaders import keep_samples
 from nbdebug.training.trainer import Trainer
 
 Fails = Callable[[TreatedSetup], bool]
@@ -49,9 +49,7 @@ def bisect_samples(setup: Setup, log: RunLog, fails: Fails | None, steps: int) -
         size = min(loader.batch_size or 1, len(indices))
         count = min(-(-len(indices) // size), steps)
         with changed_copy(setup, (), [], "other", in_place=in_place) as treated:
-            treated.train_loader = DataLoader(
-                Subset(loader.dataset, list(indices)), size, shuffle=True, collate_fn=loader.collate_fn
-            )
+            treated.train_loader = keep_samples(loader, indices, batch_size=size, shuffle=True, drop_last=False)
             failed = _train_fails(treated, count, fails)
         log.add(ProbeRun(f"{len(indices)} samples", len(indices), failed=failed))
         if failed and len(indices) < len(smallest):

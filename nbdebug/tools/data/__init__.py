@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from nbdebug.tools.data.label_effect import label_effect as label_effect
-from nbdebug.tools.data.label_effect_result import LabelEffect as LabelEffect
 from nbdebug.tools.data.pipelines import PipelineComparison as PipelineComparison
 from nbdebug.tools.data.pipelines import compare_pipelines as compare_pipelines
 from nbdebug.tools.data.result import DataProfile as DataProfile
 from nbdebug.tools.data.tool import data as data
 
-__all__ = ["DataProfile", "LabelEffect", "PipelineComparison", "compare_pipelines", "data", "label_effect"]
+__all__ = ["DataProfile", "PipelineComparison", "compare_pipelines", "data"]

@@ -14,7 +14,9 @@ import torch
 _THREAD_LOCAL = threading.local()
 _NO_FILE = -1
 _MAX_READINGS = 20
-_SHORTEST_WAIT = 2e-4  # seconds; the scheduler lets another program run for longer than that
+_SHORTEST_WAIT = 5e-4  # seconds; Linux lets another program run for 0.7 ms or more (sched_base_slice_ns)
+_LONGEST_READING = 2e-4  # seconds of reading both clocks, if no other program has run meanwhile
+_CALIBRATION_READINGS = 200
 
 
 class Clock(Protocol):
@@ -35,6 +37,7 @@ class HostClock:
 
     def __init__(self) -> None:
         self._asked_at, self._waited = 0.0, 0.0
+        self.readings = 0  # of the statistics of Linux, each of which takes some microseconds
 
     def stamp(self) -> float:
         """Return the time in seconds."""
@@ -42,6 +45,7 @@ class HostClock:
         if now - self._asked_at > _SHORTEST_WAIT:
             now, self._waited = _read_clocks()
             self._asked_at = now
+            self.readings += 1
         return now - self._waited
 
     def finish(self) -> None:
@@ -91,11 +95,19 @@ def host_seconds() -> float:
     return now - waited
 
 
+def reading_cost() -> float:
+    """Return the seconds that ``host_seconds()`` takes."""
+    started = time.perf_counter()
+    for _ in range(_CALIBRATION_READINGS):
+        host_seconds()
+    return (time.perf_counter() - started) / _CALIBRATION_READINGS
+
+
 def _read_clocks() -> tuple[float, float]:
     """Return the wall time, and the seconds that this thread has waited for a core until then."""
     for _ in range(_MAX_READINGS):
         before, waited, now = time.perf_counter(), _waited_seconds(), time.perf_counter()
-        if now - before < _SHORTEST_WAIT:  # otherwise it may have waited between the readings
+        if now - before < _LONGEST_READING:  # otherwise it may have waited between the readings
             break
     return now, waited
 

@@ -12,7 +12,14 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import search_files
-from nbdebug.tools.profile.line_times import called_names, find_line, is_in_loop, own_loop, saves_checkpoint
+from nbdebug.tools.profile.line_times import (
+    called_names,
+    find_line,
+    function_name,
+    is_in_loop,
+    own_loop,
+    saves_checkpoint,
+)
 from nbdebug.tools.profile.operations import OperationTotals
 from nbdebug.tools.profile.result import Profile
 from nbdebug.tools.profile.time_profile import MIN_GAIN, Advice, AdviceKind, LineTime, SpeedTrial, milliseconds
@@ -23,7 +30,7 @@ _BATCH_DISCOUNT = 3.0  # of its gain in the order of advice
 _NEAR_BEST = 0.85  # of the throughput of the best batch size
 _MIN_CALLS = 48  # operations per step, from which a Python loop is worth vectorizing
 _VECTORIZED_COST = 3.0  # times its roofline, for forward and backward pass
-_SLOW = 5.0  # times the least seconds, from which a line is worth vectorizing
+_SLOW = 3.0  # times the least seconds of both passes, from which the forward pass of a line is worth vectorizing
 _MIN_GROWTH = 1.8
 _RARER, _RARER_EVALUATION = 100, 10  # times
 _MAX_SAVED_SHARE = 0.99
@@ -69,6 +76,7 @@ class Diagnosis:
         wait = self.profile.phases["data"]
         if (ceiling := self._gain(wait)) < MIN_GAIN:
             return
+        expected = self._gain(wait - (0.0 if self.profile.workers else self.profile.plain_reading_seconds))
         slowest = self.profile.slowest_line("data")
         loader_line = self._line(self.facts.setup.train_loader)
         line = slowest.line if slowest else loader_line
@@ -77,12 +85,12 @@ class Diagnosis:
         if self.facts.loader_starts_per_step > 0.5 and self.profile.is_user_loop:
             code = "batches = iter(train_loader)   # once per epoch, outside the step"
             cause = f"The loop starts the loader again at each step. {cause}"
-            yield Advice("data", ceiling, headline, cause, code, line)
+            yield Advice("data", expected, headline, cause, code, line)
             return
         workers = self._workers()
-        gain = self._gain(wait * self._removed_wait(workers)) if workers is not None else 1.0
+        gain = self._workers_gain(workers) if workers is not None else 1.0
         computes = self.profile.reading_cpu_share > _MIN_CPU_SHARE and not self.profile.workers
-        if workers is not None and gain >= (_NEAR_BEST * ceiling if computes and slowest else MIN_GAIN):
+        if workers is not None and gain >= (_NEAR_BEST * expected if computes and slowest else MIN_GAIN):
             text = f"{workers.name} workers were measured to gain {gain:.2f}×. {cause}"
             yield Advice("data", gain, headline, text, workers.code, line)
             return
@@ -90,7 +98,7 @@ class Diagnosis:
             cause = f"{cause} {workers.name} workers were measured to gain {gain:.2f}×: {workers.code}"
         spot = f"line {slowest.line.number}" if slowest else "the dataset"
         code = f"# cache the result of {spot}, vectorize it, or do it once before training"
-        yield Advice("data", ceiling, headline, cause, code, line)
+        yield Advice("data", expected, headline, cause, code, line)
 
     def _workers(self) -> SpeedTrial | None:
         """Return the smallest number of workers with nearly the largest gain."""
@@ -98,10 +106,16 @@ class Diagnosis:
         trials = [t for t in self.profile.trials if t.group == "workers" and not t.failure and not t.is_present]
         return next((t for t in trials if best is not None and t.gain >= _NEAR_BEST * best.gain), None)
 
-    def _removed_wait(self, workers: SpeedTrial) -> float:
-        """Return the share of the wait for data that the workers remove."""
+    def _workers_gain(self, workers: SpeedTrial) -> float:
+        """Return the gain of a number of workers, from whole steps that were measured alike."""
         present = next(t for t in self.profile.trials if t.group == "workers" and t.is_present)
-        return min((present.seconds - workers.seconds) / max(self.profile.data_seconds, 1e-9), 1.0)
+        return (present.seconds + self._other_seconds) / (workers.seconds + self._other_seconds)
+
+    @property
+    def _other_seconds(self) -> float:
+        """The seconds of a step of the user's loop that no trial repeats."""
+        phases = self.profile.phases
+        return phases["evaluation"] + phases["python"] if self.profile.is_user_loop else 0.0
 
     def _transfer(self) -> Iterator[Advice]:
         """Advise on pinned memory."""
@@ -135,13 +149,18 @@ class Diagnosis:
         yield Advice("batch size", gains[trial], headline, cause, trial.code, line)
 
     def _batch_gain(self, trial: SpeedTrial) -> float:
-        """Return the gain in samples per second; the wait for data is measured for its size, or grows with it."""
-        factor = trial.size / max(self.profile.batch_size, 1)
-        phases = self.profile.phases
-        rest = phases["evaluation"] + phases["python"] if self.profile.is_user_loop else 0.0
-        computing = self.profile.computing_seconds * trial.seconds / self.profile.replay_seconds
-        data = factor * phases["data"] if trial.data_seconds is None else trial.data_seconds
-        return factor * self.step_seconds / (computing + data + rest)
+        """Return the gain in samples per second, from steps and readings of both sizes that were measured alike.
+
+        A wait for data that was not measured for its size grows with it.
+        """
+        profile, present = self.profile, self.profile.cached_trial
+        factor = trial.size / max(profile.batch_size, 1)
+        rest = self._other_seconds
+        before = after = profile.phases["data"]
+        after *= factor
+        if present is not None and present.data_seconds is not None and trial.data_seconds is not None:
+            before, after = present.data_seconds, trial.data_seconds
+        return factor * (profile.replay_seconds + before + rest) / (trial.seconds + after + rest)
 
     def _trials(self) -> Iterator[Advice]:
         """Advise on threads, precision, settings and optimizers by their trials."""
@@ -204,7 +223,7 @@ class Diagnosis:
         by_function: dict[tuple[str, str], list[LineTime]] = {}
         for item in self.profile.lines:
             if item.phase == "forward" and not item.is_loop_line:
-                by_function.setdefault((item.line.file, item.line.function), []).append(item)
+                by_function.setdefault((item.line.file, function_name(item.line)), []).append(item)
         total_calls = sum(costs[2] for costs in self.facts.counter.line_costs.values())
         phases = self.profile.phases
         others = self.profile.computing_seconds - phases["forward"] - phases["loss"] - phases["optimizer"]
@@ -218,7 +237,7 @@ class Diagnosis:
             if (gain := self._gain(seconds - least)) < MIN_GAIN:
                 continue
             slowest = max((item for item in slow if is_in_loop(item.line)), key=lambda item: item.seconds)
-            headline = f"A Python loop in {slowest.line.function}() makes {calls} operations in each step."
+            headline = f"A Python loop in {function_name(slowest.line)}() makes {calls} operations in each step."
             cause = f"Its operations take {milliseconds(seconds)}, on whole tensors about {milliseconds(least)}."
             code = "# replace the Python loop by operations on whole tensors"
             yield Advice("module", gain, headline, cause, code, slowest.line)

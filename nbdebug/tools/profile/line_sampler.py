@@ -15,7 +15,9 @@ from nbdebug.source.location import SourceLine
 from nbdebug.tools.profile.phases import LoopTimer, user_lines
 
 _INTERVAL_SECONDS = 0.001
-_SWITCH_SECONDS = 0.0001  # Python lets a waiting thread run after this time; 5 ms would skip short lines
+_SWITCH_SECONDS = (
+    1e-5  # after which Python lets a waiting thread run: later, torch would let it, at lines that call torch
+)
 
 
 class LineSampler(threading.Thread):

@@ -83,6 +83,11 @@ def is_in_loop(line: SourceLine) -> bool:
     return statement is not None and any(isinstance(node, comprehensions) for node in ast.walk(statement))
 
 
+def function_name(line: SourceLine) -> str:
+    """Return the name of the function around a line; a comprehension, which may have a frame of its own, is none."""
+    return getattr(enclosing_scope(line), "name", line.function)
+
+
 def own_loop(line: SourceLine, step_lines: Iterable[SourceLine]) -> int:
     """Return the first line of the outermost loop around a line in which no step is made; the line itself if none."""
     scope = enclosing_scope(line)

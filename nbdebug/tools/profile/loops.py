@@ -35,7 +35,8 @@ class _TimedStep:
         """Run forward, loss, backward, and a step of every optimizer."""
         with torch.enable_grad(), UserCodeErrors(lambda: f"in step {self.timer.ended_steps}"):
             if any(map(needs_closure, self.setup.optimizers)):
-                self.plain.step(batch)
+                with self.timer.charge("python"):
+                    self.plain.step(batch)
                 return
             with self.timer.charge("optimizer"):
                 self.plain.clear()
@@ -48,7 +49,8 @@ class _TimedStep:
     def loss(self, batch: Batch) -> torch.Tensor:
         """Return the loss of a batch."""
         if self.setup.step_fn is not None:
-            return self.setup.output_and_loss(batch)[1]
+            with self.timer.charge("python"):
+                return self.setup.output_and_loss(batch)[1]
         output = self.setup.predict(batch, self.setup.model)
         with self.timer.charge("loss"):
             return self.setup.loss(output, batch)

@@ -19,12 +19,12 @@ from nbdebug.hooks.module_hooks import observe_forward_passes
 from nbdebug.hooks.training_events import is_iterator_of, observe_all_steps, observe_backward_passes
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.tools.profile.clocks import device_clock, host_seconds
+from nbdebug.tools.profile.clocks import HostClock, device_clock, host_seconds, reading_cost
 
 PHASES = ("data", "transfer", "forward", "loss", "backward", "optimizer", "evaluation", "python")
 WARMUP_STEPS = 3  # create optimizer state, start workers and fill caches
 LineCharges = dict[tuple[str, SourceLine | None], float]  # seconds by phase and line
-_EXCLUDED = "own work"  # of the profiler, between two steps
+_EXCLUDED = "own work"  # of the profiler, between two phases
 _STEP_END = "end of the step"
 _CALIBRATION_CALLS, _CALIBRATION_ROUNDS = 200, 5
 _MAX_DEPTH = 200  # frames of a stack
@@ -49,10 +49,11 @@ class StepTime:
 class LoopTimer:
     """Charges the time of a running loop to its phases; a step ends with the step of the first optimizer.
 
-    Raises LoopEnd in the loop after ``steps`` steps, or after at least half of them once ``seconds`` are over.
+    Raises LoopEnd in the loop after ``steps`` steps, or after at least half of them once ``seconds`` are over. Time
+    between the phases is Python of the user's loop; no step is charged with it in a loop of the profiler's own.
     """
 
-    def __init__(self, setup: Setup, steps: int, seconds: float) -> None:
+    def __init__(self, setup: Setup, steps: int, seconds: float, *, is_own_loop: bool = False) -> None:
         self.setup, self.device = setup, setup.model_device
         self.max_steps, self.max_seconds = steps + WARMUP_STEPS, seconds
         self.min_steps = WARMUP_STEPS + max(steps // 2, 1)
@@ -62,11 +63,11 @@ class LoopTimer:
         self.reading_seconds, self.reading_cpu_seconds = 0.0, 0.0  # of data, on this thread
         self.transferred_bytes, self.pinned_bytes, self.loader_starts = 0, 0, 0
         self.training_passes, self.used_anomaly_mode = 0, False
-        self._open_phases = ["python"]
+        self._open_phases = [_EXCLUDED if is_own_loop else "python"]
         self._marks: list[tuple[Any, str, SourceLine | None]] = []  # an end, with the phase and line to charge
         self._loop_line: SourceLine | None = None
         self._counted_optimizer: Any = None
-        self._reading_started = (0.0, 0.0)
+        self._reading_started, self._data_readings = (0.0, 0.0), 0
         # Of the user's functions that are open while the optimizer steps, and where they are then.
         self.step_codes: tuple[CodeType, ...] = ()
         self.step_lines: tuple[SourceLine, ...] = ()
@@ -168,9 +169,10 @@ class LoopTimer:
         return steps[WARMUP_STEPS:]
 
     def overhead_seconds(self) -> float:
-        """Return the seconds that the hooks add to a step: their number times the measured cost of a pair."""
+        """Return the seconds that the hooks add to a step: their calls and readings times the measured cost of each."""
         pairs = sum(phase != _STEP_END for _, phase, _ in self._marks) / 2
-        return pairs / max(self.ended_steps, 1) * _pair_cost(self)
+        readings = self._data_readings + (self.clock.readings if isinstance(self.clock, HostClock) else 0)
+        return (pairs * _pair_cost(self) + readings * reading_cost()) / max(self.ended_steps, 1)
 
     def _kind(self, phase: str) -> str:
         """Return the phase of a pass: evaluation, if the model is in eval mode or gradients are disabled."""
@@ -186,6 +188,7 @@ class LoopTimer:
 
     def _end_data(self, _: Any) -> None:
         self.leave()
+        self._data_readings += 2
         started, cpu_started = self._reading_started
         self.reading_seconds += host_seconds() - started
         self.reading_cpu_seconds += time.thread_time() - cpu_started

@@ -58,7 +58,7 @@ class Profile(TimeProfile, Result):
         """The verdict with its reasons and code, then phases, lines, trials and latencies."""
         lines = [f"nbdebug profile: {self.headline}", *(f"  - {reason}" for reason in self.reasons)]
         if self.advice and (line := self.advice[0].line):
-            lines.append(f"  at {line.file}, line {line.number}: {line.text.strip()}")
+            lines.append(f"  at {line.where()}: {line.text.strip()}")
         lines += [f"  {line}" for line in self.code.splitlines()]
         shares = [f"{phase} {self.share(phase):.0%}" for phase in PHASES if self.share(phase) >= 0.005]
         lines.append(f"  step {milliseconds(self.step_seconds)}: {', '.join(shares)}")

@@ -144,6 +144,7 @@ class TimeProfile:
     ``steps`` are those of the user's loop if ``is_user_loop``, otherwise those of a standard loop over the setup.
     ``advice`` is sorted, the largest gain first, and empty if no change gains MIN_GAIN. ``data_seconds`` is the wait
     for data in a step of the standard loop, ``replay_seconds`` is the time of that step with cached batches.
+    ``plain_reading_seconds`` is the time to collate a batch of samples that are in memory, which any loader needs.
     ``reading_cpu_share`` is the share of that wait in which this process computes. ``overhead`` is the share of the
     step time that the hooks add.
     """
@@ -164,6 +165,7 @@ class TimeProfile:
     workers: int = 0
     data_seconds: float = 0.0
     reading_cpu_share: float = 0.0
+    plain_reading_seconds: float = 0.0
     standard_seconds: float = 0.0
     replay_seconds: float = 0.0
     device_busy: float | None = None
@@ -222,6 +224,11 @@ class TimeProfile:
         """Return the trial of a group with the largest gain, except the present setting; None if none has run."""
         ran = [trial for trial in self.trials if trial.group == group and not trial.failure and not trial.is_present]
         return max(ran, key=lambda trial: trial.gain, default=None)
+
+    @property
+    def cached_trial(self) -> SpeedTrial | None:
+        """The trial of the present step on cached batches; None if none has run."""
+        return next((trial for trial in self.trials if trial.group == "loader" and not trial.is_present), None)
 
     def slowest_line(self, *phases: str) -> LineTime | None:
         """Return the line with the most time in some phases; a line of the loop only if there is no other."""

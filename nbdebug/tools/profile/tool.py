@@ -29,11 +29,14 @@ from nbdebug.tools.profile.operations import measure_roofline
 from nbdebug.tools.profile.phases import LoopTimer, call_loop
 from nbdebug.tools.profile.result import Profile
 from nbdebug.tools.profile.time_profile import MIN_GAIN, Advice, LineTime, SpeedTrial, milliseconds, typical_seconds
+from nbdebug.tools.profile.trace import validate_trace_path, write_trace
 from nbdebug.tools.profile.trials import (
     batch_size_candidates,
     free_loss_candidate,
     measure_candidates,
+    plain_reading_seconds,
     present_candidate,
+    reading_seconds,
     setting_candidates,
     thread_candidates,
 )
@@ -50,25 +53,35 @@ _LOOP_SECONDS, _TRIAL_SECONDS, _READING_SECONDS = 10.0, 8.0, 1.0
 
 
 def profile(
-    setup: Setup, train: Callable[[], Any] | None = None, *, steps: int = 30, try_changes: bool = False
+    setup: Setup,
+    train: Callable[[], Any] | None = None,
+    *,
+    steps: int = 30,
+    try_changes: bool = False,
+    trace: str | Path | None = None,
 ) -> Profile:
     """Measure where the time of a training step goes, and what each change would gain.
 
     ``train`` is a function that runs the user's own loop; it is stopped after ``steps`` steps, three more for the
-    warm-up. Everything that it reads from variables is restored. Raises SetupError for a setup that cannot run, for a
-    ``train`` that is not callable, and for one that makes fewer than four steps; an exception of ``train`` is raised.
+    warm-up. Everything that it reads from variables is restored. ``trace`` is a file for a trace by torch.profiler.
+    Raises SetupError for a setup that cannot run, for a ``train`` that is not callable, and for one that makes fewer
+    than four steps; an exception of ``train`` is raised.
     """
     validate_int("steps", steps, 4)
     if train is not None and not callable(train):
         raise argument_error(
             "train", train, "a function without arguments that runs your loop", "Pass train, not train()"
         )
+    trace_path = validate_trace_path(trace) if trace is not None else None
     started = time.perf_counter()
     profiler = _Profiler(setup, train, steps)
     with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
         ensure_train_mode(setup)
         with show_view(Profile("measuring", ()).view()) as screen:
-            result = replace(profiler.run(screen, try_changes), seconds=time.perf_counter() - started)
+            result = profiler.run(screen, try_changes)
+            if trace_path is not None:
+                result = replace(result, notes=(*result.notes, write_trace(setup, train, trace_path)))
+            result = replace(result, seconds=time.perf_counter() - started)
             screen.finish(result)
     return result
 
@@ -91,7 +104,7 @@ class _Profiler:
 
     def run(self, screen: Screen, try_changes: bool) -> Profile:
         """Return the result; the Stop button leaves out the measurements that have not started."""
-        standard = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
+        standard = LoopTimer(self.setup, self.steps, _LOOP_SECONDS, is_own_loop=True)
         batches = run_standard_loop(self.setup, standard)
         loop = self._time_user_loop() if self.train is not None else standard
         torch.autograd.set_detect_anomaly(loop.used_anomaly_mode)  # as the loop does, in what follows
@@ -145,7 +158,7 @@ class _Profiler:
 
     def _measure_lines(self, result: Profile, step_codes: tuple[CodeType, ...]) -> tuple[LineTime, ...]:
         """Return the seconds of the user's lines, from a further run of the loop that is traced and sampled."""
-        timer = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
+        timer = LoopTimer(self.setup, self.steps, _LOOP_SECONDS, is_own_loop=self.train is None)
         if self.train is None:
             with sample_lines(timer) as sampler:
                 run_standard_loop(self.setup, timer)
@@ -170,6 +183,7 @@ class _Profiler:
         """Try what needs no copy, and what a slow optimizer or double precision ask for."""
         size, cached = result.batch_size, cycle(batches)
         candidates = [present_candidate(self.step, cached, size)]
+        candidates[0].data_seconds = reading_seconds(self.setup.train_loader, size, result.data_seconds)
         candidates += batch_size_candidates(self.setup, self.step, size, result.data_seconds)
         candidates += thread_candidates(self.step, cached, size, result.cores)
         candidates += setting_candidates(self.step, cached, size)
@@ -183,6 +197,8 @@ class _Profiler:
         present = trials[0].seconds
         loader = SpeedTrial("loader", "yours", result.data_seconds + present, size, is_present=True)
         cached_trial = replace(trials[0], gain=loader.seconds / present, is_present=False)
+        plain = plain_reading_seconds(batches[-1], size)
+        result = replace(result, plain_reading_seconds=plain)
         return replace(result, replay_seconds=present, trials=(loader, cached_trial, *trials[1:]))
 
     def _sweep_loader(self, result: Profile, batches: list[Batch]) -> Profile:

@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 
 from nbdebug.inference.chunking import is_out_of_memory
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import is_map_style
+from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tools.batch_size.memory import available_bytes, peak_bytes, release_memory
 from nbdebug.tools.batch_size.search import BatchBuilder, TrainingStep
 from nbdebug.tools.profile.clocks import host_seconds
@@ -27,7 +28,7 @@ from nbdebug.tools.profile.time_profile import SpeedTrial
 _ROUNDS = 4
 _MIN_BLOCK_STEPS, _SECONDS_PER_STEP = 3, 0.002  # of a block, and for each step that it may have
 _FACTORS, _MAX_BATCH_SIZE = (2, 4, 8, 16, 32), 512
-_MAX_READING_SECONDS, _READ_BATCHES = 0.3, 4
+_MAX_READING_SECONDS, _READ_BATCHES = 0.3, 6
 _MEMORY_SHARE = 0.5  # of the available memory, for larger batches
 
 
@@ -205,13 +206,27 @@ def batch_size_candidates(setup: Setup, step: TrainingStep, size: int, data_seco
             break
         code = f"train_loader = DataLoader(dataset, batch_size={new_size}, shuffle=True)"
         candidate = Candidate("batch size", str(new_size), new_size, partial(step.step, batch), code)
-        candidate.data_seconds = _reading_seconds(setup.train_loader, new_size, factor * data_seconds)
+        candidate.data_seconds = reading_seconds(setup.train_loader, new_size, factor * data_seconds)
         candidates.append(candidate)
     return candidates
 
 
-def _reading_seconds(loader: Any, size: int, expected: float) -> float | None:
-    """Return the time to read a batch of another size in this process; None if it takes long, or workers read.
+def plain_reading_seconds(batch: Batch, size: int) -> float:
+    """Return the time to read and collate ``size`` samples of a batch in memory, as any loader must."""
+    parts = (batch.args, batch.kwargs, batch.targets) if batch.args or batch.kwargs else batch.raw
+    tensors = [tensor.cpu() for tensor in tree_tensors(parts) if tensor.dim() and len(tensor)]
+    if not tensors or not size:
+        return 0.0
+    seconds = []
+    for _ in range(_READ_BATCHES):
+        started = host_seconds()
+        default_collate([tuple(tensor[i % len(tensor)] for tensor in tensors) for i in range(size)])
+        seconds.append(host_seconds() - started)
+    return median(seconds)
+
+
+def reading_seconds(loader: Any, size: int, expected: float) -> float | None:
+    """Return the time to read a batch of some size in this process; None if it takes long, or workers read.
 
     It is less than in proportion to the size, since part of the time is spent once per batch.
     """

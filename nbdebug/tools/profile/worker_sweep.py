@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -23,10 +23,11 @@ _WORTH_CONTINUING = 1.2  # gain over the last count
 _PREFETCH = 2
 _TIMEOUT_SECONDS = 30
 _MIN_STEPS, _SECONDS_PER_STEP = 6, 0.04
+_MAX_EPOCH_STEPS = 2  # times the steps to measure, up to which whole epochs are measured
 
 
 class _EndlessBatchSampler:
-    """Repeats the batches of indices of another sampler, so that a short dataset keeps the workers busy."""
+    """Repeats the batches of indices of another sampler, so that a part of a long epoch can be measured alone."""
 
     def __init__(self, batch_sampler: Any) -> None:
         self._batch_sampler = batch_sampler
@@ -83,26 +84,28 @@ def _try_workers(setup: Setup, step: TrainingStep, count: int, steps: int) -> tu
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about more workers than cores, which is what is measured
-            return _mean_seconds(setup, step, _loader_with_workers(setup.train_loader, count), steps), ""
+            return _mean_seconds(setup, step, count, steps), ""
     except Exception as error:
         cause = error.__cause__ or error
         return 0.0, f"{type(cause).__name__}: {cause}".partition("\n")[0]
 
 
-def _loader_with_workers(loader: DataLoader[Any], count: int) -> DataLoader[Any]:
-    """Return an endless loader of the same batches with another number of workers."""
+def _loader_with_workers(loader: DataLoader[Any], count: int, is_endless: bool) -> DataLoader[Any]:
+    """Return a loader of the same batches with another number of workers."""
     worker_options: dict[str, Any] = {}
     if count:
         context = loader.multiprocessing_context
         worker_options = {
             "prefetch_factor": _PREFETCH,
+            "persistent_workers": True,
             "timeout": _TIMEOUT_SECONDS,
             "worker_init_fn": loader.worker_init_fn,
             **({"multiprocessing_context": context} if context is not None else {}),
         }
+    batch_sampler: Any = loader.batch_sampler
     return DataLoader(
         loader.dataset,
-        batch_sampler=_EndlessBatchSampler(loader.batch_sampler),
+        batch_sampler=_EndlessBatchSampler(batch_sampler) if is_endless else batch_sampler,
         collate_fn=loader.collate_fn,
         num_workers=count,
         pin_memory=loader.pin_memory,
@@ -110,23 +113,39 @@ def _loader_with_workers(loader: DataLoader[Any], count: int) -> DataLoader[Any]
     )
 
 
-def _mean_seconds(setup: Setup, step: TrainingStep, loader: DataLoader[Any], steps: int) -> float:
-    """Return the mean time of a step; batches of workers arrive in bursts, which a median would hide."""
-    splitter, workers = BatchStream(setup, 0), loader.num_workers
-    iterator = iter(loader)
+def _mean_seconds(setup: Setup, step: TrainingStep, workers: int, steps: int) -> float:
+    """Return the mean time of a step; batches of workers arrive in bursts, which a median would hide.
+
+    Short epochs are measured as a whole, since the first batches of each find the workers idle.
+    """
+    length = len(setup.train_loader.batch_sampler)
+    is_endless = not workers or length > _MAX_EPOCH_STEPS * steps
+    loader = _loader_with_workers(setup.train_loader, workers, is_endless)
+    splitter, batches = BatchStream(setup, 0), _repeated(loader)
+    least, seconds_limit = max(_MIN_STEPS, 3 * workers), steps * _SECONDS_PER_STEP
+    seconds: list[float] = []
     try:
-        for _ in range(workers * _PREFETCH + 2):
-            step.step(splitter.to_batch(next(iterator)))
-        seconds: list[float] = []
-        least, seconds_limit = max(_MIN_STEPS, 3 * workers), steps * _SECONDS_PER_STEP
-        while len(seconds) < least or (len(seconds) < 4 * steps and sum(seconds) < seconds_limit):
+        for _ in range(workers * _PREFETCH + 2 if is_endless else length):
+            step.step(splitter.to_batch(next(batches)))
+        while (
+            len(seconds) < least
+            or (len(seconds) < 4 * steps and sum(seconds) < seconds_limit)
+            or (not is_endless and len(seconds) % length)
+        ):
             started = host_seconds()
-            step.step(splitter.to_batch(next(iterator)))
+            step.step(splitter.to_batch(next(batches)))
             synchronize(step.device)
             seconds.append(host_seconds() - started)
     finally:
-        del iterator  # stops the workers
+        batches.close()
+        del loader  # stops the workers
     return median(seconds) if not workers else sum(seconds) / len(seconds)
+
+
+def _repeated(loader: DataLoader[Any]) -> Generator[Any]:
+    """Yield the batches of a loader, epoch after epoch."""
+    while True:
+        yield from loader
 
 
 def _loader_code(loader: DataLoader[Any], count: int) -> str:

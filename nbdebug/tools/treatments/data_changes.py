@@ -10,6 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 from nbdebug.setup.loaders import dataset_length, is_map_style
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
+from nbdebug.training.changed_loaders import rebuild_loader
 
 _MIN_BATCHES = 4  # an epoch with fewer batches is tried with smaller ones
 _MIN_LEVEL, _MAX_LEVEL = 0.1, 5.0  # of the largest root mean square of the features
@@ -84,8 +85,7 @@ def _batch_size(treated: TreatedSetup) -> int:
 
 
 def _shuffled_loader(loader: DataLoader[Any], size: int) -> DataLoader[Any]:
-    generator = torch.Generator()
-    return DataLoader(loader.dataset, size, shuffle=True, collate_fn=loader.collate_fn, generator=generator)
+    return rebuild_loader(loader, batch_size=size, shuffle=True, drop_last=False, generator=torch.Generator())
 
 
 def standardize_inputs(treated: TreatedSetup) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nbdebug.baselines.reference_learner import Targets
+from nbdebug.baselines.reference_learner import Floats, Targets
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements
 from nbdebug.measurements.reference import Reference
@@ -106,8 +106,13 @@ class ScoreMeter:
         network = NetworkOutputs(self.loss_kind, self.targets.kind)
         for output, batch in zip(outputs, self.batches, strict=True):
             network.add(output, batch.size)
+        return self.score_predictions(network.predictions(self.scored_rows, self.targets))
+
+    def score_predictions(self, predictions: Floats) -> float:
+        """Return the score of predictions of the scored rows, with the columns of their targets."""
+        assert self.targets is not None
         score_rows = self.targets.balanced_agreement if self.is_balanced else self.targets.agreement
-        return float(score_rows(network.predictions(self.scored_rows, self.targets)).mean())
+        return float(score_rows(predictions).mean())
 
     @torch.no_grad()
     def _mean_loss(self, setup: Setup) -> float:

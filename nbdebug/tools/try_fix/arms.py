@@ -63,7 +63,7 @@ class ArmRunner:
         return changed_copy(self.setup, changes, self.batches, self.arms[0].score.loss_kind, seed, self.in_place)
 
     def _run_arm(self, arm: Arm, seed: int, screen: Screen, make_view: Callable[[str], View]) -> None:
-        def should_stop() -> bool:
+        def should_stop(_: MatchedRun) -> bool:
             self.total_steps += 1
             self._update(screen, make_view, f"{arm.name}, seed {seed + 1} of {self.seeds}")
             self.stopped = self.stopped or screen.stopped

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, RandomSampler, Subset, WeightedRandomSampler
+from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
 
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
+from nbdebug.training.changed_loaders import rebuild_loader
 
 _MAX_LABELS, _READ_SIZE = 50_000, 256
 _SHIFT_SHARE = 0.125  # of the side of an image: 4 of 32 pixels, as He et al. 2016, arXiv:1512.03385
@@ -26,7 +27,7 @@ def set_batch_size(treated: TreatedSetup, size: int) -> bool:
     loader, present = treated.train_loader, max(batch.size for batch in treated.batches)
     if not is_map_style(loader) or loader.batch_size is None or size == present:
         return False
-    treated.train_loader = _new_loader(loader, size, **_same_order(loader))
+    treated.train_loader = rebuild_loader(loader, batch_size=size)
     treated.samples_per_step = size / present
     return True
 
@@ -38,7 +39,7 @@ def balance_sampler(treated: TreatedSetup, _: None) -> bool:
         return False
     weights = 1.0 / torch.bincount(labels).clamp_min(1)[labels].double()
     sampler = WeightedRandomSampler(weights.tolist(), len(labels))
-    treated.train_loader = _new_loader(treated.train_loader, treated.train_loader.batch_size, sampler=sampler)
+    treated.train_loader = rebuild_loader(treated.train_loader, sampler=sampler)
     return True
 
 
@@ -108,17 +109,6 @@ def _read_labels(treated: TreatedSetup, loader: DataLoader[Any]) -> Iterator[Ten
         yield target.reshape(-1).long().cpu() if not target.is_floating_point() or is_binary else None
 
 
-def _same_order(loader: DataLoader[Any]) -> dict[str, Any]:
-    """Return the options of a loader that draws its samples in the order of another one."""
-    return {"shuffle": True} if isinstance(loader.sampler, RandomSampler) else {"sampler": loader.sampler}
-
-
-def _new_loader(loader: DataLoader[Any], size: int | None, dataset: Any = None, **options: Any) -> DataLoader[Any]:
-    """Return a loader with another batch size, dataset or sampler; it reads in this process."""
-    dataset = loader.dataset if dataset is None else dataset
-    return DataLoader(dataset, size, collate_fn=loader.collate_fn, drop_last=loader.drop_last, **options)
-
-
 def _remove_augmentation(treated: TreatedSetup) -> bool:
     loader, validation = treated.train_loader, treated.val_loader
     transforms = [_with_transform(getattr(item, "dataset", None)) for item in (loader, validation)]
@@ -127,7 +117,7 @@ def _remove_augmentation(treated: TreatedSetup) -> bool:
     own = copy(transforms[0])
     own.transform = transforms[1].transform
     dataset = own if loader.dataset is transforms[0] else Subset(own, loader.dataset.indices)
-    treated.train_loader = _new_loader(loader, loader.batch_size, dataset, **_same_order(loader))
+    treated.train_loader = rebuild_loader(loader, dataset=dataset)
     return True
 
 

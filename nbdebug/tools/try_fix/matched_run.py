@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
@@ -29,12 +29,13 @@ _SEED_STRIDE = 1_000_003  # a prime larger than the number of batches of a run
 
 @dataclass
 class MatchedRun(TrialRun):
-    """The scores of one run, from step 0 on, and the seconds of its training steps.
+    """The scores of one run, from step 0 on, the seconds of its training steps, and the training loss of each.
 
     A run that diverges has the score of a model that has learned nothing from there on.
     """
 
     seconds: float = 0.0
+    losses: list[float] = field(default_factory=list, repr=False)
 
     @property
     def score(self) -> float:
@@ -111,7 +112,7 @@ def _apply(change: SetupChange, treated: TreatedSetup, seed: int) -> bool | Setu
 
 
 def train_copy(
-    treated: TreatedSetup, run_score: RunScore, seed: int, steps: int, should_stop: Callable[[], bool]
+    treated: TreatedSetup, run_score: RunScore, seed: int, steps: int, should_stop: Callable[[MatchedRun], bool]
 ) -> MatchedRun:
     """Train a copy for ``steps`` steps of the user's batch size."""
     run = MatchedRun(seed)
@@ -125,6 +126,7 @@ def train_copy(
         for step in range(1, count + 1):
             started = time.perf_counter()
             loss = trainer.step()
+            run.losses.append(loss)
             for scheduler in schedulers:
                 scheduler.step()
             run.seconds += time.perf_counter() - started
@@ -137,7 +139,7 @@ def train_copy(
                 break
             if step in due:
                 _add_score(run, round(step * treated.samples_per_step), run_score(treated))
-            if should_stop():
+            if should_stop(run):
                 run.ended = "stopped"
                 break
     finally:

@@ -31,26 +31,26 @@ class RunScore:
 
     def __init__(self, setup: Setup, own_score: OwnScore | None = None) -> None:
         self._own_score = own_score
-        self._meter = ScoreMeter(setup, Measurements(setup), balances_classes=True)
+        self.meter = ScoreMeter(setup, Measurements(setup), balances_classes=True)
         self._meters_of_changes: list[ScoreMeter] = []
-        self.batches = self._meter.training_batches()  # from which changes measure statistics
+        self.batches = self.meter.training_batches()  # from which changes measure statistics
 
     @property
     def metric(self) -> str:
         """The name of the score with its split, such as "validation accuracy"."""
         if self._own_score is not None:
             return "your score"
-        return f"{'validation' if self._meter.split == 'val' else 'training'} {self._meter.metric}"
+        return f"{'validation' if self.meter.split == 'val' else 'training'} {self.meter.metric}"
 
     @property
     def loss_kind(self) -> Any:
         """The kind of the user's loss."""
-        return self._meter.loss_kind
+        return self.meter.loss_kind
 
     def for_change(self) -> RunScore:
         """Return the score of another arm, which may need samples of its own."""
         other = object.__new__(RunScore)
-        other._own_score, other._meter, other._meters_of_changes = self._own_score, self._meter, []
+        other._own_score, other.meter, other._meters_of_changes = self._own_score, self.meter, []
         other.batches = self.batches
         return other
 
@@ -59,38 +59,38 @@ class RunScore:
         if self._own_score is not None:
             with torch.no_grad(), in_mode(treated.model, False):
                 return validate_number("score", float(self._own_score(treated)), "Return a finite number")
-        meter, floor = self._meter_for(treated), self._meter.floor
+        meter, floor = self._meter_for(treated), self.meter.floor
         score = meter.score_model(self._with_comparable_loss(treated.setup), treated.prediction_of)
         return max(score, floor) if isfinite(score) else floor
 
     def lowest(self, scores: Sequence[float]) -> float:
         """Return the score of a model that has learned nothing; of one's own score, the lowest of a run."""
-        return min(scores) if self._own_score is not None else self._meter.floor
+        return min(scores) if self._own_score is not None else self.meter.floor
 
     def _meter_for(self, treated: TreatedSetup) -> ScoreMeter:
         if self._is_scored_alike(treated):
-            return self._meter
+            return self.meter
         if not self._meters_of_changes:
             setup = replace(treated.setup, optimizers=tuple(treated.optimizers))
             self._meters_of_changes.append(ScoreMeter(setup, Measurements(setup), balances_classes=True))
         meter = self._meters_of_changes[0]
-        if meter.metric.removeprefix("balanced ") != self._meter.metric.removeprefix("balanced "):
+        if meter.metric.removeprefix("balanced ") != self.meter.metric.removeprefix("balanced "):
             raise SetupError(
-                f"the metric of the setup is {self._meter.metric}, and that of the changed one {meter.metric}; "
+                f"the metric of the setup is {self.meter.metric}, and that of the changed one {meter.metric}; "
                 "expected the same. Pass score=, a function of the copy that returns a number."
             )
         return meter
 
     def _is_scored_alike(self, treated: TreatedSetup) -> bool:
         """Check whether the samples and the form of the outputs are those of the user's setup."""
-        name = "train_loader" if self._meter.split == "train" else "val_loader"
-        own, changed = getattr(self._meter.setup, name), getattr(treated.setup, name)
+        name = "train_loader" if self.meter.split == "train" else "val_loader"
+        own, changed = getattr(self.meter.setup, name), getattr(treated.setup, name)
         same_data = getattr(own, "dataset", own) is getattr(changed, "dataset", changed)
-        is_same_kind = get_loss_kind(treated.loss_fn) in (get_loss_kind(self._meter.setup.loss_fn), "other")
-        return same_data and is_same_kind and treated.setup.unpack is self._meter.setup.unpack
+        is_same_kind = get_loss_kind(treated.loss_fn) in (get_loss_kind(self.meter.setup.loss_fn), "other")
+        return same_data and is_same_kind and treated.setup.unpack is self.meter.setup.unpack
 
     def _with_comparable_loss(self, setup: Setup) -> Setup:
         """Return a setup with the user's loss, if losses are compared on the user's samples."""
-        if not self._meter.compares_losses or self._meters_of_changes:
+        if not self.meter.compares_losses or self._meters_of_changes:
             return setup
-        return replace(setup, loss_fn=self._meter.setup.loss_fn)
+        return replace(setup, loss_fn=self.meter.setup.loss_fn)

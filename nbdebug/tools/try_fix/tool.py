@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nbdebug.finding import Finding
+from nbdebug.formatting import join_names
 from nbdebug.options import Budget
 from nbdebug.preserve import Preserve
 from nbdebug.report import Report
@@ -41,17 +42,20 @@ def try_fix(
     seeds: int = 5,
     score: OwnScore | None = None,
     checkup: Budget | None = "standard",
+    start: Sequence[SetupChange] = (),
     log: Callable[[str], None] = lambda line: None,
 ) -> TriedFix:
     """Train copies of a setup with and without one change, for the same steps with the same seeds, and compare them.
 
     ``findings`` are those whose codes may stand for a change. Both copies see the same batches and the same random
-    numbers, as far as the change leaves them alike. Nothing of the user's is changed. Raises SetupError for several
-    changes, for one that does not alter the setup, and for a setup that cannot be run.
+    numbers, as far as the change leaves them alike. Nothing of the user's is changed. ``start`` are changes of all
+    copies, before the change to try. Raises SetupError for several changes, for one that does not alter the setup, and
+    for a setup that cannot be run.
     """
     parsed = parse_change(change, findings)
     run_score, in_place = prepare_experiment(setup, steps, seeds, score)
-    baseline, changed = Arm(WITHOUT, (), run_score), Arm(f"with {parsed.name}", (parsed,), run_score.for_change())
+    baseline = Arm(WITHOUT, tuple(start), run_score)
+    changed = Arm(f"with {parsed.name}", (*start, parsed), run_score.for_change())
     runner = ArmRunner(setup, (baseline, changed), steps, seeds, in_place)
     settings, reports = _inspect_copies(setup, parsed, runner, checkup)
 
@@ -80,7 +84,7 @@ def try_fix(
         runner.run(screen, make_view)
         difference = paired_difference(score_differences(baseline.runs, changed.runs))
         tried = result(difference, _verdict(difference, baseline.runs, changed.runs))
-        tried = replace(tried, headline=_headline(tried), notes=tuple(_notes(tried, setup, parsed)))
+        tried = replace(tried, headline=_headline(tried), notes=tuple(_notes(tried, setup, start)))
         screen.finish(tried)
     return tried
 
@@ -159,10 +163,11 @@ def _headline(tried: TriedFix) -> str:
     )
 
 
-def _notes(tried: TriedFix, setup: Setup, change: SetupChange) -> Iterator[str]:
+def _notes(tried: TriedFix, setup: Setup, start: Sequence[SetupChange]) -> Iterator[str]:
     """Yield how the copies were compared, and the limits of the comparison."""
     pairs = tried.difference.pairs
-    yield "copies are trained from your weights by a plain loop: zero_grad, forward, loss, backward, step"
+    after = f" after {join_names([change.name for change in start])}" if start else ""
+    yield f"copies are trained from your weights{after} by a plain loop: zero_grad, forward, loss, backward, step"
     if 0 < pairs <= _USUAL_SEEDS:
         yield f"with {pairs} pairs, the sign-flip p is at least {tried.difference.smallest_p:.2g}"
     if pairs > 1 and all(run.scores == runs[0].scores for runs in (tried.before, tried.after) for run in runs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,7 @@ from nbdebug.setup import Batch
 from nbdebug.source.location import SourceLine
 from nbdebug.tools.profile.clocks import HostClock, host_seconds
 from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
+from nbdebug.tools.profile.line_times import function_name
 from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import OperationTotals, measure_roofline
 from nbdebug.tools.profile.phases import PHASES, WARMUP_STEPS, LoopEnd, LoopTimer, StepTime
@@ -169,6 +171,42 @@ def test_larger_batch_must_double_the_throughput_in_every_round() -> None:
     result = replace(make_profile(forward=1.0), trials=(trial,))
     assert advised(result) == {"batch size": pytest.approx(4 / 1.5)}
     assert advised(replace(result, trials=(replace(trial, low=1.2),))) == {}
+
+
+def test_gain_of_larger_batch_compares_readings_that_were_measured_alike() -> None:
+    present = SpeedTrial("loader", "cached batches", 1.0, 4, data_seconds=1.0)
+    trial = SpeedTrial("batch size", "16", 1.0, 16, gain=4.0, low=3.9, code="batch_size=16", data_seconds=1.0)
+    result = replace(make_profile(forward=1.5, data=1.5), trials=(present, trial))
+    assert advised(result)["batch size"] == pytest.approx(4.0)
+
+
+def test_gain_of_workers_is_the_ratio_of_whole_steps() -> None:
+    trials = (SpeedTrial("workers", "0", 4.0, is_present=True), SpeedTrial("workers", "2", 2.0, gain=2.0, code="two"))
+    assert advised(replace(make_profile(forward=1.0, data=3.9), trials=trials)) == {"data": pytest.approx(2.0)}
+
+
+def test_gain_of_a_faster_line_leaves_the_time_to_collate() -> None:
+    result = replace(make_profile(forward=1.0, data=3.0), plain_reading_seconds=1.0)
+    assert advised(result) == {"data": pytest.approx(2.0)}
+    assert advised(replace(result, plain_reading_seconds=2.5)) == {}
+    assert advised(replace(result, workers=2)) == {"data": pytest.approx(4.0)}
+
+
+def test_comprehension_belongs_to_its_function() -> None:
+    names = [function_name(SourceLine(__file__, frame.f_lineno, "<listcomp>")) for frame in [sys._getframe()]]
+    assert names == ["test_comprehension_belongs_to_its_function"]
+
+
+def test_loop_of_the_profiler_is_not_charged_with_its_own_lines() -> None:
+    timer, clock = LoopTimer(make_setup(), 2, 60.0, is_own_loop=True), CountingClock()
+    timer.clock = clock
+    with pytest.raises(LoopEnd):
+        for _ in range(WARMUP_STEPS + 2):
+            advance(clock, 1)
+            with timer.charge("forward"):
+                advance(clock, 2)
+            timer.end_step()
+    assert [step.seconds for step in timer.step_times()] == [2.0] * 2
 
 
 def test_debugging_setting_precedes_a_larger_batch() -> None:

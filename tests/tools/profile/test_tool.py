@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
 from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile import profile
+from nbdebug.tools.profile.trace import write_trace
 from nbdebug.tools.profile.worker_sweep import sweep_workers
 
 from .programs import BATCH, FEATURES, SleepingDataset, line_of, make_loop, make_setup
@@ -120,6 +124,25 @@ def test_exception_of_own_loop_is_raised_and_everything_is_restored(error: BaseE
     after = torchs._BaseDataLoaderIter.__next__, torch.autograd.backward, sys.getswitchinterval(), sys.gettrace()
     assert after == original
     assert all(torch.equal(a, b) for a, b in zip(before, setup.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_trace_has_the_operations_of_three_steps(name: str, tmp_path: Path) -> None:
+    setup, path = make_setup(), tmp_path / name
+    before = [p.clone() for p in setup.model.parameters()]
+    write_trace(setup, make_loop(setup) if name == "trace.json" else None, path)
+    content = gzip.decompress(path.read_bytes()) if name.endswith("gz") else path.read_bytes()
+    events = [event.get("name", "") for event in json.loads(content)["traceEvents"]]
+    assert sum(event == "Optimizer.step#SGD.step" for event in events) == 3
+    assert os.listdir(tmp_path) == [name]
+    if name == "trace.json":
+        assert all(torch.equal(a, b) for a, b in zip(before, setup.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("trace", ["trace.txt", "/nowhere/trace.json", 3])
+def test_path_of_no_trace_is_refused(trace: Any) -> None:
+    with pytest.raises(SetupError, match=r"trace is .*; expected the path of a new \.json"):
+        profile(make_setup(), trace=trace)
 
 
 def test_loop_with_too_few_steps_is_refused() -> None:

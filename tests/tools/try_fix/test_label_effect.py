@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -14,10 +13,9 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
-from nbdebug.tools.data import LabelEffect
-from nbdebug.tools.data.changed_loader import ChangedBatches
-
-from .setups import digits
+from nbdebug.tools.try_fix import TriedFix
+from nbdebug.training.changed_loaders import relabel_samples, remove_samples
+from tests.tools.data.setups import digits
 
 
 def flipped_digits(share: float = 0.2) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor]:
@@ -36,48 +34,50 @@ def debugger_of(train: tuple[Tensor, ...], val: tuple[Tensor, ...], **options: A
 
 
 @pytest.fixture(scope="module")
-def relabeled() -> LabelEffect:
+def relabeled() -> TriedFix:
     train, val, _ = flipped_digits()
     return debugger_of(train, val).label_effect(steps=300, seeds=3)
 
 
-def test_relabeling_wrong_labels_is_better(relabeled: LabelEffect) -> None:
-    assert relabeled.verdict == "better"
-    assert relabeled.change.value > 0.02
-    assert min(np.subtract(relabeled.after, relabeled.before)) > 0
-    assert len(relabeled.indices) == pytest.approx(240, abs=20)
-    assert "most suspect training labels changes validation accuracy by +" in relabeled.to_text()
-    assert "better" in relabeled.view().html()
-    assert relabeled.to_frame().columns.tolist() == ["seed", "before", "after", "change"]
-    assert relabeled.plot().axes
+def test_relabeling_wrong_labels_helps(relabeled: TriedFix) -> None:
+    assert relabeled.verdict == "helps"
+    assert relabeled.difference.value > 0.02
+    assert relabeled.metric == "validation accuracy"
+    count = int(relabeled.change.split()[1])
+    assert count == pytest.approx(240, abs=20)
+    assert f"With the {count} most suspect training labels relabeled, the validation accuracy" in relabeled.to_text()
+    assert "after initialization default" in relabeled.to_text()
     assert pickle.loads(pickle.dumps(relabeled)).headline == relabeled.headline
 
 
-def test_interval_is_that_of_paired_seeds_and_samples(relabeled: LabelEffect) -> None:
-    differences = np.subtract(relabeled.after, relabeled.before)
-    by_seed = 4.3027 * differences.std(ddof=1) / 3**0.5
-    by_sample = 1.96 * relabeled.sample_changes.std(ddof=1) / len(relabeled.sample_changes) ** 0.5
-    assert relabeled.change.high - relabeled.change.value == pytest.approx((by_seed**2 + by_sample**2) ** 0.5, rel=1e-3)
-    assert relabeled.sample_changes.mean() == pytest.approx(relabeled.change.value)
+def test_correct_labels_removed_from_clean_data_do_not_help() -> None:
+    effect = debugger_of(*digits()).label_effect(5, action="remove", steps=150, seeds=3)
+    assert not effect.helps
+    assert effect.change == "the 5 most suspect training labels removed"
 
 
-def test_correct_labels_removed_from_clean_data_decide_nothing() -> None:
-    debugger = debugger_of(*digits())
-    effect = debugger.label_effect(5, action="remove", steps=150, seeds=3)
-    assert effect.verdict == "undecided"
-    assert len(effect.indices) == 5
-
-
-def test_batches_lack_removed_samples_and_have_new_labels() -> None:
+@pytest.mark.parametrize("generator", [None, torch.Generator()])
+def test_batches_lack_removed_samples_and_have_new_labels(generator: torch.Generator | None) -> None:
     dataset = TensorDataset(torch.arange(10.0)[:, None], torch.zeros(10).long())
-    setup = Setup(nn.Linear(1, 2), DataLoader(dataset, 3, shuffle=True), loss_fn=nn.CrossEntropyLoss())
-    removed = ChangedBatches(setup, frozenset({2, 5}), {}, 0)
-    seen = [int(value) for _ in range(4) for value in next(removed).inputs.flatten()]
-    assert set(seen[:8]) == set(range(10)) - {2, 5}
-    relabeled = ChangedBatches(setup, frozenset(), {4: 1}, 0)
-    batches = [next(relabeled) for _ in range(3)]
-    assert {int(x): int(y) for batch in batches for x, y in zip(batch.inputs, batch.target, strict=True)}.get(4, 1) == 1
+    loader = DataLoader(dataset, 3, shuffle=True, generator=generator)
+    setup = Setup(nn.Linear(1, 2), loader, loss_fn=nn.CrossEntropyLoss())
+    seen = [int(value) for x, _ in remove_samples(loader, {2, 5}) for value in x]
+    assert sorted(seen) == sorted(set(range(10)) - {2, 5})
+    orders = []
+    for read in (loader, relabel_samples(setup, {4: 1})):
+        torch.manual_seed(3)
+        if read.generator is not None:
+            read.generator.manual_seed(3)
+        orders.append([(int(x), int(y)) for xs, ys in read for x, y in zip(xs, ys, strict=True)])
+    assert orders[1] == [(x, int(x == 4)) for x, _ in orders[0]]
     assert int(dataset.tensors[1].sum()) == 0
+
+
+def test_target_that_is_no_part_of_the_batch_is_not_relabeled() -> None:
+    loader = DataLoader(TensorDataset(torch.rand(8, 2), torch.zeros(8).long()), 4)
+    setup = Setup(nn.Linear(2, 2), loader, loss_fn=nn.CrossEntropyLoss(), unpack=lambda raw: (raw[0], raw[1] + 1))
+    with pytest.raises(SetupError, match="not one class for each sample"):
+        next(iter(relabel_samples(setup, {0: 1})))
 
 
 def test_weights_and_labels_are_as_before() -> None:

@@ -1,0 +1,46 @@
+"""Tests of the tenth tutorial: a slow loader, an unseeded generator, a rewritten model, and a checkpoint."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.tutorials.tutorial_outputs import executed_texts, results_of, tutorial_path
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return executed_texts(tutorial_path("10_why_is_it_slow_and_can_i_repeat_it.ipynb"))
+
+
+def test_slow_line_is_named_and_its_fix_brings_most_of_the_gain(texts: list[str]) -> None:
+    (profile,) = results_of(texts, "profile")
+    assert "of its time for data" in profile
+    assert "pixel in row" in profile
+    (gains,) = [
+        match.groups() for text in texts if (match := re.search(r"predicted ([\d.]+) .* ([\d.]+) times faster", text))
+    ]
+    predicted, measured = map(float, gains)
+    assert predicted > 1.8
+    assert measured > 0.5 * predicted
+
+
+def test_unseeded_generator_is_named_and_its_seed_cures(texts: list[str]) -> None:
+    before, after = results_of(texts, "repeatable")
+    assert "because of the generator noise" in before
+    assert "cure: noise = np.random.default_rng(0)" in before
+    assert "equal in every bit" in after
+
+
+def test_rewritten_model_lacks_a_bias_until_it_is_added(texts: list[str]) -> None:
+    before, after = results_of(texts, "compare")
+    assert "in module 0 (ProductConvolution)" in before
+    assert "no tensor of b has the values of 0.bias" in before
+    assert "Both sides agree" in after
+
+
+def test_checkpoint_lacks_the_scheduler_until_it_is_saved(texts: list[str]) -> None:
+    before, after = results_of(texts, "checkpoint")
+    assert "scheduler not restored" in before
+    assert "resumes from this checkpoint as it would have continued" in after
