@@ -1,6 +1,7 @@
 # make demo   the first tutorial, run without a browser: findings, and demo-report.html
 # make lab    the same notebook in JupyterLab
 # make test   lint and all tests, browser tests included
+# make docs   the documentation as a site, in build/docs; no page loads anything from the network
 # Each creates its virtual environment, .venv, the first time.
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ export OMP_NUM_THREADS = 1
 # Otherwise every kernel and every test process compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lab test suite lint style types browser pictures lowest rules kernels binder-check clean
+.PHONY: demo lab test suite lint style types browser pictures lowest rules docs kernels binder-check clean
 
 demo: $(VENV)/lab
 	$(BIN)/nbdebug demo
@@ -63,6 +64,10 @@ lowest: $(VENV)/python ## Runs a fast part of the tests with the lowest versions
 rules: $(VENV)/test ## Rewrites the table of rules in docs/rules.md.
 	$(BIN)/python -m tests.rule_table
 
+docs: $(VENV)/docs ## Builds the site in build/docs; a warning, such as a link without a target, is an error.
+	$(BIN)/python -m docs.site_pages build/docs-source
+	$(BIN)/python -m sphinx --quiet --fresh-env -W --keep-going -c docs build/docs-source build/docs
+
 kernels: $(VENV)/test ## Tests buttons and interrupts in all installed kernels; make test runs these too.
 	$(BIN)/python -m pytest tests/kernels
 
@@ -81,5 +86,9 @@ $(VENV)/test: $(VENV)/lab
 	$(BIN)/pip install --quiet --editable '.[lab,test]'
 	touch $@
 
+$(VENV)/docs: $(VENV)/test
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache demo-report.html
+	rm -rf $(VENV) $(VENV)-lowest build/docs build/docs-source .pytest_cache .mypy_cache .ruff_cache demo-report.html

@@ -1,0 +1,78 @@
+"""Tests of the sources of the site: its tables of contents, its generated pages, and the rule that it writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import nbdebug
+from docs.site_pages import ROOT, api_page, example_source, rule_page, symptom_page, write_pages
+from nbdebug.rule_engine import rule_registry
+from nbdebug.rule_engine.rule_registry import find_rule
+from nbdebug.triage.pattern import load_patterns
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    write_pages(folder)
+    return folder
+
+
+def test_every_page_and_notebook_is_in_a_table_of_contents(folder: Path) -> None:
+    listed: set[Path] = {folder / "index.md"}
+    for page in ("index.md", "rules.md", "clinic.md"):
+        blocks = re.findall(r"^```\{toctree\}\n(.+?)^```", (folder / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+        entries = [line for block in blocks for line in block.splitlines() if line and not line.startswith(":")]
+        listed |= {path for entry in entries for path in folder.glob(f"{_target(entry)}.*")}
+    pages = {path for suffix in ("md", "ipynb") for path in folder.rglob(f"*.{suffix}")}
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} <= {path.name for path in pages}
+    assert pages - listed == set()
+
+
+def _target(entry: str) -> str:
+    """Return the page of an entry, which may have a title: ``title <page>``."""
+    return entry.partition("<")[2].strip(">") or entry
+
+
+def test_every_rule_has_a_page_with_its_examples(folder: Path) -> None:
+    rules = rule_registry.load_rules()
+    assert {path.stem for path in (folder / "rules").iterdir()} == rules.keys()
+    for rule in rules.values():
+        page = rule_page(rule)
+        assert page.startswith(f"# {rule.full_page}")
+        assert "\ndef bad" in page, rule.code
+        assert "\ndef good" in page, rule.code
+
+
+def test_example_has_the_definitions_that_it_uses_and_no_others() -> None:
+    source = example_source(find_rule("D115").module, "bad")
+    assert re.findall(r"^def (\w+)", source, re.MULTILINE) == ["_setup_with_leak", "bad"]
+
+
+def test_rows_of_rules_link_to_their_pages(folder: Path) -> None:
+    assert "| [D115](rules/D115.md) | target-leak |" in (folder / "rules.md").read_text("utf-8")
+
+
+def test_faq_has_every_symptom_with_every_cause() -> None:
+    page = symptom_page()
+    causes = [cause for pattern in load_patterns() for cause in pattern.causes]
+    assert [pattern.symptom for pattern in load_patterns() if f"## {pattern.symptom}\n" not in page] == []
+    assert [cause.name for cause in causes if f"| {cause.name} | " not in page] == []
+    assert " |  |" not in page
+
+
+def test_api_page_has_every_public_name() -> None:
+    documented = re.findall(r"^\.\. auto\w+:: nbdebug\.(\w+)$", api_page(), re.MULTILINE)
+    assert sorted(documented) == sorted(nbdebug.__all__)
+
+
+def test_code_of_the_page_on_writing_rules_runs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(rule_registry, "_RULES", dict(rule_registry.load_rules()))
+    text = (folder / "writing_rules.md").read_text("utf-8")
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in re.findall(r"^```python\n(.+?)^```", text, re.DOTALL | re.MULTILINE):
+        exec(block, names)
+    assert find_rule("M901").name == "dropout-before-norm"
