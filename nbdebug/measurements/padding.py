@@ -113,7 +113,7 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
 def _compare_with_content(answers: EvalOutputs, after: Tensor, embedding: nn.Module, padded: Tensor) -> float | None:
     """Return the effect of other padding over that of other content, the median of the padded rows."""
     before = answers.outputs[0]
-    if len(before) != len(padded) or before.shape[:2] == padded.shape:
+    if len(before) != len(padded) or before.shape[_position_axis(before, padded)] == padded.shape[1]:
         return None
     with change_embedded(embedding, ~padded):
         with_other_content = answers.predict(answers.batch)[0]
@@ -134,10 +134,17 @@ def _is_neutral(answers: EvalOutputs, padded: Tensor) -> bool:
 def _is_neutral_in_row(answers: EvalOutputs, padded: Tensor, row: int) -> bool:
     real, single = ~padded[row], replace(answers, batch=answers.batch.take_samples([row]))
     trimmed = single.transform_inputs(lambda leaf: leaf[:, real] if leaf.shape[1:2] == padded.shape[1:] else leaf)
-    before, after = answers.outputs[0], single.predict(trimmed)[0]
+    outputs, axis = (answers.outputs[0], single.predict(trimmed)[0]), _position_axis(answers.outputs[0], padded)
+    before, after = (output.movedim(axis, 1) if axis else output for output in outputs)
     expected = before[row, real] if before.shape[:2] == padded.shape else before[row]
     is_close = torch.isclose(after[0], expected, rtol=0.0, atol=_MIN_RELATIVE_CHANGE * float(before.std()))
     return after[0].shape == expected.shape and bool(is_close.all())
+
+
+def _position_axis(output: Tensor, padded: Tensor) -> int:
+    """Return the axis of the positions of an output: 1, or another one after the classes, as in a convolution."""
+    axes = [axis for axis in range(1, output.dim()) if output.shape[axis] == padded.shape[1]]
+    return axes[0] if len(axes) == 1 and len(output) == len(padded) else min(1, output.dim() - 1)
 
 
 def _find_packing_call(answers: EvalOutputs) -> TorchCall | None:
@@ -177,6 +184,7 @@ def _measure_effect(
 ) -> Padding:
     """Count the changed outputs, excluding those of padded positions."""
     changed = answers.changed_values(after)
+    changed = changed.movedim(_position_axis(changed, padded), 1) if changed.dim() > 1 else changed
     if changed.dim() >= 2 and changed.shape[:2] == padded.shape:
         row_changed = changed.flatten(2).any(2)[~padded] if changed.dim() > 2 else changed[~padded]
     elif changed.dim() and len(changed) == len(padded):

@@ -264,3 +264,25 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 @pytest.mark.parametrize("name", HEALTHY)
 def test_padding_changes_output_is_quiet_for_models_that_exclude_padding(name: str) -> None:
     assert checkup_findings(HEALTHY[name](), "M310") == []
+
+
+class ConvolutionalTagger(nn.Module):
+    """Tags for each token, with the axis of the tags before that of the tokens."""
+
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.embed, self.near = nn.Embedding(20, 8, padding_idx=0), nn.Conv1d(8, 8, 3, padding=1)
+        self.tags = nn.Conv1d(8, 3, 3 if bias else 1, padding=int(bias))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.tags(torch.relu(self.near(self.embed(tokens).mT)))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_padding_changes_output_of_tags_along_the_last_axis_counts_real_positions(bias: bool) -> None:
+    """A single convolution reads vectors of zeros; a second one reads the bias of the first at padded positions."""
+    loader = [(TOKENS, TOKENS % 3)]
+    setup = Setup(ConvolutionalTagger(bias), loader, loss_fn=nn.CrossEntropyLoss())
+    findings = checkup_findings(setup, "M310")
+    assert len(findings) == bias
+    assert all("64 of" not in finding.message and finding.severity == "note" for finding in findings)
