@@ -40,7 +40,7 @@ class ClickingScreen(Screen):
 def run(
     monkeypatch: pytest.MonkeyPatch, clicks_by_step: dict[int, dict[str, Any]], steps: int = 8, **options: Any
 ) -> Any:
-    monkeypatch.setattr("nbdebug.watching.watch.show_view", lambda _: ClickingScreen(clicks_by_step))
+    monkeypatch.setattr("nbdebug.watching.watch.show_view", lambda _, **options: ClickingScreen(clicks_by_step))
     torch.manual_seed(0)
     model = nn.Linear(6, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -63,7 +63,7 @@ def test_stop_button_ends_loop_after_a_complete_step_without_raising(monkeypatch
 
 
 def test_stop_button_passes_through_except_exception_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbdebug.watching.watch.show_view", lambda _: ClickingScreen({1: {"kind": "stop"}}))
+    monkeypatch.setattr("nbdebug.watching.watch.show_view", lambda _, **options: ClickingScreen({1: {"kind": "stop"}}))
     model = nn.Linear(6, 2)
     optimizer, finished_steps = torch.optim.SGD(model.parameters(), lr=0.1), list[int]()
     with nbdebug.watch(model, optimizer):

@@ -146,7 +146,7 @@ def test_stop_button_works_during_loss_only_steps(monkeypatch: pytest.MonkeyPatc
             return [{"kind": "stop"}] if len(loop.loss_only_steps) > 5 else []
 
     monkeypatch.setattr("nbdebug.watching.watch.MIN_REFRESH_SECONDS", 0.0)
-    monkeypatch.setattr("nbdebug.watching.watch.show_view", lambda _: ClickingScreen())
+    monkeypatch.setattr("nbdebug.watching.watch.show_view", lambda _, **options: ClickingScreen())
     watch = loop.run(loop.watch())
     assert watch.result is not None
     assert watch.result.steps == loop.loss_only_steps[-1] < STEPS
