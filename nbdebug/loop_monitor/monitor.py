@@ -196,8 +196,8 @@ class LoopMonitor(OptimizerTracking):
         split = self.mode_monitor.split = self.batch_order_monitor.record_batch(*event[:2])
         self.attempt(self.mode_monitor.repeated_passes.on_batch)
         self.attempt(self.batch_use_counter.on_batch, split, self.steps)
-        for follower in (self.step_groups, self.evaluation.folds):
-            self.attempt(follower.on_batch, split, event[0])
+        for source_monitor in (self.step_groups, self.evaluation.folds):
+            self.attempt(source_monitor.on_batch, split, event[0])
         for monitor in (self.batch_alignment, self.evaluation.batches, *self.evaluation.of_outputs):
             self.attempt(monitor.on_batch, split, event[1])
         if split == "train":
@@ -229,8 +229,8 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.batch_use_counter.on_forward_begin, split)
         self.attempt(self.step_groups.on_forward_begin, split)
         self.attempt(self.evaluation.batches.on_forward_begin, split, self.steps, is_training)
-        for follower in (self.evaluation.correct_counts, self.evaluation.decisions, self.evaluation.folds):
-            self.attempt(follower.on_forward_begin)
+        for monitor in (self.evaluation.correct_counts, self.evaluation.decisions, self.evaluation.folds):
+            self.attempt(monitor.on_forward_begin)
         self.attempt(self.batch_alignment.on_forward_begin, self.mode_monitor.split, args, kwargs)
 
     def on_forward_end(self, output: Any) -> None:

@@ -20,14 +20,13 @@ _MAX_ROWS = 600  # of each split: a kernel ridge of 600 rows takes 0.1 s
 
 @dataclass(frozen=True)
 class SplitTransfer:
-    """Scores of kernel ridge regressions on the same validation rows.
+    """Accuracies of kernel ridge regressions on the same validation rows.
 
     ``across`` is that of one fitted on ``train_rows`` training rows, ``inside`` that of one fitted on the other
     validation rows, and ``within_train`` that of one on training rows that were left out. ``gain_error`` is the
     standard error of ``inside`` minus ``across``.
     """
 
-    metric: str
     across: float
     inside: float
     within_train: float
@@ -63,7 +62,6 @@ def split_transfer(reference: Reference) -> SplitTransfer:
     across = val_targets.agreement(_match_columns(learner.predict(val_x), val_targets.columns.shape[1]))
     inside = val_targets.agreement(ReferenceLearner(val_x, val_targets).kernel_ridge.predictions)
     return SplitTransfer(
-        val_targets.metric,
         float(across.mean()),
         float(inside.mean()),
         learner.kernel_ridge.score,

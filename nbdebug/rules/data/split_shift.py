@@ -175,9 +175,8 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
     yield Finding(
         message="Inputs and targets are related differently in the two splits. On "
         f"{transfer.val_rows} validation rows, a simple learner of {transfer.train_rows} training rows has "
-        f"{_score(transfer, transfer.across)}, and one of the other validation rows "
-        f"{_score(transfer, transfer.inside)}. On training rows that were left out, the first has "
-        f"{_score(transfer, transfer.within_train)}.",
+        f"an accuracy of {transfer.across:.0%}, and one of the other validation rows {transfer.inside:.0%}. On "
+        f"training rows that were left out, the first has {transfer.within_train:.0%}.",
         where=get_location(_differing_line(setup)),
         cause="One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "
         "mapping of its own.",
@@ -185,11 +184,6 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
         evidence={"across": transfer.across, "inside": transfer.inside, "within training": transfer.within_train},
         explains=_CONSEQUENCES,
     )
-
-
-def _score(transfer: SplitTransfer, value: float) -> str:
-    """Return a score with its metric."""
-    return f"an {transfer.metric} of {value:.0%}"
 
 
 def _scaling_line(setup: Setup, factor: float) -> SourceLine | None:

@@ -68,8 +68,8 @@ def schedule_misused(
     A function of factors returns rates if its highest factor is the initial rate, or down to half of it.
     A schedule skips its first rate if its first step comes before the first step of the optimizer. A plateau scheduler
     has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a decreasing loss, judged by the
-    name of the metric, or because each value is a multiple of one over the number of validation samples; a metric that
-    is none and decreases at three of four steps is a loss.
+    name of the metric, or by its values: a score is a multiple of one over the number of validation samples, and other
+    values that decrease at three of four steps are those of a loss.
 
     A schedule belongs to a replaced optimizer if before at least two of its steps, its optimizer had not stepped and
     another one with the same parameters had. A schedule is undone by another one of the same optimizer if at least two
