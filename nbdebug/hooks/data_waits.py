@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor
-from torch.utils.data import dataloader as torchs
+from torch.utils.data import dataloader as torch_dataloader
 
 _COPYING_METHODS = ("to", "cuda")
 
@@ -19,7 +19,7 @@ def observe_data_waits(on_begin: Callable[[Any], None], on_end: Callable[[Any], 
 
     ``on_end`` also follows the end of the loader and an exception. Restores the iterators' own ``__next__`` at the end.
     """
-    iterator_class = torchs._BaseDataLoaderIter
+    iterator_class = torch_dataloader._BaseDataLoaderIter
     original = iterator_class.__next__
 
     @functools.wraps(original)
@@ -40,7 +40,7 @@ def observe_data_waits(on_begin: Callable[[Any], None], on_end: Callable[[Any], 
 @contextmanager
 def observe_loader_starts(on_begin: Callable[[Any], None], on_end: Callable[[Any], None]) -> Iterator[None]:
     """Call ``on_begin`` and ``on_end`` with the loader around each start of an iteration, which may start workers."""
-    original = torchs.DataLoader.__iter__
+    original = torch_dataloader.DataLoader.__iter__
 
     @functools.wraps(original)
     def observed_start(self: Any) -> Any:
@@ -50,11 +50,11 @@ def observe_loader_starts(on_begin: Callable[[Any], None], on_end: Callable[[Any
         finally:
             on_end(self)
 
-    torchs.DataLoader.__iter__ = observed_start  # type: ignore[method-assign]
+    torch_dataloader.DataLoader.__iter__ = observed_start  # type: ignore[method-assign]
     try:
         yield
     finally:
-        torchs.DataLoader.__iter__ = original  # type: ignore[method-assign]
+        torch_dataloader.DataLoader.__iter__ = original  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils.data import dataloader as torchs
+from torch.utils.data import dataloader as torch_dataloader
 
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.tensors.pytree import tree_tensors
@@ -349,7 +349,7 @@ def observe_batches(on_batch: _BatchCallback) -> Iterator[None]:
 
     Restores the iterators' own ``__next__`` when the block ends. Other iterables are not observed.
     """
-    iterator_class = torchs._BaseDataLoaderIter
+    iterator_class = torch_dataloader._BaseDataLoaderIter
     original = iterator_class.__next__
 
     @functools.wraps(original)

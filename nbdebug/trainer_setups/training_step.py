@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 from torch.nn import functional as F
-from torch.nn.modules import module as torchs
+from torch.nn.modules import module as module_hooks
 
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.loss_terms import bind_arguments, record_loss_calls
@@ -46,8 +46,8 @@ class _OuterCalls:
 def _observe_outer_calls() -> Iterator[_OuterCalls]:
     """Record the outermost calls of all modules within the block."""
     calls = _OuterCalls()
-    begin = torchs.register_module_forward_pre_hook(calls.enter)
-    end = torchs.register_module_forward_hook(calls.leave, always_call=True)
+    begin = module_hooks.register_module_forward_pre_hook(calls.enter)
+    end = module_hooks.register_module_forward_hook(calls.leave, always_call=True)
     try:
         yield calls
     finally:

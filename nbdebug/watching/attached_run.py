@@ -38,13 +38,14 @@ class AttachedRun(TextRepr):
 
     @property
     def is_finished(self) -> bool:
-        """True once the run has ended and its findings are written, which comes last."""
-        return self.folder.findings.exists()
+        """True once the run has ended and its findings are written, or would have been long ago."""
+        has_ended = bool(self.record.about.get("finished") or self.record.about.get("interrupted"))
+        return self.folder.findings.exists() or (has_ended and self._silent_seconds > _QUIET_SECONDS)
 
     @property
     def findings(self) -> Report:
         """All findings of a run that has ended; before that, those that its record alone shows."""
-        content = self.folder.read_findings() if self.is_finished else None
+        content = self.folder.read_findings()
         if content is None:
             return judge_record(self.record)
         return Report(tuple(read_findings(content)), title="Findings of this run")
@@ -78,8 +79,13 @@ class AttachedRun(TextRepr):
     @property
     def _activity(self) -> str:
         """Whether the record still grows; a run that was killed writes no end."""
-        seconds = time.time() - self.folder.record.stat().st_mtime
+        seconds = self._silent_seconds
         return f"no news for {seconds:.0f} s" if seconds > _QUIET_SECONDS else "running"
+
+    @property
+    def _silent_seconds(self) -> float:
+        """The time since the record has grown."""
+        return time.time() - self.folder.record.stat().st_mtime
 
     def to_text(self) -> str:
         """Return the steps, the loss and the findings so far."""

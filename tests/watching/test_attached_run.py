@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,17 @@ def test_ended_run_has_record_and_findings(folder: Path) -> None:
     assert run.result.steps == 24
     assert str(run).startswith("nbdebug run 42: 24 steps; finished")
     assert "O505 zero-grad-missing" in str(run)
+
+
+def test_ended_run_whose_findings_were_never_written_is_finished_after_a_silence(folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "without findings"))
+    (copy / "findings.json").unlink()
+    os.utime(copy / "record.nbd")
+    run = nbdebug.attach(copy)
+    assert not run.is_finished
+    os.utime(copy / "record.nbd", (0, 0))
+    assert run.is_finished
+    assert list(follow_as_text([run]))[-1].startswith("nbdebug run without findings: 24 steps; finished")
 
 
 def test_tail_prints_numbers_and_findings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
