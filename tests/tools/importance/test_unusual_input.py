@@ -144,6 +144,9 @@ def test_importance_interrupt_changes_no_state_and_stop_returns_partial_result(
         def finish(self, result: Any) -> None:
             pass
 
+        def __enter__(self) -> StoppableScreen:
+            return self
+
         def __exit__(self, *_: object) -> None:
             pass
 
