@@ -115,6 +115,7 @@ def test_degenerate_metric_on_constant_or_stale_value_fires_at_its_line(
         ("out = model(x); right += (out.max(1).indices == y).sum().item(); seen += len(y)", 3),
         ("out = model(x); total += setup.loss_fn(out, y).item()", 3),
         ("out = model(x); loss = setup.loss_fn(out, y); total += loss.item()", 3),
+        ("loss = setup.loss_fn(model(x), y); for k in (1, 2): total += k * loss.item()", 3),
         ("out = model(x); ok = (out == out).all(); total += float(ok)", 3),
         ("out = model(x); best = out.argmax(0)", 3),
         ("out = model(x); right += (out.argmax(1) if out.shape[1] > 1 else out[:, 0] > 0).eq(y[:, 0]).sum().item()", 1),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.finding import Finding
@@ -90,17 +90,29 @@ def train(setup):
                 fresh = setup.model(x).squeeze(1)
             hits = (({scores} > 0).float() == y).float().mean()  # here
 """
-STALE = {SCRIPT: "scores", CLOSURE: "output", TRAINER: "self.scores", BINARY: "logit"}
-FRESH = {SCRIPT: "output", CLOSURE: "setup.model(x)", TRAINER: "scores", BINARY: "fresh"}
-IDS = ["script", "closure", "trainer", "one logit"]
+HEADS = SCRIPT.replace("loss_fn(scores, y)", "loss_fn(scores['sum'], y)")
+STALE = {SCRIPT: "scores", CLOSURE: "output", TRAINER: "self.scores", BINARY: "logit", HEADS: "scores['sum']"}
+FRESH = {SCRIPT: "output", CLOSURE: "setup.model(x)", TRAINER: "scores", BINARY: "fresh", HEADS: "output['sum']"}
+IDS = ["script", "closure", "trainer", "one logit", "heads"]
 
 
-def make_setup(binary: bool) -> Setup:
+class Heads(nn.Module):
+    """Returns its scores in a dictionary, after others."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.body, self.other = network(outputs), network(2)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"other": self.other(x), "sum": self.body(x)}
+
+
+def make_setup(binary: bool, heads: bool) -> Setup:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(320, 4, generator=generator)
     y = (x[:, 0] + x[:, 1] > 0) + (0 if binary else (x[:, 2] > 0).long())
     y = y.float() if binary else y
-    model = network(1 if binary else 3)
+    model = Heads(3) if heads else network(1 if binary else 3)
     loaders = [DataLoader(TensorDataset(x[part], y[part]), 20) for part in (slice(200), slice(200, None))]
     return Setup(
         model,
@@ -112,7 +124,9 @@ def make_setup(binary: bool) -> Setup:
 
 def e710_findings(folder: Path, loop: str, scores: str) -> list[Finding]:
     train = load_loop(folder / "loop.py", loop.replace("{scores}", scores))
-    return [finding for finding in all_findings(train, make_setup(loop is BINARY)) if finding.code == "E710"]
+    return [
+        finding for finding in all_findings(train, make_setup(loop is BINARY, loop is HEADS)) if finding.code == "E710"
+    ]
 
 
 @pytest.mark.parametrize("loop", STALE, ids=IDS)

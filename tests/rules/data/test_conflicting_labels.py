@@ -79,3 +79,9 @@ def test_conflicting_labels_finding_counts_and_lists_the_pairs() -> None:
     (finding,) = rule_findings(FAULTY["table"](), "D122")
     assert "16 of 72 train samples" in finding.message
     assert finding.evidence["groups of (index, label)"][3] == [(3, int(Y[3])), (67, int(CONFLICTING_Y[67]))]
+
+
+def test_conflicting_labels_of_a_dataset_that_reads_one_sample_is_an_error() -> None:
+    (finding,) = rule_findings(minimal_setup(network(3), X[:1].expand(len(X), -1).clone(), Y, CE), "D122")
+    assert finding.severity == "error"
+    assert finding.cause == "The dataset reads the same input for each index."

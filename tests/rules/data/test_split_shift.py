@@ -246,3 +246,25 @@ def test_split_shift_of_one_vocabulary_is_quiet_also_if_validation_labels_are_no
     noisy = torch.where(torch.rand(300, generator=torch.Generator().manual_seed(5)) < 0.3, 1 - TONES[600:], TONES[600:])
     assert rule_findings(word_setup(WORDS[600:]), "D109") == []
     assert rule_findings(word_setup(WORDS[600:], noisy), "D109") == []
+
+
+def token_splits(unknown_share: float) -> tuple[Split, Split]:
+    """Sentences of different lengths, padded with zeros; a share of the validation words is unknown, token 1."""
+    generator = torch.Generator().manual_seed(5)
+    tokens = torch.randint(2, 60, (300, 12), generator=generator)
+    is_unknown = (
+        torch.rand(300, 12, generator=generator) < torch.where(torch.arange(300) < 200, 0.02, unknown_share)[:, None]
+    )
+    lengths = torch.where(torch.arange(300) < 200, 10, 5)  # validation has more padding
+    tokens = tokens.masked_fill(is_unknown, 1).masked_fill(torch.arange(12) >= lengths[:, None], 0)
+    labels = tokens[:, 0] % 3
+    return (tokens[:200], labels[:200]), (tokens[200:], labels[200:])
+
+
+def test_split_shift_of_validation_words_that_are_unknown_names_their_token() -> None:
+    model = nn.Sequential(nn.Embedding(60, 4), nn.Flatten(), nn.Linear(48, 3))
+    train, val = token_splits(0.6)
+    (finding,) = rule_findings(two_split_setup(train, val, model), "D109")
+    counts = [int((tokens == 1).sum()) / int((tokens > 0).sum()) for tokens in (val[0], train[0])]
+    assert f"{counts[0]:.1%} of the validation tokens and {counts[1]:.1%} of the training tokens" in finding.message
+    assert rule_findings(two_split_setup(*token_splits(0.05), model), "D109") == []

@@ -154,3 +154,16 @@ def test_constant_feature_of_two_inputs_of_one_width_does_not_advise_to_drop_col
     findings = rule_findings(setup, "D112")
     assert len(findings) == 2
     assert all("same columns of all" in finding.fix and "x_train" not in finding.fix for finding in findings)
+
+
+@pytest.mark.parametrize("channels_first", [False, True])
+def test_missing_values_of_one_series_among_several_are_found_in_windows(channels_first: bool) -> None:
+    series = torch.randn(900, 3, generator=GENERATOR).cumsum(0) * 0.1 * torch.tensor([1.0, 40.0, 5.0])
+    series = torch.where(torch.rand(900, 3, generator=GENERATOR) < 0.08, -200.0, series)
+    series = (series - series.mean(0)) / series.std(0)  # every series has another number for its gaps
+    windows = torch.stack([series[2 * i : 2 * i + 12] for i in range(400)])
+    windows = windows.transpose(1, 2) if channels_first else windows
+    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 2))
+    (finding,) = rule_findings(table_setup(windows, model), "D113")
+    assert len(finding.evidence["features"]) >= 2
+    assert finding.evidence["values"] == pytest.approx(series.min(0).values[finding.evidence["features"]].tolist())

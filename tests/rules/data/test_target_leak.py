@@ -238,3 +238,33 @@ def test_target_leak_of_log_odds_by_category_is_reported_only_of_its_own_target(
     loaders = [DataLoader(split, 30) for split in splits]
     findings = rule_faults(Setup(network(1), *loaders, loss_fn=nn.BCEWithLogitsLoss()), "D115")
     assert ["is a function of the targets of a category" in finding.message for finding in findings] == [True] * is_own
+
+
+LEFT = (X[:, 0] + 0.8 * torch.randn(200, generator=GENERATOR) > 0).long()
+REFUND = torch.where(LEFT == 1, 3 + 20 * torch.rand(200, generator=GENERATOR), 2 * torch.rand(200, generator=GENERATOR))
+
+
+@pytest.mark.parametrize("target", [LEFT, LEFT.float()[:, None]], ids=["classes", "flags"])
+def test_target_leak_of_a_value_written_after_the_event_is_a_warning(target: Tensor) -> None:
+    x = torch.cat([X[:, :3], REFUND[:, None] / 10], 1)
+    loss_fn = nn.BCEWithLogitsLoss() if target.is_floating_point() else nn.CrossEntropyLoss()
+    (finding,) = rule_findings(
+        minimal_setup(network(1 if target.is_floating_point() else 2), x, target, loss_fn), "D115"
+    )
+    assert finding.severity == "warning"
+    assert "column 3 of input 0 alone separates the classes" in finding.message
+    assert finding.evidence["error of the others"] > 0.08
+
+
+@pytest.mark.parametrize(
+    ("column", "target"),
+    [
+        (X[:, 3], (X[:, 3] > 0).long()),  # a class that is defined by a threshold
+        (REFUND.log(), (X[:, 0] > 0).long()),  # the other columns tell the class as well
+        (REFUND + 8 * torch.randn(200, generator=GENERATOR), LEFT),  # a good feature, without a gap
+    ],
+    ids=["threshold", "easy task", "no gap"],
+)
+def test_target_leak_of_a_column_that_decides_alone_without_a_gap_is_quiet(column: Tensor, target: Tensor) -> None:
+    setup = minimal_setup(network(2), torch.cat([X[:, :3], column[:, None]], 1), target, nn.CrossEntropyLoss())
+    assert rule_findings(setup, "D115") == []

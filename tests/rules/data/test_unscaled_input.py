@@ -153,10 +153,13 @@ def raw_table() -> Tensor:
     return torch.tensor([3.0, 800.0, 5.0, 20.0, 1.0, 2.0]) + noise * torch.tensor([1.0, 30.0, 1.0, 2.0, 0.2, 0.3])
 
 
+@pytest.mark.parametrize("scale", [1.0, torch.tensor([9.0, 0.04, 1.0, 2.0, 30.0, 11.0])], ids=["one", "several"])
 @pytest.mark.parametrize("correction", [0, 1])
 @pytest.mark.parametrize("model", [nn.Linear(6, 3), nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))])
-def test_unscaled_input_of_rows_standardized_one_by_one_names_the_axis(model: nn.Module, correction: int) -> None:
-    table = by_row(raw_table(), correction)
+def test_unscaled_input_of_rows_standardized_one_by_one_names_the_axis(
+    model: nn.Module, correction: int, scale: Any
+) -> None:
+    table = by_row(scale * raw_table(), correction)
     (finding,) = rule_findings(minimal_setup(model, table, Y, CE), "D104")
     assert finding.cause.startswith("Each row was standardized, not each column")
     means = table[:16].mean(0)
@@ -170,8 +173,13 @@ def test_unscaled_input_of_a_common_level_does_not_blame_rows() -> None:
     assert "range from -1 to 3" in finding.message
 
 
+def spectra() -> Tensor:
+    """Rows with one smooth curve and noise, six channels."""
+    return torch.tensor([1.0, 2.0, 3.0, 3.5, 3.0, 2.0]) + 0.3 * (raw_table() - raw_table().mean(0)) / raw_table().std(0)
+
+
 @pytest.mark.parametrize(
-    "table", [(raw_table() - raw_table().mean(0)) / raw_table().std(0), by_row(torch.randn(64, 6))]
+    "table", [(raw_table() - raw_table().mean(0)) / raw_table().std(0), by_row(torch.randn(64, 6)), by_row(spectra())]
 )
 def test_unscaled_input_of_columns_with_spread_is_quiet(table: Tensor) -> None:
     assert rule_findings(minimal_setup(nn.Linear(6, 3), table, Y, CE), "D104") == []

@@ -10,6 +10,7 @@ import pytest
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.metrics.classification import mutual_confusions
+from nbdebug.predictions.segmentation import SegmentationTable
 from nbdebug.rule_engine import rule_registry
 from nbdebug.tools.errors import Errors
 from nbdebug.tools.errors.tool import errors_from_predictions
@@ -179,3 +180,16 @@ def test_no_better_than_baseline_of_weak_models_is_quiet() -> None:
         find_in_predictions("E709", *calibrated_logits(500, [0.5, 0.5], 1.0, seed, signal=0.8)) for seed in range(30)
     ]
     assert sum(map(bool, findings)) == 0
+
+
+@pytest.mark.parametrize(("images_with_class", "count"), [(40, 1), (6, 0)], ids=["many images", "few images"])
+def test_hidden_class_failure_of_masks_counts_the_images_of_the_class(images_with_class: int, count: int) -> None:
+    generator = np.random.default_rng(0)
+    target = np.zeros((60, 8, 8), np.int64)
+    target[:images_with_class, 2:4, 1:7] = 1
+    prediction = np.where(generator.random(target.shape) < 0.01, 1, 0) * (target == 0)
+    found = find_in_errors("E702", Errors(SegmentationTable.from_arrays(prediction, target), "headline"))
+    assert len(found) == count
+    if found:
+        assert f"(0 of {int(target.sum())})" in found[0].message
+        assert f"({target.size} positions)" in found[0].message

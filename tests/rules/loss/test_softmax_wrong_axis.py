@@ -239,3 +239,24 @@ def test_softmax_wrong_axis_by_hand_in_own_loop_is_reported_over_batch_only(axis
             optimizer.step()
     assert not run.error_summary
     assert [finding.code for finding in debugger.findings if finding.code == "L206"] == ["L206"] * (axis == 0)
+
+
+class SharesByHand(nn.Module):
+    """Probabilities of three classes, or their logarithms, that sum to one over an axis."""
+
+    def __init__(self, axis: int, log: bool) -> None:
+        super().__init__()
+        self.body, self.axis, self.log = nn.Linear(4, 3), axis, log
+
+    def forward(self, x: Tensor) -> Tensor:
+        exponents = self.body(x).exp()
+        shares = exponents / exponents.sum(self.axis, keepdim=True)
+        return shares.log() if self.log else shares
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_softmax_wrong_axis_by_hand_in_the_model_is_reported_over_batch_only(log: bool) -> None:
+    x, y = points()
+    (finding,) = rule_findings(minimal_setup(SharesByHand(0, log), x, y, nn.NLLLoss()), "L206")
+    assert "sum to 1 over axis 0" in finding.message
+    assert rule_findings(minimal_setup(SharesByHand(1, log), x, y, nn.NLLLoss()), "L206") == []

@@ -79,9 +79,32 @@ def reconstruction(output: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
     return F.mse_loss(*output)
 
 
-def findings(model: nn.Module, loss_fn: Callable[..., Tensor]) -> list[Finding]:
+class OneView(nn.Module):
+    """Predicts the embedding of another view, which the loss makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.encoder = nn.Sequential(nn.Linear(64, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 32))
+        self.predictor = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.predictor(self.encoder(x))
+
+
+def embedding_loss(model: OneView, stops: bool) -> Callable[..., Tensor]:
+    """The disagreement with the embedding of the targets, which are views."""
+
+    def loss_fn(prediction: Tensor, view: Tensor) -> Tensor:
+        embedding = model.encoder(view)
+        return -F.cosine_similarity(prediction, embedding.detach() if stops else embedding).mean()
+
+    return loss_fn
+
+
+def findings(model: nn.Module, loss_fn: Callable[..., Tensor], targets: Tensor = LABELS) -> list[Finding]:
     """Return the faults of G415 after a watched run."""
-    loader = DataLoader(TensorDataset(IMAGES, LABELS), batch_size=70, shuffle=True)
+    loader = DataLoader(TensorDataset(IMAGES, targets), batch_size=70, shuffle=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
     with debugger.watch(final_tests=False):
@@ -124,3 +147,10 @@ def test_collapsed_representation_of_views_that_stay_apart_is_quiet(
     model: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]
 ) -> None:
     assert findings(model(), loss_fn) == []
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_collapsed_representation_of_views_that_the_loss_embeds_needs_a_gradient(stops: bool) -> None:
+    model = OneView()
+    views = IMAGES + 0.3 * torch.randn(IMAGES.shape, generator=torch.Generator().manual_seed(1))
+    assert len(findings(model, embedding_loss(model, stops), views)) == (0 if stops else 1)
