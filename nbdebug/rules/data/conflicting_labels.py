@@ -16,6 +16,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
 from nbdebug.tensors.row_search import get_row_keys
 
+_MIN_VARIED_VALUES = 3  # of an input that is no constant
 _OF_SINGLE_INPUT = ("D105", "D108", "D109", "D112", "T601", "T607", "T610", "M306", "M307", "E706", "E709", "G415")
 
 
@@ -33,8 +34,8 @@ def conflicting_labels(task: LearningTask, tables: dict[str, SplitTable], *, sha
     ## How it is measured
     Exactly, on the samples that can be read. It is a warning from ``share`` = 1% of the samples; curated datasets
     contain a similar share of label errors (Northcutt found 3.3% on average). A smaller share is a note, and so is any
-    share if the inputs have few distinct values and repeat by chance. If all samples have the same input, it is an
-    error.
+    share if the inputs have few distinct values and repeat by chance. If all samples have the same input, of three
+    or more values, it is an error.
 
     ## How to fix
     Inspect the pairs and keep the correct sample of each.
@@ -73,7 +74,9 @@ def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Findin
     count, classes = sum(map(len, groups)), table.labels.tolist() if table.labels is not None else []
     pairs = [[(table.indices[position], classes[position]) for position in group[:4]] for group in groups[:10]]
     first = " and ".join(f"sample {index} is labeled {label}" for index, label in pairs[0][:2])
-    is_single_input = len(groups) == 1 and count == len(table)
+    inputs = [part[0].flatten() for part in table.inputs]
+    is_varied = any(len(values.unique()) >= _MIN_VARIED_VALUES for values in inputs)  # type: ignore[no-untyped-call]
+    is_single_input = is_varied and len(groups) == 1 and count == len(table)
     is_significant = is_single_input or (
         count >= share * len(table) and are_rows_distinctive(table, get_row_keys([*table.inputs, *table.targets]))
     )
