@@ -10,9 +10,11 @@ from torch import nn
 from nbdebug.setup.initialization import constant_line
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import covering_statement, part_producer
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import Creation, consistent_creations
 from nbdebug.source.location import SourceLine, is_library_code
+from nbdebug.source.producers import part_producer
+from nbdebug.source.scopes import Expression, file_scope
 from nbdebug.source.search import assignment_targets, call_name, find_assignments, search_files
 
 _MAX_STEPS = 8
@@ -103,13 +105,13 @@ def _assigned_value(line: SourceLine, attribute: str) -> ast.expr | None:
 
 def _item(file: str, value: ast.expr, keys: Sequence[str]) -> tuple[str, int] | None:
     """Return the file and the line of the module under some keys of a container; None if the source does not tell."""
-    value = part_producer(file, value, None)
+    expression = part_producer(Expression(file_scope(file), value), None)
     for key in keys:
-        item = _item_under_key(value, key)
+        item = _item_under_key(expression.node, key)
         if item is None:
             return None
-        value = part_producer(file, item, None)
-    return file, value.lineno
+        expression = part_producer(Expression(expression.scope, item), None)
+    return expression.scope.file, expression.node.lineno
 
 
 def _item_under_key(container: ast.expr, key: str) -> ast.expr | None:

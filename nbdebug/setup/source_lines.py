@@ -23,14 +23,14 @@ from nbdebug.source.assignments import (
     find_function,
     last_assignment,
     next_assignment,
-    part_line,
-    part_producer,
     returned_by_function,
     returned_value,
 )
 from nbdebug.source.creation import Creation, find_creation
 from nbdebug.source.location import SourceLine, get_code, is_user_code
+from nbdebug.source.producers import executed_return, part_producer
 from nbdebug.source.references import find_names
+from nbdebug.source.scopes import Expression, file_scope, user_function
 from nbdebug.source.search import (
     call_name,
     expression_texts,
@@ -51,6 +51,7 @@ Origin = (
 )
 _POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1, "padded targets": -1, "target order": -1}
 _MAX_NESTING = 8
+_Method = tuple[FunctionType, Any]  # a function, and the object of which it is a method
 
 
 def _creation(setup: Setup, created: object) -> Creation | None:
@@ -86,10 +87,9 @@ def parameters_line(setup: Setup, optimizer: object) -> SourceLine | None:
     argument = creation.argument(optimizer, "params") if creation else None
     if creation is None or argument is None:
         return creation.line if creation else None
-    producer = part_producer(creation.file, argument, None)
-    line = SourceLine(creation.file, producer.lineno)
-    created = last_assignment(line, producer.id, changes=False) if isinstance(producer, ast.Name) else None
-    return created or line
+    producer = part_producer(Expression(file_scope(creation.file), argument), None)
+    name = producer.node.id if isinstance(producer.node, ast.Name) else ""
+    return last_assignment(producer.line, name, changes=False) or producer.line
 
 
 def replacement_line(setup: Setup, optimizer: Any, module: str, parameter: str) -> SourceLine | None:
@@ -189,7 +189,7 @@ def _sampler_line(loader: Any) -> SourceLine | None:
     samplers: list[Any] = [getattr(loader, name, None) for name in ("batch_sampler", "sampler")]
     for sampler in samplers:
         method = getattr(type(sampler), "__iter__", None)
-        if not isinstance(method, FunctionType) or not _is_user_code(method):
+        if not isinstance(method, FunctionType) or not is_user_code(method.__code__.co_filename):
             continue
         file, indices = method.__code__.co_filename, iter(sampler)
         if next(indices, None) is not None and isinstance(indices, GeneratorType) and (frame := indices.gi_frame):
@@ -218,10 +218,10 @@ def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
     """
     creation = _creation(setup, loader) if loader is not None else None
     producer = _dataset_producer(creation, loader)
-    if creation and producer and not isinstance(producer, ast.Name):
-        line = SourceLine(creation.file, producer.lineno)
+    if creation and producer and not isinstance(producer.node, ast.Name):
+        line = producer.line
         training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
-        own_names = read_names(producer) - read_names(training_data) if training_data else set()
+        own_names = read_names(producer.node) - read_names(training_data.node) if training_data else set()
         assigned = [assigned for name in own_names if (assigned := certain_line(line, name))]
         return max(assigned, key=lambda assigned: assigned.number, default=line)
     lines = (creation_line(setup, dataset) for dataset in _nested_datasets(getattr(loader, "dataset", None)))
@@ -231,7 +231,7 @@ def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
 def _line_in_own_function(setup: Setup, line: SourceLine) -> SourceLine:
     """Return what is returned by the function that a line calls to make validation data, if training calls another."""
     training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
-    assigned = [certain_line(line, name) for name in (read_names(training_data) if training_data else ())]
+    assigned = [certain_line(line, name) for name in (read_names(training_data.node) if training_data else ())]
     training_calls = {_assigned_call(assigned_line) for assigned_line in assigned if assigned_line}
     name = _assigned_call(line)
     value = (
@@ -246,13 +246,14 @@ def _assigned_call(line: SourceLine) -> str:
     return call_name(statement.value) if isinstance(statement, ast.Assign) else ""
 
 
-def _dataset_producer(creation: Creation | None, loader: Any) -> ast.expr | None:
+def _dataset_producer(creation: Creation | None, loader: Any) -> Expression | None:
     """Return the expression that makes the dataset of a loader."""
     argument = creation.argument(loader, "dataset") if creation else None
     if creation is None or argument is None:
         return None
     may_make = partial(_may_make, getattr(loader, "dataset", None))
-    return part_producer(creation.file, argument, None, enters=_has_constant_arguments, may_make=may_make)
+    expression = Expression(file_scope(creation.file), argument)
+    return part_producer(expression, None, enters=_has_constant_arguments, may_make=may_make)
 
 
 def _may_make(dataset: Any, value: ast.expr) -> bool:
@@ -282,17 +283,16 @@ def _data_line(setup: Setup, loader: Any, position: int | None, *, passes_conver
 
 
 def _returned_line(
-    setup: Setup, function: FunctionType, position: int | None, datasets: list[Any], *, passes_conversions: bool = False
+    setup: Setup, function: _Method, position: int | None, datasets: list[Any], *, passes_conversions: bool = False
 ) -> SourceLine | None:
     """Return the line that makes what a function returns, or its part at a position."""
-    syntax = find_function(function.__code__)
-    value = returned_value(syntax) if syntax else None
-    if value is None:
+    returned = executed_return(*function)
+    if returned is None:
         return None
-    file, keys = function.__code__.co_filename, TARGET_KEYS if position == -1 else ()
+    keys = TARGET_KEYS if position == -1 else ()
     if position is not None:
-        value = part_producer(file, value, position, keys, passes_conversions=passes_conversions)
-    return _argument_line(setup, datasets[-1:], value) or SourceLine(file, value.lineno)
+        returned = part_producer(returned, position, keys, passes_conversions=passes_conversions)
+    return _argument_line(setup, datasets[-1:], returned.node) or returned.line
 
 
 def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> SourceLine | None:
@@ -300,7 +300,7 @@ def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> Source
     for dataset in datasets if isinstance(value, ast.Name) else ():
         creation = _creation(setup, dataset)
         if isinstance(value, ast.Name) and creation and (argument := creation.argument(dataset, value.id)):
-            return part_line(creation.file, argument, None)
+            return part_producer(Expression(file_scope(creation.file), argument), None).line
     return None
 
 
@@ -314,8 +314,8 @@ def _created_data_line(
             parts = call.args if call and isinstance(datasets[-1], TensorDataset) and position is not None else []
             if parts and not any(isinstance(part, ast.Starred) for part in parts):
                 part = _without_row_selection(parts)[position or 0]
-                producer = part_producer(creation.file, part, None, passes_conversions=passes_conversions)
-                return SourceLine(creation.file, producer.lineno)
+                expression = Expression(file_scope(creation.file), part)
+                return part_producer(expression, None, passes_conversions=passes_conversions).line
             return creation.line
     return None
 
@@ -346,8 +346,8 @@ def _nested_datasets(dataset: Any) -> Iterator[Any]:
             dataset = dataset.dataset if isinstance(dataset, Subset) else None
 
 
-def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[FunctionType]:
-    """Yield the user's functions that make samples, the most important first.
+def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[_Method]:
+    """Yield the user's functions that make samples and their objects, the most important first.
 
     A collate function makes the parts of a sample only if the dataset returns a single part.
     """
@@ -356,24 +356,15 @@ def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[FunctionType
     for dataset in datasets:
         name = "__iter__" if isinstance(dataset, IterableDataset) else "__getitem__"
         method = getattr(type(dataset), name, None)
-        if isinstance(method, FunctionType) and _is_user_code(method):
-            yield method
+        if isinstance(method, FunctionType) and is_user_code(method.__code__.co_filename):
+            yield method, dataset
     yield from _collate_functions(loader)
 
 
-def _collate_functions(loader: Any) -> Iterator[FunctionType]:
+def _collate_functions(loader: Any) -> Iterator[_Method]:
     """Yield the user's collate function, if the loader has one; it may be a method, or an object with ``__call__``."""
-    collate = getattr(loader, "collate_fn", None)
-    collate = getattr(collate, "func", collate)  # of functools.partial
-    if not isinstance(collate, FunctionType):
-        collate = getattr(collate, "__func__", vars(type(collate)).get("__call__"))
-    if isinstance(collate, FunctionType) and _is_user_code(collate):
+    if collate := user_function(getattr(loader, "collate_fn", None)):
         yield collate
-
-
-def _is_user_code(function: FunctionType) -> bool:
-    file = function.__code__.co_filename
-    return is_user_code(file)
 
 
 def _returns_parts(datasets: list[Any]) -> bool:

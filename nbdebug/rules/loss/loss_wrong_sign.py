@@ -99,7 +99,10 @@ def loss_wrong_sign(
     has_one_optimizer = isinstance(loop, LoopSummary) and loop.has_one_optimizer
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record, may_accelerate=has_one_optimizer)):
         root_line = None if isinstance(loop, NotChecked) else loop.lines.get("root")
-        is_negated_in_loop = isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
+        starts_below_zero = bool(record.series("loss")[1][0] < 0)
+        is_negated_in_loop = (
+            starts_below_zero and isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
+        )
         term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
         loss_line = None if is_negated_in_loop else term_line or _root_line(graph)
         yield _unbounded_finding(loss_line or root_line, *lowest)
