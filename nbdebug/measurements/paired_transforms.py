@@ -14,8 +14,11 @@ from torch import Tensor
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
+from nbdebug.setup.batch import TARGET_KEYS
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.source.location import SourceLine, get_definition_line
+from nbdebug.source.producers import executed_return, part_producer
+from nbdebug.source.scopes import user_function
 
 _SAMPLES, _READS = 8, 6
 _MIN_SIDE, _MAX_VALUES = 4, 1_000_000
@@ -67,8 +70,16 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
     if any(_agree_in_coordinates(transforms, grid, number) for number, _ in enumerate(_moved(grid))):
         return None
     different = sum(of_image != of_target for of_image, of_target in transforms)
-    line = get_definition_line(type(loader.dataset).__getitem__)
-    return UnpairedTransforms(len(transforms), different, samples, line)
+    return UnpairedTransforms(len(transforms), different, samples, _target_line(loader.dataset))
+
+
+def _target_line(dataset: Any) -> SourceLine | None:
+    """Return the line of the dataset's own method that makes the target of a sample, else the first of the method."""
+    method = type(dataset).__getitem__
+    returned = executed_return(method, dataset) if user_function(method) else None
+    if returned is None:
+        return get_definition_line(method)
+    return part_producer(returned, -1, TARGET_KEYS, enters=lambda _: False).line
 
 
 def _read(dataset: Any, index: int, seed: int) -> Any:

@@ -23,12 +23,11 @@ from nbdebug.source.assignments import (
     find_function,
     last_assignment,
     next_assignment,
-    returned_by_function,
     returned_value,
 )
-from nbdebug.source.creation import Creation, find_creation
+from nbdebug.source.creation import Creation, creation_scope, find_creation
 from nbdebug.source.location import SourceLine, get_code, is_user_code
-from nbdebug.source.producers import executed_return, part_producer
+from nbdebug.source.producers import executed_return, part_producer, returned_expression
 from nbdebug.source.references import find_names
 from nbdebug.source.scopes import Expression, file_scope, user_function
 from nbdebug.source.search import (
@@ -42,7 +41,7 @@ from nbdebug.source.search import (
     read_names,
     search_files,
 )
-from nbdebug.source.writes import find_write
+from nbdebug.source.writes import find_repetition, find_write
 
 Origin = (
     Literal["samples", "inputs", "targets", "padded targets", "target order", "loader"]
@@ -56,6 +55,11 @@ _Method = tuple[FunctionType, Any]  # a function, and the object of which it is 
 
 def _creation(setup: Setup, created: object) -> Creation | None:
     return find_creation(created, search_files(user_written_objects(setup)), sys._getframe(1))
+
+
+def _argument(creation: Creation, created: object, argument: ast.expr) -> Expression:
+    """Return an argument of the call that creates an object, in the scope of that call."""
+    return Expression(creation_scope(creation, created, sys._getframe(1)), argument)
 
 
 def creation_line(setup: Setup, created: object) -> SourceLine | None:
@@ -87,7 +91,7 @@ def parameters_line(setup: Setup, optimizer: object) -> SourceLine | None:
     argument = creation.argument(optimizer, "params") if creation else None
     if creation is None or argument is None:
         return creation.line if creation else None
-    producer = part_producer(Expression(file_scope(creation.file), argument), None)
+    producer = part_producer(_argument(creation, optimizer, argument), None)
     name = producer.node.id if isinstance(producer.node, ast.Name) else ""
     return last_assignment(producer.line, name, changes=False) or producer.line
 
@@ -210,17 +214,27 @@ def written_line(
         return None
 
 
+def repetition_line(setup: Setup) -> SourceLine | None:
+    """Return the line that may repeat rows of the data before they are split; None if it is not certain."""
+    producer = _dataset_producer(_creation(setup, setup.val_loader), setup.val_loader)
+    return find_repetition(producer.line, read_names(producer.node)) if producer else None
+
+
 def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
     """Return the line that selects the samples of a loader: the one that makes its dataset.
 
     A function that makes it from other data selects what it is passed, so that its call counts; but if it is passed
-    variables that the training data are not made from, the last assignment of one of them.
+    variables that the training data are not made from, the last assignment of one of them. A function that makes both
+    loaders selects nothing, so the arguments of its call count.
     """
     creation = _creation(setup, loader) if loader is not None else None
     producer = _dataset_producer(creation, loader)
     if creation and producer and not isinstance(producer.node, ast.Name):
         line = producer.line
         training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
+        if passed := _own_arguments(producer, training_data):
+            makers = [part_producer(argument, None, enters=_has_constant_arguments).line for argument in passed]
+            return max(makers, key=lambda maker: maker.number)
         own_names = read_names(producer.node) - read_names(training_data.node) if training_data else set()
         assigned = [assigned for name in own_names if (assigned := certain_line(line, name))]
         return max(assigned, key=lambda assigned: assigned.number, default=line)
@@ -228,22 +242,29 @@ def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
     return next(filter(None, lines), creation.line if creation else None)
 
 
+def _own_arguments(producer: Expression, other: Expression | None) -> list[Expression]:
+    """Return the arguments from which an expression makes data, if another call of the function passes others."""
+    passed = [argument for name, argument in producer.scope.arguments.items() if name in read_names(producer.node)]
+    texts = {ast.unparse(argument.node) for argument in (other.scope.arguments.values() if other else ())}
+    return [argument for argument in passed if texts and ast.unparse(argument.node) not in texts]
+
+
 def _line_in_own_function(setup: Setup, line: SourceLine) -> SourceLine:
     """Return what is returned by the function that a line calls to make validation data, if training calls another."""
     training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
     assigned = [certain_line(line, name) for name in (read_names(training_data.node) if training_data else ())]
-    training_calls = {_assigned_call(assigned_line) for assigned_line in assigned if assigned_line}
-    name = _assigned_call(line)
-    value = (
-        returned_by_function(line.file, name) if name and training_calls - {""} and name not in training_calls else None
-    )
-    return SourceLine(line.file, value.lineno, name) if value is not None else line
+    training_calls = {call_name(call) for assigned_line in assigned if (call := _assigned_call(assigned_line))}
+    call = _assigned_call(line)
+    if call is None or not training_calls or call_name(call) in training_calls:
+        return line
+    returned = returned_expression(Expression(file_scope(line.file), call))
+    return returned.line if returned else line
 
 
-def _assigned_call(line: SourceLine) -> str:
-    """Return the name of the function whose result a line assigns; "" for other lines."""
-    statement = covering_statement(line)
-    return call_name(statement.value) if isinstance(statement, ast.Assign) else ""
+def _assigned_call(line: SourceLine | None) -> ast.Call | None:
+    """Return the call whose result a line assigns; None for other lines."""
+    statement = covering_statement(line) if line else None
+    return statement.value if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) else None
 
 
 def _dataset_producer(creation: Creation | None, loader: Any) -> Expression | None:
@@ -252,7 +273,7 @@ def _dataset_producer(creation: Creation | None, loader: Any) -> Expression | No
     if creation is None or argument is None:
         return None
     may_make = partial(_may_make, getattr(loader, "dataset", None))
-    expression = Expression(file_scope(creation.file), argument)
+    expression = _argument(creation, loader, argument)
     return part_producer(expression, None, enters=_has_constant_arguments, may_make=may_make)
 
 
@@ -290,9 +311,16 @@ def _returned_line(
     if returned is None:
         return None
     keys = TARGET_KEYS if position == -1 else ()
-    if position is not None:
+    if position is not None and not _is_part_of_others(returned.node, position):
         returned = part_producer(returned, position, keys, passes_conversions=passes_conversions)
     return _argument_line(setup, datasets[-1:], returned.node) or returned.line
+
+
+def _is_part_of_others(value: ast.expr, position: int) -> bool:
+    """Check whether a part of a tuple is a variable that the other parts contain, as in ``{"decoder": y}, y``."""
+    parts = list(getattr(value, "elts", []))
+    part = parts.pop(position) if len(parts) > 1 else None
+    return isinstance(part, ast.Name) and any(part.id in read_names(other) for other in parts)
 
 
 def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> SourceLine | None:
@@ -300,7 +328,7 @@ def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> Source
     for dataset in datasets if isinstance(value, ast.Name) else ():
         creation = _creation(setup, dataset)
         if isinstance(value, ast.Name) and creation and (argument := creation.argument(dataset, value.id)):
-            return part_producer(Expression(file_scope(creation.file), argument), None).line
+            return part_producer(_argument(creation, dataset, argument), None).line
     return None
 
 
@@ -314,7 +342,7 @@ def _created_data_line(
             parts = call.args if call and isinstance(datasets[-1], TensorDataset) and position is not None else []
             if parts and not any(isinstance(part, ast.Starred) for part in parts):
                 part = _without_row_selection(parts)[position or 0]
-                expression = Expression(file_scope(creation.file), part)
+                expression = _argument(creation, created, part)
                 return part_producer(expression, None, passes_conversions=passes_conversions).line
             return creation.line
     return None

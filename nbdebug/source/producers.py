@@ -87,11 +87,17 @@ def _part(expression: Expression, position: int | None, keys: Container[str]) ->
         return Expression(scope, value.body if truth else value.orelse), position
     parts = getattr(value, "elts", None)
     if parts and position is not None and not any(isinstance(part, ast.Starred) for part in parts):
-        return Expression(scope, parts[position]), None
+        return Expression(scope, parts[position].value if _are_same_rows(parts) else parts[position]), None
     if isinstance(value, ast.Dict):
         named = [part for key, part in zip(value.keys, value.values, strict=True) if _is_one_of(key, keys)]
         return Expression(scope, named[0] if len(named) == 1 else value), position
     return expression, position
+
+
+def _are_same_rows(parts: list[ast.expr]) -> bool:
+    """Check whether the parts of a tuple are the same rows of several variables, as in ``x[order], y[order]``."""
+    rows = [part for part in parts if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name)]
+    return len(rows) == len(parts) > 1 and len({ast.unparse(row.slice) for row in rows}) == 1
 
 
 def _converted(value: ast.expr) -> ast.expr | None:
@@ -224,7 +230,7 @@ def _assignment(
     statements = [
         statement
         for statement in own_statements(syntax)
-        if statement.lineno < number
+        if (statement.end_lineno or statement.lineno) < number
         and name in _assigned_names(statement)
         and expression.scope.runs(statement, choices)
     ]
