@@ -41,7 +41,7 @@ from nbdebug.source.search import (
     read_names,
     search_files,
 )
-from nbdebug.source.writes import find_repetition, find_write
+from nbdebug.source.writes import find_meeting, find_repetition, find_write
 
 Origin = (
     Literal["samples", "inputs", "targets", "padded targets", "target order", "loader"]
@@ -336,16 +336,28 @@ def _created_data_line(
     setup: Setup, loader: Any, datasets: list[Any], position: int | None, *, passes_conversions: bool
 ) -> SourceLine | None:
     """Return the line that makes the tensors of a loader, or that creates its dataset or the loader."""
-    for created in [*reversed(datasets), loader]:
+    if position is not None and (tensor := _tensor_argument(setup, loader, datasets, position)):
+        return part_producer(tensor, None, passes_conversions=passes_conversions).line
+    lines = (creation_line(setup, created) for created in [*reversed(datasets), loader])
+    return next(filter(None, lines), None)
+
+
+def _tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: int) -> Expression | None:
+    """Return the argument for a tensor of a TensorDataset in the call that creates the dataset, or its loader."""
+    for created in [*reversed(datasets), loader] if datasets and isinstance(datasets[-1], TensorDataset) else ():
         if created is not None and (creation := _creation(setup, created)):
             call = creation.call if created is not loader else _dataset_call(creation, loader)
-            parts = call.args if call and isinstance(datasets[-1], TensorDataset) and position is not None else []
-            if parts and not any(isinstance(part, ast.Starred) for part in parts):
-                part = _without_row_selection(parts)[position or 0]
-                expression = _argument(creation, created, part)
-                return part_producer(expression, None, passes_conversions=passes_conversions).line
-            return creation.line
+            parts = call.args if call else []
+            is_complete = parts and not any(isinstance(part, ast.Starred) for part in parts)
+            return _argument(creation, created, _without_row_selection(parts)[position]) if is_complete else None
     return None
+
+
+def leaking_line(setup: Setup) -> SourceLine | None:
+    """Return the only line that computes inputs of stored tensors from their targets; None if it is not certain."""
+    datasets = [*_nested_datasets(getattr(setup.train_loader, "dataset", None))]
+    inputs, targets = (_tensor_argument(setup, setup.train_loader, datasets, position) for position in (0, -1))
+    return find_meeting(inputs.line, read_names(inputs.node), read_names(targets.node)) if inputs and targets else None
 
 
 def _without_row_selection(parts: list[ast.expr]) -> list[ast.expr]:

@@ -57,6 +57,23 @@ def find_repetition(line: SourceLine, names: Collection[str]) -> SourceLine | No
     return lines.pop() if len(lines) == 1 else None
 
 
+def find_meeting(line: SourceLine, names: Collection[str], others: Collection[str]) -> SourceLine | None:
+    """Return the only statement before a line that computes what some variables are made of from other variables.
+
+    A statement that assigns both kinds, such as ``x, y = x[order], y[order]``, does not count.
+    """
+    scope = enclosing_scope(line)
+    statements = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)] if scope else []
+    related = _sources({*names}, statements) - {*others}
+    lines = {
+        SourceLine(line.file, node.lineno, line.function)
+        for node in statements
+        if isinstance(node, ast.Assign) and node.lineno < line.number and {*others} & _read_texts(node)
+        if (assigned := {_text(target) for target in assignment_targets(node)}) & related and not assigned & {*others}
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
 def _repeats_rows(value: ast.expr | None) -> bool:
     """Check whether an expression selects rows by a computed index, or joins several parts."""
     for part in getattr(value, "elts", [value]):
