@@ -23,6 +23,7 @@ from nbdebug.source.assignments import (
     find_function,
     last_assignment,
     next_assignment,
+    returned_by_function,
     returned_value,
 )
 from nbdebug.source.creation import Creation, creation_scope, find_creation
@@ -165,12 +166,16 @@ def factor_line(scheduler: LambdaLR) -> SourceLine | None:
 def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:
     """Return the line that makes a part of the setup; the data are those of the training split by default.
 
-    A conversion to a tensor or another dtype makes targets, but not their order; a collate function pads them.
-    A function that makes the values of the validation split and none of training is entered.
+    A loss of the user's own is made by what it returns. A conversion to a tensor or another dtype makes targets, but
+    not their order; a collate function pads them. A function that makes the values of the validation split and none of
+    training is entered.
     """
     optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
     if origin == "parameters":
         return option_line(setup, optimizer, "params", None) if optimizer is not None else None
+    own_loss = user_function(setup.loss_fn) if origin == "loss" else None
+    if own_loss and (returned := executed_return(*own_loss)):
+        return returned.line
     if origin in ("optimizer", "scheduler", "loss"):
         return creation_line(
             setup, {"optimizer": optimizer, "scheduler": setup.scheduler, "loss": setup.loss_fn}[origin]
@@ -257,8 +262,10 @@ def _line_in_own_function(setup: Setup, line: SourceLine) -> SourceLine:
     call = _assigned_call(line)
     if call is None or not training_calls or call_name(call) in training_calls:
         return line
-    returned = returned_expression(Expression(file_scope(line.file), call))
-    return returned.line if returned else line
+    if returned := returned_expression(Expression(file_scope(line.file), call)):
+        return returned.line
+    value = returned_by_function(line.file, call_name(call))
+    return SourceLine(line.file, value.lineno, call_name(call)) if value is not None else line
 
 
 def _assigned_call(line: SourceLine | None) -> ast.Call | None:
@@ -349,7 +356,7 @@ def _tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: i
             call = creation.call if created is not loader else _dataset_call(creation, loader)
             parts = call.args if call else []
             is_complete = parts and not any(isinstance(part, ast.Starred) for part in parts)
-            return _argument(creation, created, _without_row_selection(parts)[position]) if is_complete else None
+            return _argument(creation, loader, _without_row_selection(parts)[position]) if is_complete else None
     return None
 
 
