@@ -17,10 +17,11 @@ from nbdebug.setup import Setup
 from nbdebug.setup.batch import TARGET_KEYS
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.source.location import SourceLine, get_definition_line
-from nbdebug.source.producers import executed_return, part_producer
+from nbdebug.source.producers import executed_return, part_producer, returned_expression
 from nbdebug.source.scopes import user_function
 
 _SAMPLES, _READS = 8, 6
+_MAX_CALLS = 4  # functions that a dataset calls for input and target
 _MIN_SIDE, _MAX_VALUES = 4, 1_000_000
 _CLEAR_RATIO = 0.5  # the error of the best transform over that of the next; noise that is drawn again stays above it
 
@@ -74,12 +75,20 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
 
 
 def _target_line(dataset: Any) -> SourceLine | None:
-    """Return the line of the dataset's own method that makes the target of a sample, else the first of the method."""
+    """Return the line that makes the target of a sample in the function that pairs it with the input.
+
+    That is the dataset's own method, or the last function that it calls for both; if it is unknown, the first line of
+    the method.
+    """
     method = type(dataset).__getitem__
-    returned = executed_return(method, dataset) if user_function(method) else None
-    if returned is None:
+    pair = executed_return(method, dataset) if user_function(method) else None
+    for _ in range(_MAX_CALLS):
+        returned = returned_expression(pair) if pair else None
+        pair = returned or pair
+    if pair is None:
         return get_definition_line(method)
-    return part_producer(returned, -1, TARGET_KEYS, enters=lambda _: False).line
+    target = part_producer(pair, -1, TARGET_KEYS, enters=lambda _: False)
+    return target.line if target.scope is pair.scope else pair.line
 
 
 def _read(dataset: Any, index: int, seed: int) -> Any:
