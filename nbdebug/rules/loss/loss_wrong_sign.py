@@ -210,7 +210,8 @@ def _is_distance_like(setup: Setup, first_pass: ForwardPass, lowest: float) -> b
 
 def _is_positive_for_zeros(setup: Setup, first_pass: ForwardPass) -> bool:
     """Check whether the loss itself is positive, so that the loop negates it; the output may have diverged."""
-    if not isinstance(first_pass.output, Tensor):
+    is_negative = first_pass.loss is not None and bool(first_pass.loss < 0)
+    if is_negative or not isinstance(first_pass.output, Tensor):
         return False
     try:
         return float(setup.loss(torch.zeros_like(first_pass.output), first_pass.batch)) > 0
