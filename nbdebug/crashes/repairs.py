@@ -17,7 +17,7 @@ from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import OPERATOR_SIGNS, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.makers import attribute_maker
+from nbdebug.source.producers import attribute_maker
 from nbdebug.source.search import assignment_targets, find_assignments, syntax_tree
 
 

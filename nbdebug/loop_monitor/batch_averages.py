@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from nbdebug.loop_monitor.event_stacks import find_loop_line, user_stack
 from nbdebug.loop_monitor.mistaken_metrics import (
     MistakeKind,
     MistakenMetric,
@@ -97,8 +98,7 @@ class BatchAverageMonitor:
             self.evaluations, self.batches = _MAX_EVALUATIONS, []  # the validation data is too large
         elif fitting:
             self.batches.append((scores.detach().clone(), fitting))
-            if self.line is None and (frame := next(user_frames(sys._getframe(1)), None)) is not None:
-                self.line = SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            self.line = self.line or find_loop_line(user_stack(sys._getframe(1)))
 
     def compare(self, frame: FrameType | None) -> None:
         """Compare the numbers in the variables of the user's functions with wrong metrics of the recorded batches."""

@@ -13,6 +13,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_scope
 
+_LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 Stack = tuple[SourceLine, ...]  # the innermost line first
 
 
@@ -22,6 +23,18 @@ def user_stack(frame: FrameType | None) -> Stack:
         SourceLine(user_frame.f_code.co_filename, user_frame.f_lineno, user_frame.f_code.co_name)
         for user_frame in user_frames(frame)
     )
+
+
+def find_loop_line(stack: Stack) -> SourceLine | None:
+    """Return the innermost line of a stack that is in a loop or a comprehension, else the innermost line."""
+    return next((line for line in stack if _is_in_loop(line)), stack[0] if stack else None)
+
+
+@lru_cache(64)
+def _is_in_loop(line: SourceLine) -> bool:
+    scope = enclosing_scope(line)
+    loops = [node for node in ast.walk(scope) if isinstance(node, _LOOPS)] if scope else []
+    return any(covers_line(loop, line.number) for loop in loops)
 
 
 def get_deciding_line(frame: FrameType | None, name: str) -> SourceLine | None:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import part_producer
 from nbdebug.source.location import SourceLine
+from nbdebug.source.producers import part_producer
+from nbdebug.source.scopes import Expression, file_scope
 from nbdebug.source.search import call_name, search_files, syntax_tree
 
 _TOLERANCE, _ERRORS = 0.02, 4.0  # relative; standard errors of a standard deviation
@@ -77,7 +78,7 @@ def _writing_nodes(file: str) -> Iterator[ast.Call | ast.AugAssign]:
         if isinstance(node, ast.AugAssign) or (isinstance(node, ast.Call) and name.endswith("_")):
             yield node
         elif isinstance(node, ast.Call) and name == "Parameter" and node.args:
-            producer = part_producer(file, node.args[0], None)
+            producer = _producer(file, node.args[0])
             yield producer if isinstance(producer, ast.Call) and call_name(producer) == "full" else node
         elif isinstance(node, ast.Call) and name == "full":
             yield node
@@ -150,7 +151,7 @@ def _is_unusual(values: Tensor, owner: nn.Module, parameter: str) -> bool:
 
 def _moments(file: str, node: ast.expr) -> tuple[float, float] | None:
     """Return the mean and the standard deviation of the tensor that an expression creates; None if it is another."""
-    node = part_producer(file, node, None)
+    node = _producer(file, node)
     name = call_name(node).removesuffix("_like")
     if isinstance(node, ast.Call) and name == "full":
         value = _number(file, node.args[-1]) if len(node.args) > 1 else None
@@ -233,6 +234,11 @@ def _number(file: str, node: ast.expr) -> float | None:
 def _literal(file: str, node: ast.expr) -> Any:
     """Return the literal that an expression writes, or that its variable is assigned; None for any other."""
     try:
-        return ast.literal_eval(part_producer(file, node, None) if isinstance(node, ast.Name) else node)
+        return ast.literal_eval(_producer(file, node) if isinstance(node, ast.Name) else node)
     except (ValueError, TypeError):
         return None
+
+
+def _producer(file: str, node: ast.expr) -> ast.expr:
+    """Return the expression that makes a value."""
+    return part_producer(Expression(file_scope(file), node), None).node

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
+from types import FunctionType
 
 from torch import nn
 
 from nbdebug.setup.initialization import constant_line
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import covering_statement, part_producer
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import Creation, consistent_creations
-from nbdebug.source.location import SourceLine, is_library_code
-from nbdebug.source.search import assignment_targets, call_name, find_assignments, search_files
+from nbdebug.source.location import SourceLine, is_library_code, is_user_code
+from nbdebug.source.producers import part_producer
+from nbdebug.source.scopes import Expression, file_scope
+from nbdebug.source.search import assignment_targets, call_name, find_assignments, function_node, search_files, walk
 
 _MAX_STEPS = 8
 
@@ -24,11 +27,30 @@ def part_line(setup: Setup, module: str | None, parameter: str | None = None) ->
     For a parameter that has one value, other than 0 and 1, that is the line that sets it.
     """
     parts = parameter.split(".") if parameter else []
-    if parts and (line := constant_line(setup, ".".join(parts[:-1]), parts[-1])):
+    if parts and (line := constant_line(setup, ".".join(parts[:-1]), parts[-1]) or _writing_line(setup, parts)):
         return line
     if parts and (producer := _producer(setup.eager_model, parts)):
         return SourceLine(*producer)
     return module_line(setup, module or ".".join(parts[:-1]))
+
+
+def _writing_line(setup: Setup, parts: Sequence[str]) -> SourceLine | None:
+    """Return the only statement with which the class of a module passes its own parameter on, to be written to."""
+    try:
+        owner = setup.eager_model.get_submodule(".".join(parts[:-1]))
+    except AttributeError:
+        return None
+    parameter = f"self.{parts[-1]}"
+    lines = {
+        SourceLine(method.__code__.co_filename, node.lineno, method.__name__)
+        for kind in type(owner).__mro__
+        for method in vars(kind).values()
+        if isinstance(method, FunctionType) and is_user_code(method.__code__.co_filename)
+        for node in walk(function_node(method))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        if parameter in [ast.unparse(argument) for argument in node.value.args]
+    }
+    return lines.pop() if len(lines) == 1 else None
 
 
 def module_line(setup: Setup, path: str) -> SourceLine | None:
@@ -103,13 +125,13 @@ def _assigned_value(line: SourceLine, attribute: str) -> ast.expr | None:
 
 def _item(file: str, value: ast.expr, keys: Sequence[str]) -> tuple[str, int] | None:
     """Return the file and the line of the module under some keys of a container; None if the source does not tell."""
-    value = part_producer(file, value, None)
+    expression = part_producer(Expression(file_scope(file), value), None)
     for key in keys:
-        item = _item_under_key(value, key)
+        item = _item_under_key(expression.node, key)
         if item is None:
             return None
-        value = part_producer(file, item, None)
-    return file, value.lineno
+        expression = part_producer(Expression(expression.scope, item), None)
+    return expression.scope.file, expression.node.lineno
 
 
 def _item_under_key(container: ast.expr, key: str) -> ast.expr | None:

@@ -23,14 +23,14 @@ from nbdebug.source.assignments import (
     find_function,
     last_assignment,
     next_assignment,
-    part_line,
-    part_producer,
     returned_by_function,
     returned_value,
 )
-from nbdebug.source.creation import Creation, find_creation
+from nbdebug.source.creation import Creation, creation_scope, find_creation
 from nbdebug.source.location import SourceLine, get_code, is_user_code
+from nbdebug.source.producers import executed_return, part_producer, returned_expression
 from nbdebug.source.references import find_names
+from nbdebug.source.scopes import Expression, file_scope, user_function
 from nbdebug.source.search import (
     call_name,
     expression_texts,
@@ -42,7 +42,7 @@ from nbdebug.source.search import (
     read_names,
     search_files,
 )
-from nbdebug.source.writes import find_write
+from nbdebug.source.writes import find_meeting, find_repetition, find_write
 
 Origin = (
     Literal["samples", "inputs", "targets", "padded targets", "target order", "loader"]
@@ -51,10 +51,16 @@ Origin = (
 )
 _POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1, "padded targets": -1, "target order": -1}
 _MAX_NESTING = 8
+_Method = tuple[FunctionType, Any]  # a function, and the object of which it is a method
 
 
 def _creation(setup: Setup, created: object) -> Creation | None:
     return find_creation(created, search_files(user_written_objects(setup)), sys._getframe(1))
+
+
+def _argument(creation: Creation, created: object, argument: ast.expr) -> Expression:
+    """Return an argument of the call that creates an object, in the scope of that call."""
+    return Expression(creation_scope(creation, created, sys._getframe(1)), argument)
 
 
 def creation_line(setup: Setup, created: object) -> SourceLine | None:
@@ -86,10 +92,9 @@ def parameters_line(setup: Setup, optimizer: object) -> SourceLine | None:
     argument = creation.argument(optimizer, "params") if creation else None
     if creation is None or argument is None:
         return creation.line if creation else None
-    producer = part_producer(creation.file, argument, None)
-    line = SourceLine(creation.file, producer.lineno)
-    created = last_assignment(line, producer.id, changes=False) if isinstance(producer, ast.Name) else None
-    return created or line
+    producer = part_producer(_argument(creation, optimizer, argument), None)
+    name = producer.node.id if isinstance(producer.node, ast.Name) else ""
+    return last_assignment(producer.line, name, changes=False) or producer.line
 
 
 def replacement_line(setup: Setup, optimizer: Any, module: str, parameter: str) -> SourceLine | None:
@@ -161,12 +166,16 @@ def factor_line(scheduler: LambdaLR) -> SourceLine | None:
 def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:
     """Return the line that makes a part of the setup; the data are those of the training split by default.
 
-    A conversion to a tensor or another dtype makes targets, but not their order; a collate function pads them.
-    A function that makes the values of the validation split and none of training is entered.
+    A loss of the user's own is made by what it returns. A conversion to a tensor or another dtype makes targets, but
+    not their order; a collate function pads them. A function that makes the values of the validation split and none of
+    training is entered.
     """
     optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
     if origin == "parameters":
         return option_line(setup, optimizer, "params", None) if optimizer is not None else None
+    own_loss = user_function(setup.loss_fn) if origin == "loss" else None
+    if own_loss and (returned := executed_return(*own_loss)):
+        return returned.line
     if origin in ("optimizer", "scheduler", "loss"):
         return creation_line(
             setup, {"optimizer": optimizer, "scheduler": setup.scheduler, "loss": setup.loss_fn}[origin]
@@ -191,7 +200,7 @@ def _sampler_line(loader: Any) -> SourceLine | None:
     samplers: list[Any] = [getattr(loader, name, None) for name in ("batch_sampler", "sampler")]
     for sampler in samplers:
         method = getattr(type(sampler), "__iter__", None)
-        if not isinstance(method, FunctionType) or not _is_user_code(method):
+        if not isinstance(method, FunctionType) or not is_user_code(method.__code__.co_filename):
             continue
         file, indices = method.__code__.co_filename, iter(sampler)
         if next(indices, None) is not None and isinstance(indices, GeneratorType) and (frame := indices.gi_frame):
@@ -212,49 +221,69 @@ def written_line(
         return None
 
 
+def repetition_line(setup: Setup) -> SourceLine | None:
+    """Return the line that may repeat rows of the data before they are split; None if it is not certain."""
+    producer = _dataset_producer(_creation(setup, setup.val_loader), setup.val_loader)
+    return find_repetition(producer.line, read_names(producer.node)) if producer else None
+
+
 def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
     """Return the line that selects the samples of a loader: the one that makes its dataset.
 
     A function that makes it from other data selects what it is passed, so that its call counts; but if it is passed
-    variables that the training data are not made from, the last assignment of one of them.
+    variables that the training data are not made from, the last assignment of one of them. A function that makes both
+    loaders selects nothing, so the arguments of its call count.
     """
     creation = _creation(setup, loader) if loader is not None else None
     producer = _dataset_producer(creation, loader)
-    if creation and producer and not isinstance(producer, ast.Name):
-        line = SourceLine(creation.file, producer.lineno)
+    if creation and producer and not isinstance(producer.node, ast.Name):
+        line = producer.line
         training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
-        own_names = read_names(producer) - read_names(training_data) if training_data else set()
+        if passed := _own_arguments(producer, training_data):
+            makers = [part_producer(argument, None, enters=_has_constant_arguments).line for argument in passed]
+            return max(makers, key=lambda maker: maker.number)
+        own_names = read_names(producer.node) - read_names(training_data.node) if training_data else set()
         assigned = [assigned for name in own_names if (assigned := certain_line(line, name))]
         return max(assigned, key=lambda assigned: assigned.number, default=line)
     lines = (creation_line(setup, dataset) for dataset in _nested_datasets(getattr(loader, "dataset", None)))
     return next(filter(None, lines), creation.line if creation else None)
 
 
+def _own_arguments(producer: Expression, other: Expression | None) -> list[Expression]:
+    """Return the arguments from which an expression makes data, if another call of the function passes others."""
+    passed = [argument for name, argument in producer.scope.arguments.items() if name in read_names(producer.node)]
+    texts = {ast.unparse(argument.node) for argument in (other.scope.arguments.values() if other else ())}
+    return [argument for argument in passed if texts and ast.unparse(argument.node) not in texts]
+
+
 def _line_in_own_function(setup: Setup, line: SourceLine) -> SourceLine:
     """Return what is returned by the function that a line calls to make validation data, if training calls another."""
     training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
-    assigned = [certain_line(line, name) for name in (read_names(training_data) if training_data else ())]
-    training_calls = {_assigned_call(assigned_line) for assigned_line in assigned if assigned_line}
-    name = _assigned_call(line)
-    value = (
-        returned_by_function(line.file, name) if name and training_calls - {""} and name not in training_calls else None
-    )
-    return SourceLine(line.file, value.lineno, name) if value is not None else line
+    assigned = [certain_line(line, name) for name in (read_names(training_data.node) if training_data else ())]
+    training_calls = {call_name(call) for assigned_line in assigned if (call := _assigned_call(assigned_line))}
+    call = _assigned_call(line)
+    if call is None or not training_calls or call_name(call) in training_calls:
+        return line
+    if returned := returned_expression(Expression(file_scope(line.file), call)):
+        return returned.line
+    value = returned_by_function(line.file, call_name(call))
+    return SourceLine(line.file, value.lineno, call_name(call)) if value is not None else line
 
 
-def _assigned_call(line: SourceLine) -> str:
-    """Return the name of the function whose result a line assigns; "" for other lines."""
-    statement = covering_statement(line)
-    return call_name(statement.value) if isinstance(statement, ast.Assign) else ""
+def _assigned_call(line: SourceLine | None) -> ast.Call | None:
+    """Return the call whose result a line assigns; None for other lines."""
+    statement = covering_statement(line) if line else None
+    return statement.value if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) else None
 
 
-def _dataset_producer(creation: Creation | None, loader: Any) -> ast.expr | None:
+def _dataset_producer(creation: Creation | None, loader: Any) -> Expression | None:
     """Return the expression that makes the dataset of a loader."""
     argument = creation.argument(loader, "dataset") if creation else None
     if creation is None or argument is None:
         return None
     may_make = partial(_may_make, getattr(loader, "dataset", None))
-    return part_producer(creation.file, argument, None, enters=_has_constant_arguments, may_make=may_make)
+    expression = _argument(creation, loader, argument)
+    return part_producer(expression, None, enters=_has_constant_arguments, may_make=may_make)
 
 
 def _may_make(dataset: Any, value: ast.expr) -> bool:
@@ -284,17 +313,23 @@ def _data_line(setup: Setup, loader: Any, position: int | None, *, passes_conver
 
 
 def _returned_line(
-    setup: Setup, function: FunctionType, position: int | None, datasets: list[Any], *, passes_conversions: bool = False
+    setup: Setup, function: _Method, position: int | None, datasets: list[Any], *, passes_conversions: bool = False
 ) -> SourceLine | None:
     """Return the line that makes what a function returns, or its part at a position."""
-    syntax = find_function(function.__code__)
-    value = returned_value(syntax) if syntax else None
-    if value is None:
+    returned = executed_return(*function)
+    if returned is None:
         return None
-    file, keys = function.__code__.co_filename, TARGET_KEYS if position == -1 else ()
-    if position is not None:
-        value = part_producer(file, value, position, keys, passes_conversions=passes_conversions)
-    return _argument_line(setup, datasets[-1:], value) or SourceLine(file, value.lineno)
+    keys = TARGET_KEYS if position == -1 else ()
+    if position is not None and not _is_part_of_others(returned.node, position):
+        returned = part_producer(returned, position, keys, passes_conversions=passes_conversions)
+    return _argument_line(setup, datasets[-1:], returned.node) or returned.line
+
+
+def _is_part_of_others(value: ast.expr, position: int) -> bool:
+    """Check whether a part of a tuple is a variable that the other parts contain, as in ``{"decoder": y}, y``."""
+    parts = list(getattr(value, "elts", []))
+    part = parts.pop(position) if len(parts) > 1 else None
+    return isinstance(part, ast.Name) and any(part.id in read_names(other) for other in parts)
 
 
 def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> SourceLine | None:
@@ -302,7 +337,7 @@ def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> Source
     for dataset in datasets if isinstance(value, ast.Name) else ():
         creation = _creation(setup, dataset)
         if isinstance(value, ast.Name) and creation and (argument := creation.argument(dataset, value.id)):
-            return part_line(creation.file, argument, None)
+            return part_producer(_argument(creation, dataset, argument), None).line
     return None
 
 
@@ -310,16 +345,28 @@ def _created_data_line(
     setup: Setup, loader: Any, datasets: list[Any], position: int | None, *, passes_conversions: bool
 ) -> SourceLine | None:
     """Return the line that makes the tensors of a loader, or that creates its dataset or the loader."""
-    for created in [*reversed(datasets), loader]:
+    if position is not None and (tensor := _tensor_argument(setup, loader, datasets, position)):
+        return part_producer(tensor, None, passes_conversions=passes_conversions).line
+    lines = (creation_line(setup, created) for created in [*reversed(datasets), loader])
+    return next(filter(None, lines), None)
+
+
+def _tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: int) -> Expression | None:
+    """Return the argument for a tensor of a TensorDataset in the call that creates the dataset, or its loader."""
+    for created in [*reversed(datasets), loader] if datasets and isinstance(datasets[-1], TensorDataset) else ():
         if created is not None and (creation := _creation(setup, created)):
             call = creation.call if created is not loader else _dataset_call(creation, loader)
-            parts = call.args if call and isinstance(datasets[-1], TensorDataset) and position is not None else []
-            if parts and not any(isinstance(part, ast.Starred) for part in parts):
-                part = _without_row_selection(parts)[position or 0]
-                producer = part_producer(creation.file, part, None, passes_conversions=passes_conversions)
-                return SourceLine(creation.file, producer.lineno)
-            return creation.line
+            parts = call.args if call else []
+            is_complete = parts and not any(isinstance(part, ast.Starred) for part in parts)
+            return _argument(creation, loader, _without_row_selection(parts)[position]) if is_complete else None
     return None
+
+
+def leaking_line(setup: Setup) -> SourceLine | None:
+    """Return the only line that computes inputs of stored tensors from their targets; None if it is not certain."""
+    datasets = [*_nested_datasets(getattr(setup.train_loader, "dataset", None))]
+    inputs, targets = (_tensor_argument(setup, setup.train_loader, datasets, position) for position in (0, -1))
+    return find_meeting(inputs.line, read_names(inputs.node), read_names(targets.node)) if inputs and targets else None
 
 
 def _without_row_selection(parts: list[ast.expr]) -> list[ast.expr]:
@@ -348,8 +395,8 @@ def _nested_datasets(dataset: Any) -> Iterator[Any]:
             dataset = dataset.dataset if isinstance(dataset, Subset) else None
 
 
-def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[FunctionType]:
-    """Yield the user's functions that make samples, the most important first.
+def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[_Method]:
+    """Yield the user's functions that make samples and their objects, the most important first.
 
     A collate function makes the parts of a sample only if the dataset returns a single part.
     """
@@ -358,24 +405,15 @@ def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[FunctionType
     for dataset in datasets:
         name = "__iter__" if isinstance(dataset, IterableDataset) else "__getitem__"
         method = getattr(type(dataset), name, None)
-        if isinstance(method, FunctionType) and _is_user_code(method):
-            yield method
+        if isinstance(method, FunctionType) and is_user_code(method.__code__.co_filename):
+            yield method, dataset
     yield from _collate_functions(loader)
 
 
-def _collate_functions(loader: Any) -> Iterator[FunctionType]:
+def _collate_functions(loader: Any) -> Iterator[_Method]:
     """Yield the user's collate function, if the loader has one; it may be a method, or an object with ``__call__``."""
-    collate = getattr(loader, "collate_fn", None)
-    collate = getattr(collate, "func", collate)  # of functools.partial
-    if not isinstance(collate, FunctionType):
-        collate = getattr(collate, "__func__", vars(type(collate)).get("__call__"))
-    if isinstance(collate, FunctionType) and _is_user_code(collate):
+    if collate := user_function(getattr(loader, "collate_fn", None)):
         yield collate
-
-
-def _is_user_code(function: FunctionType) -> bool:
-    file = function.__code__.co_filename
-    return is_user_code(file)
 
 
 def _returns_parts(datasets: list[Any]) -> bool:

@@ -14,7 +14,6 @@ from nbdebug.source.search import (
     assigned_names,
     assignment_targets,
     call_name,
-    call_subject,
     covers_line,
     enclosing_loops,
     enclosing_scope,
@@ -22,10 +21,6 @@ from nbdebug.source.search import (
     syntax_tree,
 )
 
-_MAX_STEPS = 8
-_CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTensor", "FloatTensor"} | {
-    *("long", "int", "float", "double", "bool", "numpy", "cpu", "clone", "detach", "contiguous")
-}
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -160,104 +155,6 @@ def _function_statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> li
     return [*own_statements(function)]
 
 
-def part_line(file: str, value: ast.expr, position: int | None, keys: Container[str] = ()) -> SourceLine:
-    """Return the line that makes a value, or its part at a position."""
-    return SourceLine(file, part_producer(file, value, position, keys).lineno)
-
-
-def part_producer(
-    file: str,
-    value: ast.expr,
-    position: int | None,
-    keys: Container[str] = (),
-    *,
-    enters: Callable[[ast.Call], bool] = lambda _: True,
-    may_make: Callable[[ast.expr], bool] | None = None,
-    passes_conversions: bool = False,
-) -> ast.expr:
-    """Return the expression that makes a value, or its part at a position; in a dictionary, the part under a key.
-
-    Follows variables to their assignments, attributes to the only one in their class, and calls that ``enters`` accepts
-    to what a function of the same file returns. Of the assignments in the branches of an ``if``, ``may_make`` chooses
-    the one whose value may be the object. With ``passes_conversions``, a conversion to a tensor or another dtype counts
-    as what it converts.
-    """
-    for _ in range(_MAX_STEPS):
-        parts = getattr(value, "elts", None)
-        if parts and position is not None:
-            value, position = parts[position], None
-        elif isinstance(value, ast.Dict):
-            named = [part for key, part in zip(value.keys, value.values, strict=True) if _is_one_of(key, keys)]
-            value = named[0] if len(named) == 1 else value
-        if isinstance(value, ast.Call) and not enters(value):
-            return value
-        if passes_conversions and (converted := _converted(value)):
-            value = converted
-            continue
-        producer = _producer(SourceLine(file, value.lineno), value, position, may_make)
-        if producer is None:
-            return value
-        value, position = producer
-    return value
-
-
-def _converted(value: ast.expr) -> ast.expr | None:
-    """Return what a call converts to a tensor or another dtype, with the same values in the same order."""
-    if not isinstance(value, ast.Call) or call_name(value) not in _CONVERSIONS:
-        return None
-    subject = call_subject(value)
-    return subject if subject is not None and (value.args == [subject] or not value.args) else None
-
-
-def _is_one_of(key: ast.expr | None, keys: Container[str]) -> bool:
-    return isinstance(key, ast.Constant) and key.value in keys
-
-
-def _producer(
-    line: SourceLine, value: ast.expr, position: int | None, may_make: Callable[[ast.expr], bool] | None
-) -> tuple[ast.expr, int | None] | None:
-    """Return the expression that makes a value, and the position of the value in it; None if the value makes itself."""
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-        returned = returned_by_function(line.file, value.func.id)
-        return (returned, position) if returned is not None else None
-    if attribute := _attribute_of_rows(value):
-        return _assigned_attribute(line, attribute)
-    if not isinstance(value, ast.Name):
-        return None
-    statement = _certain_assignment(line, value.id)
-    if statement is None and may_make is not None:
-        statement = _possible_assignment(line, value.id, may_make)
-    if not isinstance(statement, ast.Assign):
-        return (statement.value, None) if isinstance(statement, ast.AugAssign) else None
-    return _assigned_part(statement, value.id, position)
-
-
-def _assigned_part(statement: ast.Assign, name: str, position: int | None) -> tuple[ast.expr, int | None]:
-    """Return the value of an assignment, and the position in it of what a variable gets."""
-    for target in statement.targets:
-        names = [getattr(part, "id", None) for part in getattr(target, "elts", [])]
-        if name in names:
-            return statement.value, names.index(name)
-    return statement.value, position
-
-
-def _possible_assignment(line: SourceLine, name: str, may_make: Callable[[ast.expr], bool]) -> ast.stmt | None:
-    """Return the last assignment in the only branch of an ``if`` before a line that may make the value."""
-    scope = enclosing_scope(line)
-    last = _last_assigning_statement(line, name)
-    choices = [node for node in own_statements(scope) if isinstance(node, ast.If)] if scope else []
-    choice = next((node for node in choices if last and covers_line(node, last.lineno)), None)
-    possible = []
-    for branch in (choice.body, choice.orelse) if choice else ():
-        assigned = [statement for statement in branch if name in _assigned_names(statement)]
-        if assigned and isinstance(assigned[-1], ast.Assign):
-            value, position = _assigned_part(assigned[-1], name, None)
-            parts = getattr(value, "elts", None)
-            if may_make(parts[position] if parts and position is not None else value):
-                possible.append(assigned[-1])
-    return possible[0] if len(possible) == 1 else None
-
-
 def certain_line(line: SourceLine, name: str) -> SourceLine | None:
     """Return the line that assigned a variable before a line, if no choice may have skipped it."""
     statement = _certain_assignment(line, name)
@@ -280,45 +177,18 @@ def _parameters(function: ast.AST) -> list[ast.arg]:
     return [node for node in ast.walk(getattr(function, "args", function)) if isinstance(node, ast.arg)]
 
 
-def _attribute_of_rows(value: ast.expr) -> str:
-    """Return the attribute of ``self`` whose rows an expression selects, as in ``self.labels[i]``; "" for others."""
-    is_row = isinstance(value, ast.Subscript)
-    while isinstance(value, ast.Subscript) and not any(isinstance(node, ast.Slice) for node in ast.walk(value.slice)):
-        value = value.value
-    is_attribute = is_row and isinstance(value, ast.Attribute) and getattr(value.value, "id", "") == "self"
-    return value.attr if is_attribute and isinstance(value, ast.Attribute) else ""
-
-
-def _assigned_attribute(line: SourceLine, name: str) -> tuple[ast.expr, int | None] | None:
-    """Return the only value that the class around a line assigns to an attribute, and the position of it in a tuple."""
-    tree = syntax_tree(line.file)
-    classes = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.ClassDef)]
-    owner = max((c for c in classes if covers_line(c, line.number)), key=lambda c: c.lineno, default=None)
-    values: list[tuple[ast.expr, int | None]] = []
-    for statement in ast.walk(owner) if owner else ():
-        targets = [getattr(target, "attr", None) for target in assignment_targets(statement)]
-        value = getattr(statement, "value", None)
-        if name in targets and isinstance(value, ast.expr):
-            values.append((value, targets.index(name) if len(targets) > 1 else None))
-    return values[0] if len(values) == 1 else None
-
-
-def called_attribute_line(line: SourceLine | None, class_names: Container[str]) -> SourceLine | None:
-    """Return the line that creates the object of some classes which a line calls as an attribute of ``self``."""
-    statement = covering_statement(line) if line else None
-    functions = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
-    names = {f.attr for f in functions if isinstance(f, ast.Attribute) and getattr(f.value, "id", "") == "self"}
-    values = [assigned[0] for name in names if line and (assigned := _assigned_attribute(line, name))]
-    lines = {value.lineno for value in values if call_name(value) in class_names}
-    return SourceLine(line.file, lines.pop()) if line and len(lines) == 1 else None
-
-
 def returned_by_function(file: str, name: str) -> ast.expr | None:
     """Return what the only function of a file with a name returns."""
+    function = function_by_name(file, name)
+    return returned_value(function) if function else None
+
+
+def function_by_name(file: str, name: str) -> ast.FunctionDef | None:
+    """Return the only function of a file with a name."""
     tree = syntax_tree(file)
     functions = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.FunctionDef)]
     named = [function for function in functions if function.name == name]
-    return returned_value(named[0]) if len(named) == 1 else None
+    return named[0] if len(named) == 1 else None
 
 
 def covering_statement(line: SourceLine) -> ast.stmt | None:

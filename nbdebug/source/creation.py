@@ -13,7 +13,8 @@ from typing import Any
 
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import find_names, find_reachable_files
-from nbdebug.source.search import call_name, paired_targets, parameter_names, syntax_tree
+from nbdebug.source.scopes import Scope, file_scope
+from nbdebug.source.search import call_name, enclosing_scope, paired_targets, parameter_names, syntax_tree
 
 _UNKNOWN = object()
 _PACKAGE_PREFIX = f"{__name__.partition('.')[0]}."
@@ -71,6 +72,22 @@ def find_creation(created: object, files: Iterable[str], frame: FrameType | None
         names = find_names(created, frame)
         candidates = [c for c in candidates if c.names & names or not (c.names or needs_name)]
     return candidates[0] if len(candidates) == 1 else None
+
+
+def creation_scope(creation: Creation, created: object, frame: FrameType | None = None) -> Scope:
+    """Return the scope in which a call creates an object.
+
+    If it is in a function of the same file, that is its scope in the only call of which the result can be the object.
+    """
+    scope, function = file_scope(creation.file), enclosing_scope(creation.line)
+    tree = syntax_tree(creation.file)
+    if tree is None or not isinstance(function, ast.FunctionDef):
+        return scope
+    calls = {node for node in ast.walk(tree) if call_name(node) == function.name and isinstance(node, ast.Call)}
+    if len(calls) > 1:
+        receivers, names = _receivers(tree), find_names(created, frame)
+        calls = {call for call in calls if receivers.get(call, frozenset()) & names}
+    return scope.entered_by_name(function, calls.pop()) if len(calls) == 1 else scope
 
 
 def consistent_creations(created: object, files: Iterable[str]) -> list[Creation]:

@@ -18,6 +18,7 @@ PACKAGE_FOLDER = str(Path(__file__).resolve().parents[1])
 _RULES_FOLDER = str(Path(PACKAGE_FOLDER) / "rules")
 _TRANSPARENT_FILE = str(Path(PACKAGE_FOLDER) / "autograd" / "tracing.py")
 _LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")})
+_PASSING_FUNCTIONS = {"__torch_function__", "__torch_dispatch__"}  # they run the calls of the code around them
 _STACK_ENTRY = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 
 
@@ -79,9 +80,9 @@ def is_user_code(file: str) -> bool:
 def find_user_line(stack: Iterable[SourceLine]) -> SourceLine | None:
     """Return the innermost user line on a stack (innermost first); None if the debugger comes first."""
     for line in stack:
-        if is_debugger_code(line.file):
+        if is_debugger_code(line.file) and line.function not in _PASSING_FUNCTIONS:
             return None
-        if not is_library_code(line.file) and line.file != _TRANSPARENT_FILE:
+        if is_user_code(line.file) and line.file != _TRANSPARENT_FILE:
             return line
     return None
 

@@ -1,4 +1,4 @@
-"""Find the statement that writes some values into the data that another line makes, such as ``x[:, 5] = 1.0``."""
+"""Find the statement that changes the data that another line makes: that writes values into them, or repeats rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, returned_by_function
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import assignment_targets, enclosing_scope, syntax_tree
+from nbdebug.source.search import assignment_targets, call_name, enclosing_scope, syntax_tree
 
 _MAX_STEPS = 4
 _NOT_A_NUMBER, _INFINITY = {"nan", "NaN", "NAN"}, {"inf", "Inf", "infty"}
@@ -38,6 +38,53 @@ def find_write(line: SourceLine | None, values: Collection[float], columns: Coll
     return lines.pop() if len(lines) == 1 else None
 
 
+def find_repetition(line: SourceLine, names: Collection[str]) -> SourceLine | None:
+    """Return the only statement before a line that replaces data by chosen rows of them, which may repeat some.
+
+    It calls a function on what it assigns, such as ``x, y = oversample(x, y)``, that returns rows at an index or joins
+    parts. Only what some variables are computed from counts.
+    """
+    scope = enclosing_scope(line)
+    statements = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)] if scope else []
+    related = _sources({*names}, statements)
+    lines = {
+        SourceLine(line.file, node.lineno, line.function)
+        for node in statements
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.lineno < line.number
+        if {_text(target) for target in assignment_targets(node)} & related & _read_texts(node)
+        if _repeats_rows(node.value) or _repeats_rows(returned_by_function(line.file, call_name(node.value)))
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
+def find_meeting(line: SourceLine, names: Collection[str], others: Collection[str]) -> SourceLine | None:
+    """Return the only statement before a line that computes what some variables are made of from other variables.
+
+    A statement that assigns both kinds, such as ``x, y = x[order], y[order]``, does not count.
+    """
+    scope = enclosing_scope(line)
+    statements = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)] if scope else []
+    related = _sources({*names}, statements) - {*others}
+    lines = {
+        SourceLine(line.file, node.lineno, line.function)
+        for node in statements
+        if isinstance(node, ast.Assign) and node.lineno < line.number and {*others} & _read_texts(node)
+        if (assigned := {_text(target) for target in assignment_targets(node)}) & related and not assigned & {*others}
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _repeats_rows(value: ast.expr | None) -> bool:
+    """Check whether an expression selects rows by a computed index, or joins several parts."""
+    for part in getattr(value, "elts", [value]):
+        if isinstance(part, ast.Subscript) and isinstance(part.slice, (ast.Name, ast.Call, ast.Subscript)):
+            return True
+        arguments = part.args[:1] if isinstance(part, ast.Call) else []
+        if any(len(getattr(argument, "elts", [])) > 1 for argument in arguments):
+            return True
+    return False
+
+
 def _module_constants(file: str) -> dict[str, ast.expr]:
     """Return the values that a file assigns to names, once each, outside of functions and classes."""
     tree = syntax_tree(file)
@@ -49,7 +96,11 @@ def _module_constants(file: str) -> dict[str, ast.expr]:
 
 def _related_names(statement: ast.stmt, statements: list[ast.stmt]) -> set[str]:
     """Return the variables and attributes that a statement assigns, and those that they are computed from."""
-    names = {_text(target) for target in assignment_targets(statement)} | _read_texts(statement)
+    return _sources({_text(target) for target in assignment_targets(statement)} | _read_texts(statement), statements)
+
+
+def _sources(names: set[str], statements: list[ast.stmt]) -> set[str]:
+    """Return some variables and attributes, and those that they are computed from."""
     for _ in range(_MAX_STEPS):
         makers = [node for node in statements if {_text(target) for target in assignment_targets(node)} & names]
         names |= {name for maker in makers for name in _read_texts(maker)}

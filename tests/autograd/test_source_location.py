@@ -68,3 +68,8 @@ def test_get_cell_number_of_notebook_cell_is_its_execution_count() -> None:
         assert str(SourceLine(name, 1).where()) == "In[12], line 1"
     finally:
         InteractiveShell.clear_instance()
+
+
+def test_find_user_line_of_a_call_that_passes_through_the_debugger() -> None:
+    stack = [SourceLine(PACKAGE_FILE, 3, "__torch_function__"), SourceLine("loss.py", 2), SourceLine(PACKAGE_FILE, 1)]
+    assert find_user_line(stack) == SourceLine("loss.py", 2)

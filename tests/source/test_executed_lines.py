@@ -77,3 +77,15 @@ def test_find_differing_line_under_a_debugger_leaves_its_trace_function() -> Non
     finally:
         sys.settrace(None)
     assert (line, remaining, calls.count) == (None, trace, 0)
+
+
+def halved(value: int) -> int:
+    value = value // 2
+    return value
+
+
+@pytest.mark.parametrize(("first", "expected"), [(True, "    return value"), (False, None)])
+def test_find_differing_line_of_functions_of_one_call_each(first: bool, expected: str | None) -> None:
+    calls = [partial(apply, [change], 4) for change in (double, halved)]
+    line = find_differing_line(*(calls if first else calls[::-1]))
+    assert (line.text if line else None) == expected

@@ -14,8 +14,10 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.assignments import part_producer, returned_by_function
+from nbdebug.source.assignments import returned_by_function
 from nbdebug.source.edits import wrap_node
+from nbdebug.source.producers import part_producer
+from nbdebug.source.scopes import Expression, file_scope
 
 
 @crash_rule("X1047")
@@ -97,9 +99,9 @@ def _change(crash: Crash, node: ast.expr, template: str, is_followed: bool = Tru
         is_call = isinstance(expression, ast.Call) and isinstance(expression.func, ast.Name)
         made = returned_by_function(frame.file, expression.func.id) if is_call else expression  # type: ignore[attr-defined]
         if made is not None:
-            entry = part_producer(frame.file, made, None, {key})
-            if entry is not made and not isinstance(entry, ast.Dict):
-                return (wrap_node(frame.file, entry, template),)
+            entry = part_producer(Expression(file_scope(frame.file), made), None, {key})
+            if entry.node is not made and not isinstance(entry.node, ast.Dict):
+                return (wrap_node(entry.scope.file, entry.node, template),)
     return (wrap_node(crash.own.file, node, template),)
 
 

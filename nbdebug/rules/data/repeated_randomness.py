@@ -22,7 +22,7 @@ from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.makers import made_line
+from nbdebug.source.producers import made_line
 from nbdebug.source.search import find_line_in_class
 
 

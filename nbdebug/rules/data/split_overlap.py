@@ -15,6 +15,7 @@ from nbdebug.measurements.duplicates import NearDuplicates, SharedSamples, Share
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import repetition_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line
@@ -84,7 +85,9 @@ def split_overlap(
     line = _splitting_line(setup)
     if pairs := shared_samples.pairs:
         shared_part = len(pairs) / shared_samples.val_size
-        yield _finding(shared_samples, shared_part, _severity(shared_samples, shared_part, share), line)
+        copying_line = repetition_line(setup) if shared_samples.matched_by == "content" else None
+        severity = _severity(shared_samples, shared_part, share)
+        yield _finding(shared_samples, shared_part, severity, copying_line or line)
         return
     if len(shared_windows.pairs) > overlapping * max(shared_windows.val_size, 1):
         yield _window_overlap_finding(shared_windows, line)

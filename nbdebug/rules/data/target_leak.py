@@ -18,6 +18,8 @@ from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import leaking_line
+from nbdebug.source.location import get_location
 from nbdebug.tensors.row_search import is_finite
 
 if TYPE_CHECKING:
@@ -287,6 +289,7 @@ def _encoding_finding(setup: Setup, table: SplitTable | None, encoding: TargetEn
     rows = "training and validation rows" if encoding.has_validation else "training rows"
     kind, relation = _ENCODING_TEXTS[encoding.kind]
     return Finding(
+        where=get_location(leaking_line(setup)),
         message=f"{name} of input {encoding.input_index} is {kind}: over the {encoding.rows:,} {rows}, {relation}, for "
         f"{encoding.values} values. {encoding.pure_share:.0%} of the rows have a value that occurs with a single "
         "target.",

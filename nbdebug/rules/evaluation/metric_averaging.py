@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import torch
@@ -24,7 +25,9 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import epoch_batch_sizes
+from nbdebug.source.assignments import covering_statement, own_statements
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import assignment_targets, enclosing_scope, read_names
 
 _CAUSES = {
     "whole": (
@@ -226,9 +229,23 @@ def _training_finding(average: TrainingAverage, forward_line: SourceLine | None)
 
 
 def _averaging_line(line: SourceLine) -> SourceLine:
-    """Return the only line that adds up or collects numbers in the loop around a call of the model, or that call."""
+    """Return the only line that adds up or collects numbers in the loop around a line, or reads the list of them."""
     lines = {number for number in accumulation_lines(line) if number >= line.number}
-    return SourceLine(line.file, lines.pop(), line.function) if len(lines) == 1 else line
+    if len(lines) == 1:
+        return SourceLine(line.file, lines.pop(), line.function)
+    return _next_reading_line(line) or line
+
+
+def _next_reading_line(line: SourceLine) -> SourceLine | None:
+    """Return the next statement that reads what a comprehension on a line collects."""
+    statement, scope = covering_statement(line), enclosing_scope(line)
+    is_collected = isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.ListComp, ast.GeneratorExp))
+    names = (
+        {getattr(target, "id", "") for target in assignment_targets(statement)} if statement and is_collected else ()
+    )
+    statements = own_statements(scope) if scope and names else ()
+    later = [node.lineno for node in statements if node.lineno > line.number and read_names(node) & {*names}]
+    return SourceLine(line.file, min(later), line.function) if later else None
 
 
 def bad() -> Setup:

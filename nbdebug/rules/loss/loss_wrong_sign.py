@@ -99,7 +99,10 @@ def loss_wrong_sign(
     has_one_optimizer = isinstance(loop, LoopSummary) and loop.has_one_optimizer
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record, may_accelerate=has_one_optimizer)):
         root_line = None if isinstance(loop, NotChecked) else loop.lines.get("root")
-        is_negated_in_loop = isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
+        starts_below_zero = bool(record.series("loss")[1][0] < 0)
+        is_negated_in_loop = (
+            starts_below_zero and isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
+        )
         term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
         loss_line = None if is_negated_in_loop else term_line or _root_line(graph)
         yield _unbounded_finding(loss_line or root_line, *lowest)
@@ -207,7 +210,8 @@ def _is_distance_like(setup: Setup, first_pass: ForwardPass, lowest: float) -> b
 
 def _is_positive_for_zeros(setup: Setup, first_pass: ForwardPass) -> bool:
     """Check whether the loss itself is positive, so that the loop negates it; the output may have diverged."""
-    if not isinstance(first_pass.output, Tensor):
+    is_negative = first_pass.loss is not None and bool(first_pass.loss < 0)
+    if is_negative or not isinstance(first_pass.output, Tensor):
         return False
     try:
         return float(setup.loss(torch.zeros_like(first_pass.output), first_pass.batch)) > 0

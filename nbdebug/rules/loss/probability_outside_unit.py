@@ -26,7 +26,7 @@ _MAX_CLASSES, _MIN_MARK = 1000, 99  # 99 and 255 mark unknown labels, 2 is a cla
 _BINARY_NODES = ("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits")
 
 
-@rule("L217", "error")
+@rule("L217", "error", origin="loss")
 def probability_outside_unit(
     setup: Setup, first_pass: ForwardPass, batches: list[Batch], output: Any, loss_kind: LossKind
 ) -> Iterator[Finding]:

@@ -17,8 +17,9 @@ from nbdebug.measurements.autograd_functions import CheckedFunction, CoordinateG
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
-from nbdebug.source.assignments import find_function, part_line, returned_value
+from nbdebug.source.assignments import find_function
 from nbdebug.source.location import SourceLine
+from nbdebug.source.producers import executed_return, part_producer
 
 
 @rule("M316", "error")
@@ -105,14 +106,14 @@ def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient
 
 def _backward_location(function: CheckedFunction, argument: int) -> Location:
     """The line that makes the gradient of an argument, else the ``def`` line of the backward."""
-    code = getattr(inspect.unwrap(function.function.backward), "__code__", None)
-    syntax = find_function(code) if code else None
-    if code is None or syntax is None:
+    backward = inspect.unwrap(function.function.backward)
+    syntax = find_function(backward.__code__)
+    if syntax is None:
         return function.node.where
-    value = returned_value(syntax)
-    has_several = isinstance(value, ast.Tuple) and argument < len(value.elts)
-    line = part_line(code.co_filename, value, argument if has_several else None) if value else None
-    return (line or SourceLine(code.co_filename, syntax.lineno)).where(function.node.module)
+    returned = executed_return(backward)
+    has_several = returned is not None and isinstance(returned.node, ast.Tuple) and argument < len(returned.node.elts)
+    line = part_producer(returned, argument if has_several else None).line if returned else None
+    return (line or SourceLine(backward.__code__.co_filename, syntax.lineno)).where(function.node.module)
 
 
 class WrongSquare(Function):

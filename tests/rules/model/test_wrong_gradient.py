@@ -149,6 +149,7 @@ def test_wrong_gradient_of_wrong_backward_points_to_it(name: str) -> None:
     assert finding.severity == severity
     returned = (
         "return backward(",
+        "return gradient * x.sigmoid() * (1 - x.sigmoid())",
         "return gradient @ weight, gradient.t() @ x, gradient.mean(0)",
         "return gradient * 2",
         "return gradient @ (matrix",

@@ -1,0 +1,388 @@
+"""Follow a value to the expression that makes it: through variables, attributes, calls and choices of user code."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Container, Iterator
+from types import FunctionType
+from typing import Any
+
+from nbdebug.source.assignments import (
+    FunctionNode,
+    covering_statement,
+    find_function,
+    function_by_name,
+    own_statements,
+)
+from nbdebug.source.location import SourceLine, is_library_code
+from nbdebug.source.scopes import (
+    UNKNOWN,
+    Expression,
+    Scope,
+    file_scope,
+    function_scope,
+    local_names,
+    user_function,
+)
+from nbdebug.source.search import (
+    SourceScope,
+    assignment_targets,
+    call_name,
+    call_subject,
+    covers_line,
+    enclosing_scope,
+    find_assignments,
+    paired_targets,
+    syntax_tree,
+)
+
+_MAX_STEPS = 24
+_CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTensor", "FloatTensor"} | {
+    *("long", "int", "float", "double", "bool", "numpy", "cpu", "clone", "detach", "contiguous")
+}
+_REGISTERING_CALLS = {"register_buffer", "register_parameter"}
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_Part = tuple[Expression, int | None]  # an expression, and the position of the value in it
+
+
+def part_producer(
+    expression: Expression,
+    position: int | None,
+    keys: Container[str] = (),
+    *,
+    enters: Callable[[ast.Call], bool] = lambda _: True,
+    may_make: Callable[[ast.expr], bool] | None = None,
+    passes_conversions: bool = False,
+) -> Expression:
+    """Return the expression that makes a value, or its part at a position; in a dictionary, the part under a key.
+
+    Follows variables to their assignments, parameters to the arguments of the call, attributes to the only assignment
+    in their class, and calls that ``enters`` accepts to what the user's function returns. Of the branches of a choice,
+    the one that runs is followed if its test can be evaluated, else the one that ``may_make`` accepts. With
+    ``passes_conversions``, a conversion to a tensor or another dtype counts as what it converts.
+    """
+    for _ in range(_MAX_STEPS):
+        expression, position = _part(expression, position, keys)
+        value = expression.node
+        if isinstance(value, ast.Call) and not enters(value):
+            return expression
+        converted = _converted(value) if passes_conversions else None
+        source = (Expression(expression.scope, converted), position) if converted else None
+        source = source or _source(expression, position, may_make)
+        if source is None:
+            return expression
+        is_parameter = _is_parameter(source[0])
+        expression, position = source
+        if isinstance(value, ast.Call) and converted is None and is_parameter:
+            return expression  # a function that returns its argument
+    return expression
+
+
+def _part(expression: Expression, position: int | None, keys: Container[str]) -> _Part:
+    """Return the part of a tuple or a dictionary, or the branch of a conditional expression that runs."""
+    scope, value = expression.scope, expression.node
+    if isinstance(value, ast.IfExp) and (truth := scope.truth(value.test)) is not None:
+        return Expression(scope, value.body if truth else value.orelse), position
+    parts = getattr(value, "elts", None)
+    if parts and position is not None and not any(isinstance(part, ast.Starred) for part in parts):
+        return Expression(scope, parts[position].value if _are_same_rows(parts) else parts[position]), None
+    if isinstance(value, ast.Dict):
+        named = [part for key, part in zip(value.keys, value.values, strict=True) if _is_one_of(key, keys)]
+        return Expression(scope, named[0] if len(named) == 1 else value), position
+    return expression, position
+
+
+def _are_same_rows(parts: list[ast.expr]) -> bool:
+    """Check whether the parts of a tuple are the same rows of several variables, as in ``x[order], y[order]``."""
+    rows = [part for part in parts if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name)]
+    return len(rows) == len(parts) > 1 and len({ast.unparse(row.slice) for row in rows}) == 1
+
+
+def _converted(value: ast.expr) -> ast.expr | None:
+    """Return what a call converts to a tensor or another dtype, with the same values in the same order."""
+    if not isinstance(value, ast.Call) or call_name(value) not in _CONVERSIONS:
+        return None
+    subject = call_subject(value)
+    return subject if subject is not None and (value.args == [subject] or not value.args) else None
+
+
+def _is_one_of(key: ast.expr | None, keys: Container[str]) -> bool:
+    return isinstance(key, ast.Constant) and key.value in keys
+
+
+def _is_parameter(expression: Expression) -> bool:
+    return isinstance(expression.node, ast.Name) and expression.node.id in expression.scope.arguments
+
+
+def _source(
+    expression: Expression, position: int | None, may_make: Callable[[ast.expr], bool] | None = None
+) -> _Part | None:
+    """Return the expression that makes a value, and the position of the value in it; None if the value makes itself."""
+    scope, value = expression.scope, expression.node
+    if isinstance(value, ast.Call):
+        returned = returned_expression(expression)
+        return (returned, position) if returned is not None else None
+    if attribute := _attribute_of_rows(value):
+        return _assigned_attribute(expression, attribute)
+    if not isinstance(value, ast.Name):
+        return None
+    if value.id in scope.arguments:
+        return scope.arguments[value.id], position
+    assigned = assigned_expression(expression, value.id, may_make)
+    if assigned is None:
+        return None
+    source, own_position = assigned
+    return source, position if own_position is None else own_position
+
+
+def returned_expression(call: Expression) -> Expression | None:
+    """Return what the user's function that an expression calls returns; None if it is unknown, or not only one."""
+    scope, node = call.scope, call.node
+    if not isinstance(node, ast.Call):
+        return None
+    callee = scope.callee(node) or _local_callee(call)
+    if callee is not None:
+        function, owner = callee
+        syntax = find_function(function.__code__)
+        return _returned(scope.entered(function, owner, node), syntax) if syntax else None
+    named = function_by_name(scope.file, node.func.id) if isinstance(node.func, ast.Name) else None
+    return _returned(scope.entered_by_name(named, node), named) if named else None
+
+
+def _local_callee(call: Expression) -> tuple[FunctionType, Any] | None:
+    """Return the user's function that a local variable holds, or the method of an object that the source creates."""
+    function = call.node.func if isinstance(call.node, ast.Call) else None
+    if isinstance(function, (ast.Name, ast.IfExp)):
+        producer = part_producer(Expression(call.scope, function), None, enters=lambda _: False)
+        return user_function(producer.scope.value(producer.node))
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+        return None
+    maker = part_producer(Expression(call.scope, function.value), None)
+    kind = maker.scope.value(maker.node.func) if isinstance(maker.node, ast.Call) else None
+    method = inspect.getattr_static(kind, function.attr, None) if isinstance(kind, type) else None
+    found = user_function(method) if isinstance(method, FunctionType) else None
+    return (found[0], UNKNOWN) if found else None
+
+
+def executed_return(function: FunctionType, owner: Any = None) -> Expression | None:
+    """Return the expression that a function or a method of an object returns or yields; None if there are several."""
+    syntax = find_function(function.__code__)
+    return _returned(function_scope(function, owner), syntax) if syntax else None
+
+
+def _returned(scope: Scope, syntax: FunctionNode) -> Expression | None:
+    """Return the only expression that a function returns or yields in the branches that run."""
+    if isinstance(syntax, ast.Lambda):
+        return Expression(scope, syntax.body)
+    values = [value for statement in _running_statements(scope, syntax.body) for value in _returned_values(statement)]
+    return Expression(scope, values[0]) if len(values) == 1 else None
+
+
+def _running_statements(scope: Scope, body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a block, and of those in it, without branches that do not run."""
+    for statement in body:
+        truth = scope.truth(statement.test) if isinstance(statement, ast.If) else None
+        yield statement
+        if isinstance(statement, ast.If) and truth is not None:
+            branch = [*_running_statements(scope, statement.body if truth else statement.orelse)]
+            yield from branch
+            if branch and isinstance(branch[-1], ast.Return):
+                return
+            continue
+        for block in _BLOCKS if not isinstance(statement, _DEFINITIONS) else ():
+            yield from _running_statements(scope, getattr(statement, block, []))
+        if isinstance(statement, ast.Return):
+            return
+
+
+def _returned_values(statement: ast.stmt) -> Iterator[ast.expr]:
+    if isinstance(statement, ast.Return):
+        yield from filter(None, [statement.value])
+    else:
+        yield from (n.value for n in ast.iter_child_nodes(statement) if isinstance(n, ast.Yield) and n.value)
+
+
+def assigned_expression(
+    expression: Expression, name: str, may_make: Callable[[ast.expr], bool] | None = None
+) -> _Part | None:
+    """Return what the last assignment of a variable before an expression assigns; None if it is not certain."""
+    statement = _assignment(expression, name, may_make)
+    if isinstance(statement, ast.Assign):
+        value, position = _assigned_part(statement, name)
+        return Expression(expression.scope, value), position
+    return (Expression(expression.scope, statement.value), None) if isinstance(statement, ast.AugAssign) else None
+
+
+def _assignment(
+    expression: Expression, name: str, may_make: Callable[[ast.expr], bool] | None = None
+) -> ast.stmt | None:
+    """Return the statement that assigned a variable before an expression, of those that run.
+
+    That is the last one, unless a choice may have skipped it; then the only one whose value may be the wanted object.
+    For a global variable it is its only assignment.
+    """
+    number, syntax = expression.node.lineno, enclosing_scope(expression.line)
+    if syntax is None:
+        return None
+    choices = [node for node in own_statements(syntax) if isinstance(node, ast.If)]
+    statements = [
+        statement
+        for statement in own_statements(syntax)
+        if (statement.end_lineno or statement.lineno) < number
+        and name in _assigned_names(statement)
+        and expression.scope.runs(statement, choices)
+    ]
+    last = max(statements, key=lambda statement: statement.lineno, default=None)
+    if last is None:
+        is_global = not isinstance(syntax, ast.Module) and name not in local_names(syntax)
+        return _global_assignment(expression.scope.file, name) if is_global else None
+    unknown = [choice for choice in _unknown_choices(expression.scope, syntax) if covers_line(choice, last.lineno)]
+    unknown = [choice for choice in unknown if not covers_line(choice, number)]
+    if not unknown:
+        return last
+    possible = [s for s in statements if covers_line(unknown[-1], s.lineno) and _may_be(s, name, may_make)]
+    return possible[0] if may_make is not None and len(possible) == 1 else None
+
+
+def _unknown_choices(scope: Scope, syntax: SourceScope) -> list[ast.stmt]:
+    """Return the choices of a function, outermost first, of which it is unknown which branch runs."""
+    choices = [node for node in own_statements(syntax) if isinstance(node, (ast.If, ast.Try, ast.Match))]
+    choices.sort(key=lambda choice: choice.lineno)
+    return [c for c in choices if not isinstance(c, ast.If) or scope.truth(c.test) is None]
+
+
+def _may_be(statement: ast.stmt, name: str, may_make: Callable[[ast.expr], bool] | None) -> bool:
+    if may_make is None or not isinstance(statement, ast.Assign):
+        return False
+    value, position = _assigned_part(statement, name)
+    parts = getattr(value, "elts", None)
+    return may_make(parts[position] if parts and position is not None else value)
+
+
+def _assigned_part(statement: ast.Assign, name: str) -> tuple[ast.expr, int | None]:
+    """Return the value of an assignment, and the position in it of what a variable gets."""
+    for target in statement.targets:
+        names = [getattr(part, "id", getattr(part, "attr", None)) for part in getattr(target, "elts", [])]
+        if name in names:
+            return statement.value, names.index(name)
+    return statement.value, None
+
+
+def _assigned_names(statement: ast.stmt) -> set[str]:
+    """Return the variables that a statement itself assigns."""
+    return {target.id for target in assignment_targets(statement) if isinstance(target, ast.Name)}
+
+
+def _global_assignment(file: str, name: str) -> ast.stmt | None:
+    tree = syntax_tree(file)
+    statements = [node for node in (own_statements(tree) if tree else ()) if name in _assigned_names(node)]
+    return statements[0] if len(statements) == 1 else None
+
+
+def _attribute_of_rows(value: ast.expr) -> str:
+    """Return the attribute of ``self`` whose rows an expression selects, as in ``self.labels[i]``; "" for others."""
+    is_row = isinstance(value, ast.Subscript)
+    while isinstance(value, ast.Subscript) and not any(isinstance(node, ast.Slice) for node in ast.walk(value.slice)):
+        value = value.value
+    is_attribute = is_row and isinstance(value, ast.Attribute) and getattr(value.value, "id", "") == "self"
+    return value.attr if is_attribute and isinstance(value, ast.Attribute) else ""
+
+
+def _assigned_attribute(expression: Expression, name: str) -> _Part | None:
+    """Return the only value that the methods of a class assign to an attribute, and the position of it in a tuple."""
+    values: list[_Part] = []
+    for scope, syntax in _methods(expression):
+        for statement in _running_statements(scope, syntax.body):
+            targets = [getattr(target, "attr", None) for target in assignment_targets(statement)]
+            if name in targets and isinstance(statement, ast.Assign):
+                value, position = _assigned_part(statement, name)
+                values.append((Expression(scope, value), position))
+            elif name in targets and isinstance(statement, ast.AnnAssign) and statement.value:
+                values.append((Expression(scope, statement.value), None))
+    return values[0] if len(values) == 1 else None
+
+
+def _methods(expression: Expression) -> Iterator[tuple[Scope, ast.FunctionDef]]:
+    """Yield the methods of the object to which an expression belongs, or those of the class around it."""
+    owner = expression.scope.bound.get("self")
+    members = [member for kind in type(owner).__mro__ for member in vars(kind).values()] if owner is not None else []
+    for method in members:
+        syntax = find_function(method.__code__) if user_function(method) and isinstance(method, FunctionType) else None
+        if isinstance(syntax, ast.FunctionDef):
+            yield function_scope(method, owner), syntax
+    tree = syntax_tree(expression.scope.file) if owner is None else None
+    classes = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.ClassDef)]
+    around = [node for node in classes if covers_line(node, expression.node.lineno)]
+    innermost = max(around, key=lambda node: node.lineno, default=None)
+    for node in innermost.body if innermost else ():
+        if isinstance(node, ast.FunctionDef):
+            yield Scope(expression.scope.file, node.name, expression.scope.variables), node
+
+
+def called_attribute_line(line: SourceLine | None, class_names: Container[str]) -> SourceLine | None:
+    """Return the line that creates the object of some classes which a line calls as an attribute of ``self``."""
+    statement = covering_statement(line) if line else None
+    functions = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
+    names = {f.attr for f in functions if isinstance(f, ast.Attribute) and getattr(f.value, "id", "") == "self"}
+    if line is None or not names:
+        return None
+    here = Expression(file_scope(line.file), ast.Constant(None, lineno=line.number))
+    parts = [_assigned_attribute(here, name) for name in names]
+    lines = {part[0].line for part in parts if part and call_name(part[0].node) in class_names}
+    return lines.pop() if len(lines) == 1 else None
+
+
+def attribute_maker(owner: object, attribute: str) -> SourceLine | None:
+    """Return the line that makes what an object stores in an attribute; None if its class sets it on several lines."""
+    lines = {line for line in find_assignments(owner, attribute) if not is_library_code(line.file)}
+    if len(lines) == 1:
+        return made_line(lines.pop(), owner, attribute)
+    registered = [*_registrations(owner, attribute)] if not lines else []
+    return part_producer(registered[0], None).line if len(registered) == 1 else None
+
+
+def made_line(line: SourceLine, owner: object = None, attribute: str = "") -> SourceLine:
+    """Return the line of the expression that makes the value which an assignment stores.
+
+    Follows variables, functions of the same file and methods of ``owner`` that return the value; ``attribute`` tells
+    which of several targets is meant.
+    """
+    statement = covering_statement(line)
+    value = getattr(statement, "value", None)
+    for target, part in _pairs(statement) if isinstance(statement, ast.Assign) else ():
+        if attribute and getattr(target, "attr", "") == attribute:
+            value = part
+    has_parts = isinstance(statement, ast.Assign) and len(assignment_targets(statement)) > 1 and not attribute
+    if not isinstance(value, ast.expr) or has_parts:
+        return line
+    return part_producer(Expression(_scope_around(line, owner), value), None).line
+
+
+def _scope_around(line: SourceLine, owner: object) -> Scope:
+    """Return the scope of a line of a method of an object."""
+    members = [member for kind in type(owner).__mro__ for member in vars(kind).values()]
+    codes = {member.__code__: member for member in members if isinstance(member, FunctionType)}
+    for code, method in codes.items():
+        syntax = find_function(code) if code.co_filename == line.file else None
+        if isinstance(syntax, ast.FunctionDef) and covers_line(syntax, line.number):
+            return function_scope(method, owner)
+    return file_scope(line.file)
+
+
+def _pairs(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    for target in statement.targets:
+        yield from paired_targets(target, statement.value)
+
+
+def _registrations(owner: object, name: str) -> Iterator[Expression]:
+    """Yield the values that the methods of the user's classes of an object register under a name."""
+    for kind in type(owner).__mro__:
+        for method in vars(kind).values():
+            is_registering = user_function(method) and not _REGISTERING_CALLS.isdisjoint(method.__code__.co_names)
+            syntax = find_function(method.__code__) if is_registering else None
+            for node in ast.walk(syntax) if syntax else ():
+                arguments = node.args if isinstance(node, ast.Call) and call_name(node) in _REGISTERING_CALLS else []
+                if len(arguments) > 1 and getattr(arguments[0], "value", None) == name:
+                    yield Expression(function_scope(method, owner), arguments[1])

@@ -1,0 +1,162 @@
+"""Tests of lines that are found through the objects at hand, the branches that run, and calls of user functions."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from nbdebug.setup import Setup
+from nbdebug.setup.module_lines import part_line
+from nbdebug.setup.source_lines import leaking_line, origin_line, repetition_line
+from nbdebug.source.location import SourceLine
+
+HEADER = """\
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch import nn
+rows, kinds = torch.randn(8, 3), torch.arange(8) % 2
+class Rows(Dataset):
+    def __init__(self, change=None, plain=False):
+        self.change, self.plain = change, plain
+    def __len__(self):
+        return 8
+"""
+
+# By name: the program, with "# here" on the line that makes the targets of the training loader.
+TARGETS = {
+    "function in an attribute": (
+        "def as_is(kind):\n    return kind\ndef negated(kind):\n    return -kind  # here\n"
+        "class Kinds(Rows):\n    def __getitem__(self, i):\n        return rows[i], self.change(kinds[i])\n"
+        "def build():\n    return DataLoader(Kinds(negated))\n"
+    ),
+    "branch of an attribute": (
+        "class Kinds(Rows):\n    def __getitem__(self, i):\n        if self.plain:\n"
+        "            return rows[i], kinds[i]\n"
+        "        return rows[i], -kinds[i]  # here\n"
+        "def build():\n    return DataLoader(Kinds())\n"
+    ),
+    "early return of a negated attribute": (
+        "class Kinds(Rows):\n    def __getitem__(self, i):\n        if not self.plain:\n"
+        "            return rows[i], -kinds[i]  # here\n        return rows[i], kinds[i]\n"
+        "def build():\n    return DataLoader(Kinds())\n"
+    ),
+    "object that is called": (
+        "class Stack:\n    def __init__(self, blank):\n        self.blank = blank\n    def __call__(self, batch):\n"
+        "        kind = self.blank(len(batch))\n        return torch.stack(batch), kind\n"
+        "def zeros(size):\n    return torch.zeros(size)  # here\n"
+        "def build():\n    return DataLoader(rows, collate_fn=Stack(zeros))\n"
+    ),
+    "method that a subclass replaces": (
+        "class Kinds(Rows):\n    def kind(self, i):\n        return kinds[i]\n"
+        "    def __getitem__(self, i):\n        return rows[i], self.kind(i)\n"
+        "class Others(Kinds):\n    def kind(self, i):\n        return -kinds[i]  # here\n"
+        "def build():\n    return DataLoader(Others())\n"
+    ),
+    "default of a parameter": (
+        "def convert(kind, sign=None):\n    if sign is None:\n        return -kind  # here\n    return kind * sign\n"
+        "class Kinds(Rows):\n    def __getitem__(self, i):\n        return rows[i], convert(kinds[i])\n"
+        "def build():\n    return DataLoader(Kinds())\n"
+    ),
+    "variable that the inputs contain too": (
+        "class Kinds(Rows):\n    def __getitem__(self, i):\n        kind = kinds[i]\n"
+        "        return {'x': rows[i], 'kind': kind}, kind  # here\n"
+        "def build():\n    return DataLoader(Kinds())\n"
+    ),
+    "same rows of inputs and targets": (
+        "def build():\n    x = rows * 2\n    y = kinds + 1  # here\n    order = torch.randperm(8)\n"
+        "    x, y = x[order], y[order]\n    return DataLoader(TensorDataset(x, y))\n"
+    ),
+    "function that makes both loaders": (
+        "kept = {}\ndef loader_of(x, y):\n    return DataLoader(TensorDataset(x, y))\n"
+        "def build():\n    y_train = kinds + 1  # here\n    y_val = kinds + 2\n"
+        "    train_loader = loader_of(rows, y_train)\n    val_loader = loader_of(rows, y_val)\n"
+        "    kept['train_loader'] = train_loader\n"
+        "    return train_loader, val_loader\n"
+    ),
+}
+LEAKS: dict[str, tuple[str, Callable[[Setup], SourceLine | None]]] = {
+    "encoding by the targets": (
+        "def means(group, y):\n    return torch.stack([y[group == k].float().mean() for k in group])\n"
+        "def build():\n    x, y = rows, kinds\n    column = means(x[:, 0] > 0, y)  # here\n"
+        "    x = torch.cat([x, column[:, None]], 1)\n    return DataLoader(TensorDataset(x[:6], y[:6]))\n",
+        leaking_line,
+    ),
+    "oversampling": (
+        "def oversample(x, y):\n    index = torch.cat([torch.arange(8), torch.tensor([1, 1])])\n"
+        "    return x[index], y[index]\n"
+        "def build():\n    x, y = rows, kinds\n    x = x - x.mean(0)\n    x, y = oversample(x, y)  # here\n"
+        "    train, val = TensorDataset(x[:6], y[:6]), TensorDataset(x[6:], y[6:])\n"
+        "    return DataLoader(train), DataLoader(val, 4)\n",
+        repetition_line,
+    ),
+}
+
+
+@pytest.fixture
+def build_setup(tmp_path: Path) -> Iterator[Callable[[str], Setup]]:
+    """A function that imports a program and returns the setup of its loaders."""
+
+    def build(text: str) -> Setup:
+        file = tmp_path / "program_of_makers.py"
+        file.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[file.stem] = module
+        spec.loader.exec_module(module)
+        loaders = module.build()
+        model = getattr(module, "model", None) or nn.Linear(3, 2)
+        setup = Setup(model, *(loaders if isinstance(loaders, tuple) else (loaders,)))
+        setup.loss_fn = getattr(module, "loss_fn", None)
+        setup.files = {str(file)}
+        return setup
+
+    yield build
+    sys.modules.pop("program_of_makers", None)
+
+
+def check_line(line: SourceLine | None) -> None:
+    assert line is not None
+    assert line.text.endswith("# here")
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_targets_are_made_by_the_code_that_runs(name: str, build_setup: Callable[[str], Setup]) -> None:
+    check_line(origin_line(build_setup(HEADER + TARGETS[name]), "targets"))
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_data_that_leak_are_made_before_the_split(name: str, build_setup: Callable[[str], Setup]) -> None:
+    text, find = LEAKS[name]
+    check_line(find(build_setup(HEADER + text)))
+
+
+def test_leaking_line_of_inputs_without_targets_is_none(build_setup: Callable[[str], Setup]) -> None:
+    text = "def build():\n    x, y = rows, kinds\n    x, y = x[kinds], y[kinds]\n"
+    text += "    return DataLoader(TensorDataset(x, y))\n"
+    setup = build_setup(HEADER + text)
+    assert leaking_line(setup) is None
+    assert repetition_line(setup) is None
+
+
+def test_part_line_is_that_of_the_statement_that_writes_a_parameter(build_setup: Callable[[str], Setup]) -> None:
+    text = (
+        "class Adapter(nn.Module):\n    def __init__(self, fill):\n        super().__init__()\n"
+        "        self.down = nn.Parameter(torch.empty(2, 3))\n        fill(self.down)  # here\n"
+        "model = nn.Sequential(Adapter(nn.init.zeros_))\ndef build():\n    return DataLoader(rows)\n"
+    )
+    check_line(part_line(build_setup(HEADER + text), "0", "0.down"))
+
+
+def test_origin_line_of_an_own_loss_is_what_it_returns(build_setup: Callable[[str], Setup]) -> None:
+    text = (
+        "class Loss(nn.Module):\n    def forward(self, scores, y):\n        gap = scores.flatten() - y\n"
+        "        return (gap * gap).mean()  # here\nloss_fn = Loss()\ndef build():\n    return DataLoader(rows)\n"
+    )
+    check_line(origin_line(build_setup(HEADER + text), "loss"))
