@@ -193,7 +193,7 @@ def _quantize(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _even_indices(count: int, max_count: int) -> list[int]:
-    """Return at most ``max_count`` evenly spaced indices, including both ends; the last one for a ``max_count`` of 1."""
+    """Return at most ``max_count`` evenly spaced indices, including both ends; a single one is the last."""
     return sorted(set(np.linspace(count - 1, 0, min(count, max_count)).round().astype(int).tolist())) if count else []
 
 
