@@ -121,7 +121,7 @@ def _packed(record: Record, head: dict[str, Any], kept_share: float, level: int)
         {**head, "parts": [table_part for table_part, _ in parts]}, allow_nan=False, separators=(",", ":")
     ).encode()
     body = b"".join(data for _, data in parts)
-    return zlib.compress(np.uint32(len(text)).tobytes() + text + body, level)
+    return zlib.compress(np.uint32(len(text)).tobytes() + text + body, level if kept_share >= _MIN_SHARE else 9)
 
 
 def _run(table: StepTable, name: str, kept_share: float) -> tuple[_TablePart, bytes]:
@@ -279,7 +279,7 @@ class LayersView(View):
         """Return the whole state for a live page, with the number of rows that it contains."""
         return {**self._whole(_MAX_LIVE_BYTES, level=1), "held": self._sender.row_counts(self.record)}
 
-    def _whole(self, max_bytes: int, level: int = 9) -> dict[str, Any]:
+    def _whole(self, max_bytes: int, level: int = 6) -> dict[str, Any]:
         words = {**self._words(), "drawn": _factor_names(self.record.histogram_names)}
         packed, is_shortened = _pack_record(self.record, {"words": words}, max_bytes, level)
         head = {**self.head(), **({"status": f"{self.status}; {_SHORTENED}"} if is_shortened else {})}
