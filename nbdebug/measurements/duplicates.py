@@ -132,8 +132,10 @@ def _resolve_subsets(dataset: Any, indices: list[int]) -> tuple[Any, list[int]]:
 
 def _match_positions(train: Sequence[Hashable], val: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return the positions in ``train`` and ``val`` of the keys that occur in both."""
-    train_positions = {key: position for position, key in reversed(list(enumerate(train)))}
-    return [(train_positions[key], position) for position, key in enumerate(val) if key in train_positions]
+    if not (shared := set(val).intersection(train)):
+        return []
+    train_positions = {key: position for position, key in reversed(list(enumerate(train))) if key in shared}
+    return [(train_positions[key], position) for position, key in enumerate(val) if key in shared]
 
 
 def get_sample_keys(table: SplitTable) -> list[Hashable]:

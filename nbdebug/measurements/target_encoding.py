@@ -18,7 +18,7 @@ from nbdebug.tensors.row_search import find_rows_with_values, to_columns
 
 _MIN_DISTINCT_VALUES, _MIN_ROWS, _MAX_COLUMNS = 5, 50, 512
 _MAX_RELATIVE_ERROR = 1e-4  # of the range of the means
-_SAMPLED_ROWS, _SAMPLED_VALUES = 4_096, 64
+_SAMPLED_ROWS, _SAMPLED_VALUES, _FEW_VALUES = 4_096, 64, 512
 _MIN_SHARED_ROWS, _MAX_DENOMINATOR, _MAX_LOG_CHANCE = 12, 6, -11.5  # one in 100,000
 _HARMONIC_TERMS, _MAX_SMALLEST_SIZE = 3, 3
 _SIZE_TOLERANCE, _MIN_SMOOTHED_SHARE, _MIN_SMOOTHED_VALUES = 0.03, 0.5, 8  # sizes may share a value
@@ -90,11 +90,12 @@ def _find_encodings(columns: Tensor, target: Tensor, index: int, has_validation:
     encodings = []
     is_binary = bool(((target == 0) | (target == 1)).all())
     for column, column_values in enumerate(columns):
-        if not is_binary and not _may_be_encoded(column_values, target):
+        if not _may_be_encoded(column_values, target, is_binary):
             continue
-        values, groups, counts = column_values.unique(return_inverse=True, return_counts=True)
+        groups, values = _factorize(column_values)
         if len(values) < _MIN_DISTINCT_VALUES:
             continue
+        counts = groups.bincount()
         means = torch.zeros(len(values), dtype=torch.double).index_add_(0, groups, target) / counts
         if kind := _encoding_kind(values.double(), means, counts, is_binary):
             is_varied = torch.zeros(len(values), dtype=torch.bool)
@@ -107,15 +108,29 @@ def _find_encodings(columns: Tensor, target: Tensor, index: int, has_validation:
     return encodings
 
 
-def _may_be_encoded(column: Tensor, target: Tensor) -> bool:
-    """Return whether the mean target is a linear function of some sampled values, which is fast to compute."""
+def _factorize(column: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the number of the value of each row, and the values; faster than ``unique``, which sorts."""
+    from pandas import factorize
+
+    groups, values = factorize(column.numpy(), use_na_sentinel=False)
+    return torch.from_numpy(groups), torch.from_numpy(values)
+
+
+def _may_be_encoded(column: Tensor, target: Tensor, is_binary: bool) -> bool:
+    """Return whether a sample leaves it possible; for many values, from all rows of some, which are fast to find.
+
+    The mean target is a linear function of the value. Means of a binary target may also be smoothed, or another
+    function of size and sum: then categories of equal size and sum share a value.
+    """
     sampled = column[:: max(len(column) // _SAMPLED_ROWS, 1)].unique()  # type: ignore[no-untyped-call]
-    if len(sampled) < _MIN_DISTINCT_VALUES:
-        return False
-    sampled = sampled[:: max(len(sampled) // _SAMPLED_VALUES, 1)]
+    if len(sampled) <= _FEW_VALUES:
+        return len(sampled) >= _MIN_DISTINCT_VALUES
+    sampled = sampled[:: len(sampled) // _SAMPLED_VALUES].contiguous()
     rows = find_rows_with_values(column, sampled)
     groups = torch.searchsorted(sampled, column[rows])
     counts = groups.bincount(minlength=len(sampled))
+    if is_binary and len(rows) >= _MIN_SHARED_ROWS * len(sampled):
+        return True
     means = torch.zeros(len(sampled), dtype=torch.double).index_add_(0, groups, target[rows]) / counts
     return _is_linear(sampled.double(), means, 10 * _MAX_RELATIVE_ERROR)
 
@@ -136,12 +151,13 @@ def _have_simple_shares(means: Tensor, counts: Tensor) -> bool:
     all their rows is that of one category, such as 1/2 or 2/3 of hundreds of rows.
     """
     is_mixed = (counts >= _MIN_SHARED_ROWS) & (means > 0) & (means < 1)
+    sizes, ones = counts[is_mixed].tolist(), (means * counts).round().long()[is_mixed].tolist()
+    if not all(map(_is_simple, ones, sizes)):
+        return False
     log_chance = 0.0
-    for mean, count in zip(means[is_mixed].tolist(), counts[is_mixed].tolist(), strict=True):
-        if not _is_simple(round(mean * count), count):
-            return False
-        simple = [ones for ones in range(1, count) if _is_simple(ones, count)]
-        log_chance += log(min(float(binom.pmf(simple, count, mean).sum()), 1.0))
+    for size, mean in zip(sizes, means[is_mixed].tolist(), strict=True):
+        simple = [number for number in range(1, size) if _is_simple(number, size)]
+        log_chance += log(min(float(binom.pmf(simple, size, mean).sum()), 1.0))
     return log_chance < _MAX_LOG_CHANCE
 
 

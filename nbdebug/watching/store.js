@@ -5,8 +5,8 @@
 /** @typedef {{steps: number[], rows: Uint8Array[], have: number, tops: Record<string, Uint8Array>}} Shapes */
 /** @typedef {{code: string, name: string, severity: string, message: string, step: number | null, place: string | null}} FindingEntry */
 /** @typedef {{model: string, drawn: string[], layers: any[][], findings: FindingEntry[], events: any[][]}} Words */
-/** @typedef {{signals: string[], places: string[], signal: number[], place: number[]}} ColumnGrid */
-/** @typedef {{name: string, rows: number, width?: number, first?: number, columns?: string[], grid?: ColumnGrid, steps?: number[], sizes?: number[]}} Part */
+/** @typedef {{signals: string[], places: string[], signal: number[], place: number[]}} NameGrid */
+/** @typedef {{name: string, rows: number, width?: number, first?: number, columns?: string[], grid?: NameGrid, steps?: number[], sizes?: number[]}} Part */
 /** @typedef {{run: Grid, evaluations: Grid, layers: Grid, shapes: Shapes, words: Words, lost: number}} Store */
 
 export const BINS = 177,
@@ -31,7 +31,7 @@ export async function unpack(state) {
   const wire = await inflate(bytes),
     size = new DataView(wire.buffer).getUint32(0, true);
   const { parts, words } = JSON.parse(new TextDecoder().decode(wire.subarray(4, 4 + size)));
-  Object.assign(store.words, words);
+  Object.assign(store.words, words, { drawn: expandNames(words.drawn) });
   await addParts(store, parts, wire.subarray(4 + size));
   for (const name in state.held) tableOf(store, name).have = state.held[name];
   return store;
@@ -57,7 +57,7 @@ export async function addParts(store, parts, bytes) {
   let at = 0;
   for (const part of parts) {
     const into = tableOf(store, part.name);
-    const names = part.grid ? expandColumns(part.grid) : part.columns;
+    const names = part.grid ? expandNames(part.grid) : part.columns;
     if (names) into.columns = new Map(names.map((name, i) => [name, i]));
     const size =
       part.name === "shapes" ? await addHistograms(store, part, bytes.subarray(at)) : addNumbers(into, part, bytes.slice(at));
@@ -70,8 +70,8 @@ export async function addParts(store, parts, bytes) {
   }
 }
 
-/** The names of columns from indices into signals and places. @param {ColumnGrid} grid @returns {string[]} */
-function expandColumns({ signals, places, signal, place }) {
+/** The names of columns or histograms from indices into signals and places. @param {NameGrid} grid @returns {string[]} */
+function expandNames({ signals, places, signal, place }) {
   let at = 0;
   return signal.map((index, i) => [signals[index], places[(at += place[i])]].filter(Boolean).join("|"));
 }

@@ -22,9 +22,13 @@ from nbdebug.views.page import View
 
 _TABLES = ("run", "evaluations", "layers")
 _MAX_READ_ATTEMPTS = 50
-_MANTISSA_MASK = np.uint32(0xFFFFF000)
+_MANTISSA_MASK, _SHORT_MANTISSA_MASK = np.uint32(0xFFFFF000), np.uint32(0xFFFF0000)  # errors up to 0.02% and 0.4%
 _HISTOGRAM_LEVELS = 25
 _MAX_RUN_ROWS, _MAX_LAYER_ROWS, _MAX_HISTOGRAMS = 1_600, 160, 96
+# Below this share, as for models of hundreds of layers, histograms are those of the last step, numbers have fewer
+# digits, and these columns, which only the detail of a layer shows, are left out.
+_MIN_SHARE, _DETAIL_COLUMNS = 0.01, ("mean", "std", "absmax")
+_SHORTENED = "this page leaves out means, spreads, and the histograms of all steps except the last"
 ReadResult = TypeVar("ReadResult")
 _TablePart = dict[str, Any]
 _MAX_PAGE_BYTES, _MAX_LIVE_BYTES = 54_000, 1_200_000  # a page of at most 120 kB
@@ -92,13 +96,16 @@ class _RecordSender:
         return self.counts.get(name, 0) + rows - self._begin(name, source)
 
 
-def _pack_record(record: Record, head: dict[str, Any], max_bytes: int, level: int = 6) -> bytes:
-    """Return ``head`` and all tables in at most about ``max_bytes`` bytes, with thinned rows and rounded numbers."""
+def _pack_record(record: Record, head: dict[str, Any], max_bytes: int, level: int) -> tuple[bytes, bool]:
+    """Return ``head`` and all tables in at most about ``max_bytes`` bytes, with thinned rows and rounded numbers.
+
+    Also return whether parts were left out.
+    """
     kept_share = min(1.0, 25 * max_bytes / max(1, len(record.histogram_names) * BIN_COUNT * _MAX_HISTOGRAMS))
     while True:
         data = _packed(record, head, kept_share, level)
-        if len(data) <= max_bytes or kept_share < 0.01:
-            return data
+        if len(data) <= max_bytes or kept_share < _MIN_SHARE:
+            return data, kept_share < _MIN_SHARE
         kept_share *= max(0.3, min(0.9, 0.95 * max_bytes / len(data)))
 
 
@@ -108,12 +115,13 @@ def _packed(record: Record, head: dict[str, Any], kept_share: float, level: int)
         _run(record.evaluations, "evaluations", kept_share),
         _layers(record, kept_share),
     ]
-    parts.append(_read_consistently(lambda: _histograms(record.shapes, max(2, int(_MAX_HISTOGRAMS * kept_share)))))
+    max_histograms = max(2, int(_MAX_HISTOGRAMS * kept_share)) if kept_share >= _MIN_SHARE else 1
+    parts.append(_read_consistently(lambda: _histograms(record.shapes, max_histograms)))
     text = json.dumps(
         {**head, "parts": [table_part for table_part, _ in parts]}, allow_nan=False, separators=(",", ":")
     ).encode()
     body = b"".join(data for _, data in parts)
-    return zlib.compress(np.uint32(len(text)).tobytes() + text + body, level)
+    return zlib.compress(np.uint32(len(text)).tobytes() + text + body, level if kept_share >= _MIN_SHARE else 9)
 
 
 def _run(table: StepTable, name: str, kept_share: float) -> tuple[_TablePart, bytes]:
@@ -126,28 +134,35 @@ def _run(table: StepTable, name: str, kept_share: float) -> tuple[_TablePart, by
 
 def _layers(record: Record, kept_share: float) -> tuple[_TablePart, bytes]:
     steps, values, columns = _read_consistently(lambda: _copy_table(record.layers))
+    if kept_share < _MIN_SHARE:
+        shown = [i for i, name in enumerate(columns) if not name.partition("|")[0].endswith(_DETAIL_COLUMNS)]
+        values, columns = values[:, shown], [columns[i] for i in shown]
     indices = _even_indices(len(steps), max(2, int(_MAX_LAYER_ROWS * kept_share)))
-    part, data = _table("layers", steps[indices], values[indices], [])
-    return {**part, "grid": _factor_columns(columns), "width": len(columns)}, data
+    mask = _MANTISSA_MASK if kept_share >= _MIN_SHARE else _SHORT_MANTISSA_MASK
+    part, data = _table("layers", steps[indices], values[indices], [], mask)
+    return {**part, "grid": _factor_names(columns), "width": len(columns)}, data
 
 
-def _factor_columns(columns: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the names of columns, ``signal|place``, as indices into the signals and the places.
+def _factor_names(names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return names of columns or histograms, ``signal|place``, as indices into the signals and the places.
 
     A model of 400 layers has 9,000 columns: their names would take a third of the page, the indices compress to 1 kB.
     The index of a place is stored as the difference from that of the previous column.
     """
     signals: dict[str, int] = {}
     places: dict[str, int] = {}
-    pairs = [name.partition("|")[::2] for name in columns]
+    pairs = [name.partition("|")[::2] for name in names]
     signal_indices = [signals.setdefault(signal, len(signals)) for signal, _ in pairs]
     place_indices = [places.setdefault(place, len(places)) for _, place in pairs]
     differences = [index - before for before, index in zip([0, *place_indices], place_indices, strict=False)]
     return {"signals": list(signals), "places": list(places), "signal": signal_indices, "place": differences}
 
 
-def _table(name: str, steps: NDArray[np.int64], values: FloatArray, columns: list[str]) -> tuple[_TablePart, bytes]:
-    short = (values.view(np.uint32) + np.uint32(0x800)) & _MANTISSA_MASK if values.size else values
+def _table(
+    name: str, steps: NDArray[np.int64], values: FloatArray, columns: list[str], mask: np.uint32 = _MANTISSA_MASK
+) -> tuple[_TablePart, bytes]:
+    rounding = (~mask + np.uint32(1)) >> np.uint32(1)
+    short = (np.ascontiguousarray(values).view(np.uint32) + rounding) & mask if values.size else values
     part = {"name": name, "columns": columns, "rows": len(steps), "width": len(columns)}
     return part, _pack_floats(steps, short.view(np.float32))
 
@@ -178,8 +193,8 @@ def _quantize(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _even_indices(count: int, max_count: int) -> list[int]:
-    """Return at most ``max_count`` evenly spaced indices, including both ends."""
-    return sorted(set(np.linspace(0, count - 1, min(count, max_count)).round().astype(int).tolist())) if count else []
+    """Return at most ``max_count`` evenly spaced indices, including both ends; a single one is the last."""
+    return sorted(set(np.linspace(count - 1, 0, min(count, max_count)).round().astype(int).tolist())) if count else []
 
 
 def _pack_floats(steps: NDArray[np.int64], values: FloatArray) -> bytes:
@@ -265,9 +280,11 @@ class LayersView(View):
         return {**self._whole(_MAX_LIVE_BYTES, level=1), "held": self._sender.row_counts(self.record)}
 
     def _whole(self, max_bytes: int, level: int = 6) -> dict[str, Any]:
-        packed = _pack_record(self.record, {"words": self._words()}, max_bytes, level)
+        words = {**self._words(), "drawn": _factor_names(self.record.histogram_names)}
+        packed, is_shortened = _pack_record(self.record, {"words": words}, max_bytes, level)
+        head = {**self.head(), **({"status": f"{self.status}; {_SHORTENED}"} if is_shortened else {})}
         options = {"controls": self.controls, "names": SIGNAL_LABELS, "run": self.record.about.get("run", "")}
-        return {**self.head(), **options, "packed": b64encode(packed).decode()}
+        return {**head, **options, "packed": b64encode(packed).decode()}
 
     def _words(self) -> dict[str, Any]:
         """Return the parts that are not numeric and rarely change."""

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
-from nbdebug.measurements import Measurements, dataset_rows, duplicates
+from nbdebug.measurements import Measurements, dataset_rows, duplicates, target_encoding
 from nbdebug.preserve import Preserve
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
@@ -40,6 +40,29 @@ def test_windows_of_a_large_split_are_searched_by_a_sample(monkeypatch: pytest.M
     assert _measure(_setup(3_000, 5_000), "shared_windows") == duplicates.SharedWindows([], 5_000, 8, 0)
     assert searched
     assert max(searched) <= 2_048
+
+
+def test_encodings_in_a_large_table_are_found_though_a_sample_rules_most_columns_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[torch.Tensor] = []
+    factorize = target_encoding._factorize
+    monkeypatch.setattr(target_encoding, "_factorize", lambda column: searched.append(column) or factorize(column))
+    generator = torch.Generator().manual_seed(0)
+    categories = torch.randint(0, 5_000, (20_000,), generator=generator)
+    labels = torch.randint(0, 2, (20_000,), generator=generator)
+    prices = torch.randn(20_000, generator=generator)
+    sizes = categories.bincount(minlength=5_000)
+    label_sums, price_sums = (torch.zeros(5_000).index_add_(0, categories, y) for y in (labels.float(), prices))
+    smoothed, mean_price = ((label_sums + 0.5) / (sizes + 1))[categories], (price_sums / sizes)[categories]
+    numbers = torch.randn(20_000, generator=generator)
+    x = torch.stack([numbers, (numbers > 1).float(), (2_000 * numbers).round(), smoothed, mean_price], 1)
+    for y, column in ((labels, 3), (prices[:, None], 4)):
+        searched.clear()
+        loss_fn = nn.MSELoss() if y.is_floating_point() else nn.CrossEntropyLoss()
+        encodings = _measure(minimal_setup(network(2), x, y, loss_fn), "target_encodings")
+        assert [encoding.column for encoding in encodings] == [column]
+        assert not any(torch.equal(part, x[:, i]) for part in searched for i in (0, 1, 2))
 
 
 def test_a_random_part_of_a_huge_tensor_dataset_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

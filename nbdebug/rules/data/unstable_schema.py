@@ -11,17 +11,23 @@ from torch import nn
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, Location, Severity
 from nbdebug.measurements.dataset_rows import Schema, SplitSamples, get_most_common_schema, get_schema
+from nbdebug.measurements.registry import MAX_BATCHES
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network, points
 from nbdebug.setup import Batch, Setup
 from nbdebug.tensors.pytree import tree_tensors
 
-_BATCHES_PER_SPLIT, _MAX_SAMPLES_COMPARED = 4, 50
+_MAX_SAMPLES_COMPARED = 50
 _FIX = "# make __getitem__ and collate_fn return the same keys, dtypes and shapes for every sample"
 
 
 @rule("D120", "error", origin="samples")
-def unstable_schema(setup: Setup, samples: list[SplitSamples]) -> Iterator[Finding]:
+def unstable_schema(
+    setup: Setup,
+    samples: list[SplitSamples],
+    batches: list[Batch] | NotChecked,
+    val_batches: list[Batch] | NotChecked,
+) -> Iterator[Finding]:
     """Batches change their structure, dtype or number of features.
 
     ## What it does
@@ -48,8 +54,8 @@ def unstable_schema(setup: Setup, samples: list[SplitSamples]) -> Iterator[Findi
     """
     findings = [finding for split in samples for finding in _sample_findings(split)]
     yield from findings
-    if batches := _first_batches(setup):
-        yield from _batch_findings(setup, batches)
+    if readable := [*_first_batches(setup, "train", batches), *_first_batches(setup, "val", val_batches)]:
+        yield from _batch_findings(setup, readable)
     elif not findings:
         raise NotChecked("no batch can be read")
 
@@ -89,16 +95,13 @@ def _fails_to_collate(split: SplitSamples, first_index: int, second_index: int) 
     return False
 
 
-def _first_batches(setup: Setup) -> list[tuple[str, Batch]]:
-    """Return the first batches of both splits, up to the first that cannot be read."""
-    batches: list[tuple[str, Batch]] = []
-    for split in ("train", "val") if setup.val_loader is not None else ("train",):
-        try:
-            for batch in setup.batches(_BATCHES_PER_SPLIT, split):
-                batches.append((split, batch))
-        except SetupError:
-            continue
-    return batches
+def _first_batches(setup: Setup, split: str, batches: list[Batch] | NotChecked) -> Iterator[tuple[str, Batch]]:
+    """Yield the first batches of a split; where one could not be read, those before it."""
+    try:
+        for batch in setup.batches(MAX_BATCHES, split) if isinstance(batches, NotChecked) else batches:
+            yield split, batch
+    except SetupError:
+        return
 
 
 def _batch_findings(setup: Setup, batches: list[tuple[str, Batch]]) -> Iterator[Finding]:

@@ -44,8 +44,8 @@ def hidden_state(changes: SnapshotChanges) -> Iterator[Finding]:
     cells = f" Since then, {join_names(changes.new_cells)} have run." if changes.new_cells else ""
     module = next((name.removeprefix("model.") for name in parts if name.startswith("model.")), None)
     yield Finding(
-        message=f"{len(parts)} parts of the training state differ from the snapshot of {changes.before}, and no run "
-        f"was watched since: {join_names(parts)}.{cells}",
+        message=f"The training state differs from the snapshot of {changes.before}, and no run was watched since: "
+        f"{join_names(parts)}.{cells}",
         where=Location(module=module),
         cause="A cell has trained the model, loaded weights or created objects again outside of what was watched.",
         fix="Restart the kernel and run all cells in order.",
