@@ -96,22 +96,25 @@ class ExperimentMethods(ToolRunner):
         *,
         samples: bool = False,
         checkpoints: Sequence[Any] | None = None,
+        reference: Any = None,
         fails: Callable[[Any], bool] | None = None,
         score: Callable[[Any], float] | None = None,
         steps: int = 150,
         runs: int = 40,
     ) -> Bisection:
-        """Find what makes training fail: one of several changes, some samples, or the step between two checkpoints.
+        """Find what makes training fail: a change, samples, a checkpoint, or what differs from a known-good one.
 
         If the runs do not suffice, the result names the candidates that are left. Raises SetupError unless exactly one
-        of ``changes``, ``samples`` and ``checkpoints`` is passed, and for a setup that cannot be run.
+        of ``changes``, ``samples``, ``checkpoints`` and ``reference`` is passed, and for a setup that cannot be run.
 
         Args:
             changes: Changes as for ``try_fix``, in their order; with all of them the score is lower than without any.
             samples: True to look for the fewest training samples with which training fails.
             checkpoints: Paths of state dictionaries, or dictionaries, in their order; the last one fails.
+            reference: A known-good model, its state dictionary or the path of one, whose modules are swapped with
+                yours; or a known-good dataset, whose samples are.
             fails: ``fails(copy)``, which returns whether a copy fails, for samples after training on them; by default
-                if the loss or a weight is not finite.
+                if the loss or a weight is not finite, or, with a reference, if the loss is nearer to yours.
             score: ``score(copy)``, which returns a number of which a higher one is better, for changes; by default the
                 accuracy, the explained variance, or the decrease of the loss.
             steps: Training steps of each run; with ``samples``, the most that a run may take for one epoch.
