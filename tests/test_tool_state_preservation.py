@@ -35,6 +35,9 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping"], steps=5, seeds=2),
     "bisect": lambda debugger: debugger.bisect(["weight decay=0.1", "learning rate=1e-9"], steps=5, runs=4),
     "bisect samples": lambda debugger: debugger.bisect(samples=True, fails=lambda copy: True, steps=1, runs=4),
+    "bisect reference": lambda debugger: debugger.bisect(
+        reference={name: tensor + 1 for name, tensor in debugger.setup.model.state_dict().items()}, runs=4
+    ),
     "ladder": lambda debugger: debugger.ladder(steps=5, seeds=2),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }

@@ -13,6 +13,8 @@ from nbdebug.tool_methods.tool_runner import ToolRunner, without_self
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from torch import nn
+
     from nbdebug.options import Budget
     from nbdebug.tools.bisect import Bisection
     from nbdebug.tools.ladder import Ladder
@@ -127,14 +129,23 @@ class ExperimentMethods(ToolRunner):
         return self._keep("bisect", bisect(self._use_setup(), findings=findings, **options), judge=False)
 
     @check_option_names()
-    def ladder(self, *, steps: int = 300, seeds: int = 3, initialize: bool = True) -> Ladder:
+    def ladder(
+        self,
+        *,
+        models: Mapping[str, nn.Module] | None = None,
+        steps: int = 300,
+        seeds: int = 3,
+        initialize: bool = True,
+    ) -> Ladder:
         """Compare learners of growing capacity with your model, and your model on parts of the data.
 
-        A constant, a linear model, a kernel ridge regression, fully connected networks of growing width and depth, then
-        copies of your model on 25, 50 and 100% of the samples: where does capacity stop helping, and would more data
-        help? Raises SetupError without a validation loader, and for a setup that cannot be run.
+        A constant, a linear model, a kernel ridge regression, fully connected networks of growing width and depth,
+        your own ``models``, then copies of your model on 25, 50 and 100% of the samples: where does capacity stop
+        helping, and would more data help? A last copy learns the labels of a randomly initialized one. Raises
+        SetupError without a validation loader, and for a setup that cannot be run.
 
         Args:
+            models: Models to compare, by name, such as yours at other widths and depths.
             steps: Training steps of each network and each copy.
             seeds: Number of matched runs of each, 2 to 16.
             initialize: Start from new weights; False starts from the present ones, as for fine-tuning.

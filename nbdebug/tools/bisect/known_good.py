@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler
 
-from nbdebug.crashes.meta import copy_model
+from nbdebug.crashes.meta import clone_tensor, copy_model
 from nbdebug.exceptions import SetupError
 from nbdebug.formatting import format_value, join_names
 from nbdebug.preserve import Preserve
@@ -129,12 +129,8 @@ class _Layers:
         own = self.setup.eager_model
         replaced = {self.good.get_submodule(path): own.get_submodule(path) for path in paths}
         with changed_copy(self.setup, (), [], "other", in_place=self.in_place) as treated:
-            treated.model = copy_model(own if "" in paths else self.good, {} if "" in paths else replaced, _clone)
+            treated.model = copy_model(own if "" in paths else self.good, {} if "" in paths else replaced, clone_tensor)
             yield treated
-
-
-def _clone(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else value
 
 
 def _known_good_model(setup: Setup, reference: Any) -> nn.Module:
@@ -143,7 +139,7 @@ def _known_good_model(setup: Setup, reference: Any) -> nn.Module:
         if not _common_children(own, reference, ""):
             raise SetupError("reference differs in no module that your model has; expected one. Check the names.")
         return reference
-    good = copy_model(own, {}, _clone)
+    good = copy_model(own, {}, clone_tensor)
     good.load_state_dict(read_state(reference))
     return good
 
