@@ -42,7 +42,8 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 TOOLS_WITHOUT_PASSES = {"data", "snapshot"}  # these never call the model
-TRAINED_AS_BY_TRY_FIX = {"ladder"}  # whose passes are interrupted there
+# Their passes are interrupted in try_fix, or run on copies that have no hooks.
+TRAINED_AS_BY_TRY_FIX = {"ladder", "bisect reference"}
 INCLUDED_TOOLS = {"thorough checkup": "checkup", "profile of a loop": "profile"}  # their calls are not stopped again
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
