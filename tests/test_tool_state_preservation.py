@@ -35,11 +35,15 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "ablation": lambda debugger: debugger.ablation(["weight decay=0.1", "clipping"], steps=5, seeds=2),
     "bisect": lambda debugger: debugger.bisect(["weight decay=0.1", "learning rate=1e-9"], steps=5, runs=4),
     "bisect samples": lambda debugger: debugger.bisect(samples=True, fails=lambda copy: True, steps=1, runs=4),
+    "bisect reference": lambda debugger: debugger.bisect(
+        reference={name: tensor + 1 for name, tensor in debugger.setup.model.state_dict().items()}, runs=4
+    ),
     "ladder": lambda debugger: debugger.ladder(steps=5, seeds=2),
     "thorough checkup": lambda debugger: debugger.checkup("thorough"),
 }
 TOOLS_WITHOUT_PASSES = {"data", "snapshot"}  # these never call the model
-TRAINED_AS_BY_TRY_FIX = {"ladder"}  # whose passes are interrupted there
+# Their passes are interrupted in try_fix, or run on copies that have no hooks.
+TRAINED_AS_BY_TRY_FIX = {"ladder", "bisect reference"}
 INCLUDED_TOOLS = {"thorough checkup": "checkup", "profile of a loop": "profile"}  # their calls are not stopped again
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)

@@ -35,6 +35,11 @@ def as_meta(value: Any) -> Any:
     return value
 
 
+def clone_tensor(value: Any) -> Any:
+    """Return a copy of a tensor, and any other value as it is."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
 def copy_model(
     model: nn.Module, replaced: Mapping[nn.Module, nn.Module] = {}, convert: Callable[[Any], Any] = as_meta
 ) -> nn.Module:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nbdebug.crashes.candidate_changes import (
     changed_inputs,
@@ -26,7 +26,7 @@ from nbdebug.crashes.crash import Crash, read_crash
 from nbdebug.crashes.evaluation import is_of_meta_device
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.layer_sizes import fit_layer_to_input
-from nbdebug.crashes.meta import copy_model
+from nbdebug.crashes.meta import clone_tensor, copy_model
 from nbdebug.crashes.model_copies import ModelCall, apply_to_copy, find_model_call
 from nbdebug.crashes.size_changes import changed_sizes
 from nbdebug.crashes.value_producers import move_to_producer
@@ -229,7 +229,7 @@ def _is_made_several_times(model: nn.Module, replaced: Iterable[nn.Module]) -> b
 
 def _step_runs(explanation: CrashCause, setup: Setup, batch: Batch) -> bool | None:
     """Check that a copy of the model runs a step with the fix; the user's objects are inside a Preserve block."""
-    changed = copy_model(setup.eager_model, explanation.modules, _clone)
+    changed = copy_model(setup.eager_model, explanation.modules, clone_tensor)
     if not explanation.modules and not apply_to_copy(changed, explanation.edits):
         return None
     try:
@@ -239,7 +239,3 @@ def _step_runs(explanation: CrashCause, setup: Setup, batch: Batch) -> bool | No
     except Exception:
         return False
     return True
-
-
-def _clone(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else value

@@ -76,6 +76,10 @@ def _render(kind: str, data: Mapping[str, Any]) -> tuple[str, list[str]]:
             *labeled,
             *_flag(data["changes"]),
         ]
+    if kind == "conclusion":
+        return f"{data['name']} is concluded", [
+            f"{label}: {data[label]}" for label in ("after", "conclusion") if data[label]
+        ]
     if kind == "result":
         changed = [f"changed since the last entry: {text}" for text in data["changes"]]
         return f"{data['tool']}", [data["headline"], *changed, *_flag(data["changes"])]
@@ -92,6 +96,22 @@ def _flag(changes: list[str]) -> list[str]:
 def _one_line(text: str) -> str:
     """Return a text on one line that cannot begin a comment or an element."""
     return " ".join(str(text).split()).replace("<", "&lt;")
+
+
+def entry_line(entry: Entry) -> str:
+    """Return one line for an entry."""
+    data = entry.data
+    if entry.kind == "result":
+        text = f"{data['tool']}: {data['headline']}"
+    elif entry.kind == "guide":
+        text = f"guide: {len(data['headlines'])} steps done"
+    elif entry.kind == "experiment":
+        text = f"{data['name']}: {'; '.join(data['changes'])}"
+    elif entry.kind == "conclusion":
+        text = f"{data['name']} is concluded: {data['conclusion']}"
+    else:
+        text = data.get("text") or f"{data['name']} {data.get('status', '')} {data.get('claim', '')}".strip()
+    return f"{text} {TWO_CHANGES}" if len(data.get("changes", ())) > 1 else text
 
 
 def read_entries(text: str) -> Iterator[Entry]:

@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from nbdebug.exceptions import SetupError
-from nbdebug.journal.entries import STATUSES, TWO_CHANGES, Entry, Experiment, Hypothesis, Status, read_entries
+from nbdebug.journal.entries import STATUSES, Entry, Experiment, Hypothesis, Status, entry_line
+from nbdebug.journal.journal_file import JournalFile
+from nbdebug.journal.page_requests import parse_request
 from nbdebug.journal.settings import changed_settings
 from nbdebug.options import check_option_names
-from nbdebug.result import TextRepr
+from nbdebug.result import Result
 from nbdebug.validation import argument_error, validate_choice
+from nbdebug.views.notebook_kernel import in_kernel
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
 
-_FRONT_MATTER = "---\nnbdebug: journal\nversion: 1\ncreated: {time}\n---\n\n# Debugging journal\n"
+    from nbdebug.views.page import View
+
+_Named = TypeVar("_Named", Hypothesis, Experiment)
 
 
-class Journal(TextRepr):
+class Journal(Result):
     """A problem, hypotheses and experiments in one file; off until ``open`` names it.
 
     Every call appends one entry and returns after the operating system has confirmed that it is on the disk: a process
-    that is killed afterwards does not lose it. Entries are never changed, so the file fits version control.
+    that is killed afterwards does not lose it. Entries are never changed, so the file fits version control; what
+    another program has written there is read before each call. The page in a notebook adds entries, too.
     """
 
+    has_chart: ClassVar[bool] = False
+
     def __init__(self) -> None:
-        self.path: Path | None = None
-        self.entries: list[Entry] = []
+        self._file: JournalFile | None = None
+        self.is_open = False
         self._settings: dict[str, str] = {}
 
     @property
-    def is_open(self) -> bool:
-        """True if entries are written."""
-        return self.path is not None
+    def path(self) -> Path | None:
+        """The file to which entries are written; None if it is not open."""
+        return self._file.path if self._file is not None and self.is_open else None
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """All entries, oldest first."""
+        return self._file.entries if self._file is not None else ()
 
     @check_option_names()
     def open(self, path: str | Path, *, problem: str = "") -> Journal:
@@ -49,19 +61,9 @@ class Journal(TextRepr):
             path: The Markdown file, beside the notebook.
             problem: The problem in one sentence; also ``state_problem``.
         """
-        target = Path(path)
-        try:
-            text = target.read_text(encoding="utf-8") if target.exists() else ""
-            if text and "nbdebug: journal" not in text[:200]:
-                raise argument_error("path", str(path), "a new file or a journal of nbdebug", "Choose another name")
-            self.path, self.entries = target, list(read_entries(text))
-            if not text:
-                self._write(_FRONT_MATTER.format(time=_now()))
-            elif not text.endswith("\n"):
-                self._write("\n")  # a killed process has left a part of an entry
-        except (OSError, UnicodeDecodeError) as error:
-            self.path = None
-            raise SetupError(f"path is {str(path)!r}; expected a file that can be written ({error}).") from None
+        self.is_open = False
+        self._file = JournalFile(Path(path))
+        self.is_open = True
         self._settings = next((dict(e.data["settings"]) for e in reversed(self.entries) if "settings" in e.data), {})
         if problem:
             self.state_problem(problem)
@@ -69,7 +71,7 @@ class Journal(TextRepr):
 
     def close(self) -> None:
         """Write no more entries."""
-        self.path = None
+        self.is_open = False
 
     def state_problem(self, text: str) -> None:
         """State the problem: what was expected, and what is seen instead."""
@@ -90,6 +92,7 @@ class Journal(TextRepr):
         """
         if prior is not None and not 0 <= prior <= 1:
             raise argument_error("prior", prior, "a number from 0 to 1", "Leave it out")
+        self._update()
         item = Hypothesis(f"H{len(self.hypotheses) + 1}", claim, prior, prediction)
         self._append("hypothesis", {"name": item.name, "claim": claim, "prior": prior, "prediction": prediction})
         return item
@@ -104,7 +107,7 @@ class Journal(TextRepr):
             reason: What decided it.
         """
         validate_choice("status", status, STATUSES)
-        item = self._find(hypothesis)
+        item = self._find_hypothesis(hypothesis)
         self._append("decision", {"name": item.name, "status": status, "reason": reason})
         return replace(item, status=status, reason=reason)
 
@@ -125,24 +128,41 @@ class Journal(TextRepr):
             change: The one thing that was changed; a list if there were more.
             before: What was seen before the change, with its number.
             after: What was seen after it.
-            conclusion: What follows.
+            conclusion: What follows; also ``conclude`` later.
             hypothesis: The hypothesis that it tests, or its name.
             status: The status of that hypothesis from now on.
         """
         changes = (change,) if isinstance(change, str) else tuple(change)
         if not changes:
             raise argument_error("change", change, "the one thing that was changed", "Name it")
-        tested = self._find(hypothesis) if hypothesis is not None else None
-        if status is not None and tested is None:
-            raise argument_error("status", status, "a hypothesis that it belongs to", "Pass hypothesis=")
-        if status is not None:
-            validate_choice("status", status, STATUSES)
+        tested = self._find_hypothesis(hypothesis) if hypothesis is not None else None
         name = tested.name if tested is not None else ""
+        self._check_status(name, status)
+        self._update()
         item = Experiment(f"E{len(self.experiments) + 1}", changes, before, after, conclusion, name)
         self._append("experiment", {**vars(item), "changes": list(changes)})
-        if tested is not None and status is not None:
-            self.decide(tested, status, conclusion or f"by {item.name}")
+        if status is not None:
+            self.decide(name, status, conclusion or f"by {item.name}")
         return item
+
+    @check_option_names()
+    def conclude(
+        self, experiment: Experiment | str, conclusion: str, *, after: str = "", status: Status | None = None
+    ) -> Experiment:
+        """Add the conclusion of an experiment that stands in the journal, and return it.
+
+        Args:
+            experiment: The experiment, or its name, such as "E1".
+            conclusion: What follows from it.
+            after: What was seen after the change, if that is not written yet.
+            status: The status from now on of the hypothesis that it tests.
+        """
+        item = _find("experiment", experiment, self.experiments)
+        self._check_status(item.hypothesis, status)
+        self._append("conclusion", {"name": item.name, "after": after, "conclusion": conclusion})
+        if status is not None:
+            self.decide(item.hypothesis, status, conclusion or f"by {item.name}")
+        return replace(item, after=after or item.after, conclusion=conclusion)
 
     def add_result(self, tool: str, headline: str, settings: Mapping[str, str]) -> None:
         """Add the result of a tool, with the settings that changed since the last one; nothing if it is not open."""
@@ -176,15 +196,42 @@ class Journal(TextRepr):
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """The experiments in the order of time."""
-        data = [entry.data for entry in self.entries if entry.kind == "experiment"]
-        return tuple(Experiment(**{**item, "changes": tuple(item["changes"])}) for item in data)
+        """The experiments in the order of time, with what was concluded last."""
+        items: dict[str, Experiment] = {}
+        for entry in self.entries:
+            if entry.kind == "experiment":
+                items[entry.data["name"]] = Experiment(**{**entry.data, "changes": tuple(entry.data["changes"])})
+            elif entry.kind == "conclusion" and (item := items.get(entry.data["name"])) is not None:
+                after = entry.data["after"] or item.after
+                items[item.name] = replace(item, after=after, conclusion=entry.data["conclusion"])
+        return tuple(items.values())
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Add what was entered in the page, and return its new state."""
+        method, arguments = parse_request(request)
+        self._update()
+        if method:
+            getattr(self, method)(**arguments)
+        return {"state": self.view().state()}
+
+    def view(self) -> View:
+        """Return the page: problem, hypotheses, experiments and results, and forms that add to them."""
+        from nbdebug.journal.view import JournalView
+
+        return JournalView(self.path, self.problem, self.hypotheses, self.experiments, self.entries)
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per entry: time, kind, text."""
         import pandas as pd
 
-        return pd.DataFrame([(e.time, e.kind, _headline(e)) for e in self.entries], columns=["time", "kind", "text"])
+        return pd.DataFrame([(e.time, e.kind, entry_line(e)) for e in self.entries], columns=["time", "kind", "text"])
+
+    def draw(self, ax: Axes) -> None:
+        """Draw the number of hypotheses by status."""
+        statuses = [item.status for item in self.hypotheses]
+        ax.barh([*STATUSES], [statuses.count(status) for status in STATUSES])
+        ax.invert_yaxis()
+        ax.set_xlabel("hypotheses")
 
     def to_text(self) -> str:
         """Return the problem, the hypotheses by status, and a line for each other entry."""
@@ -195,59 +242,39 @@ class Journal(TextRepr):
             prior = f", prior {item.prior:g}" if item.prior is not None else ""
             lines.append(f"{item.name} {item.status}{prior}: {item.claim}")
         others = [entry for entry in self.entries if entry.kind not in ("problem", "hypothesis", "decision")]
-        return "\n".join([*lines, *(f"{entry.time}  {_headline(entry)}" for entry in others)])
+        return "\n".join([*lines, *(f"{entry.time}  {entry_line(entry)}" for entry in others)])
 
-    def _find(self, hypothesis: Hypothesis | str) -> Hypothesis:
-        name = hypothesis.name if isinstance(hypothesis, Hypothesis) else hypothesis
-        by_name = {item.name: item for item in self.hypotheses}
-        if name not in by_name:
-            raise argument_error("hypothesis", name, f"one of {', '.join(by_name) or 'none so far'}", "Add one")
-        return by_name[name]
+    def _find_hypothesis(self, hypothesis: Hypothesis | str) -> Hypothesis:
+        self._update()
+        return _find("hypothesis", hypothesis, self.hypotheses)
+
+    def _check_status(self, hypothesis: str, status: Status | None) -> None:
+        """Raise SetupError for an unknown status, and for one without a hypothesis that it belongs to."""
+        if status is not None:
+            validate_choice("status", status, STATUSES)
+            if not hypothesis:
+                raise argument_error("status", status, "a hypothesis that it belongs to", "Pass hypothesis=")
+
+    def _update(self) -> None:
+        if self._file is not None:
+            self._file.update()
 
     def _append(self, kind: str, data: dict[str, Any]) -> None:
-        """Write an entry, and keep it once it is on the disk; raise SetupError if the journal is not open."""
-        if not self.is_open:
+        """Write an entry, and show it in the page; raise SetupError if the journal is not open."""
+        if self._file is None or not self.is_open:
             raise SetupError("journal is not open; expected a file. Call dbg.journal.open('journal.md').")
-        entry = Entry(kind, _now(), data)
-        try:
-            self._write(entry.to_markdown())
-        except OSError as error:
-            raise SetupError(f"journal is {str(self.path)!r}; expected a file that can be written ({error}).") from None
-        self.entries.append(entry)
+        self._file.update()
+        self._file.append(kind, data)
+        if in_kernel():
+            from nbdebug.views.kernel_bridge import send_state  # imports the widgets
 
-    def _write(self, text: str) -> None:
-        """Append a text by one write, and return when it is on the disk."""
-        assert self.path is not None
-        is_new = not self.path.exists()
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            data = text.encode()
-            while data:
-                data = data[os.write(descriptor, data) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        if is_new and hasattr(os, "O_DIRECTORY"):  # the name of a new file is on the disk with its folder
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            send_state(self, lambda: self.view().state())
 
 
-def _headline(entry: Entry) -> str:
-    """Return one line for an entry."""
-    data = entry.data
-    if entry.kind == "result":
-        text = f"{data['tool']}: {data['headline']}"
-    elif entry.kind == "guide":
-        text = f"guide: {len(data['headlines'])} steps done"
-    elif entry.kind == "experiment":
-        text = f"{data['name']}: {'; '.join(data['changes'])}"
-    else:
-        text = data.get("text") or f"{data['name']} {data.get('status', '')} {data.get('claim', '')}".strip()
-    return f"{text} {TWO_CHANGES}" if len(data.get("changes", ())) > 1 else text
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")
+def _find(kind: str, item: _Named | str, items: Sequence[_Named]) -> _Named:
+    """Return the hypothesis or the experiment of a name; raise SetupError if there is none."""
+    name = item if isinstance(item, str) else item.name
+    by_name = {item.name: item for item in items}
+    if name not in by_name:
+        raise argument_error(kind, name, f"one of {', '.join(by_name) or 'none so far'}", "Add one")
+    return by_name[name]

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nbdebug.crashes.meta import copy_model
+from nbdebug.crashes.meta import clone_tensor, copy_model
 from nbdebug.crashes.model_copies import apply_to_copy
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, is_code
@@ -120,7 +120,7 @@ def _changed_model(setup: Setup, fix: str, edits: tuple[Edit, ...]) -> nn.Module
         return None
     try:
         replaced = {model.get_submodule(path): nn.Identity()} if path else {}
-        changed = copy_model(model, replaced, lambda value: value.clone() if isinstance(value, Tensor) else value)
+        changed = copy_model(model, replaced, clone_tensor)
         return changed if path or apply_to_copy(changed, edits) else None
     except Exception:  # a finding is worth more than its trial
         return None

@@ -88,7 +88,8 @@ def _find_setup_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], tri
         return fix if setting[0] in _SETTINGS_OF else stated
     if is_code(fix) and _is_whole(fix, trial) and _names(fix) <= setup_objects(setup).keys() | IMPORTS.keys():
         return fix
-    return _CHANGED_METHODS if edits and trial.is_quiet else stated
+    has_changed_methods = edits and trial.is_quiet and trial.changes_setup is None  # else the code of the fix has run
+    return _CHANGED_METHODS if has_changed_methods else stated
 
 
 def _is_whole(fix: str, trial: FixTrial) -> bool:

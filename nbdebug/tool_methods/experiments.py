@@ -13,6 +13,8 @@ from nbdebug.tool_methods.tool_runner import ToolRunner, without_self
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from torch import nn
+
     from nbdebug.options import Budget
     from nbdebug.tools.bisect import Bisection
     from nbdebug.tools.ladder import Ladder
@@ -96,22 +98,25 @@ class ExperimentMethods(ToolRunner):
         *,
         samples: bool = False,
         checkpoints: Sequence[Any] | None = None,
+        reference: Any = None,
         fails: Callable[[Any], bool] | None = None,
         score: Callable[[Any], float] | None = None,
         steps: int = 150,
         runs: int = 40,
     ) -> Bisection:
-        """Find what makes training fail: one of several changes, some samples, or the step between two checkpoints.
+        """Find what makes training fail: a change, samples, a checkpoint, or what differs from a known-good one.
 
         If the runs do not suffice, the result names the candidates that are left. Raises SetupError unless exactly one
-        of ``changes``, ``samples`` and ``checkpoints`` is passed, and for a setup that cannot be run.
+        of ``changes``, ``samples``, ``checkpoints`` and ``reference`` is passed, and for a setup that cannot be run.
 
         Args:
             changes: Changes as for ``try_fix``, in their order; with all of them the score is lower than without any.
             samples: True to look for the fewest training samples with which training fails.
             checkpoints: Paths of state dictionaries, or dictionaries, in their order; the last one fails.
+            reference: A known-good model, its state dictionary or the path of one, whose modules are swapped with
+                yours; or a known-good dataset, whose samples are.
             fails: ``fails(copy)``, which returns whether a copy fails, for samples after training on them; by default
-                if the loss or a weight is not finite.
+                if the loss or a weight is not finite, or, with a reference, if the loss is nearer to yours.
             score: ``score(copy)``, which returns a number of which a higher one is better, for changes; by default the
                 accuracy, the explained variance, or the decrease of the loss.
             steps: Training steps of each run; with ``samples``, the most that a run may take for one epoch.
@@ -124,14 +129,23 @@ class ExperimentMethods(ToolRunner):
         return self._keep("bisect", bisect(self._use_setup(), findings=findings, **options), judge=False)
 
     @check_option_names()
-    def ladder(self, *, steps: int = 300, seeds: int = 3, initialize: bool = True) -> Ladder:
+    def ladder(
+        self,
+        *,
+        models: Mapping[str, nn.Module] | None = None,
+        steps: int = 300,
+        seeds: int = 3,
+        initialize: bool = True,
+    ) -> Ladder:
         """Compare learners of growing capacity with your model, and your model on parts of the data.
 
-        A constant, a linear model, a kernel ridge regression, fully connected networks of growing width and depth, then
-        copies of your model on 25, 50 and 100% of the samples: where does capacity stop helping, and would more data
-        help? Raises SetupError without a validation loader, and for a setup that cannot be run.
+        A constant, a linear model, a kernel ridge regression, fully connected networks of growing width and depth,
+        your own ``models``, then copies of your model on 25, 50 and 100% of the samples: where does capacity stop
+        helping, and would more data help? A last copy learns the labels of a randomly initialized one. Raises
+        SetupError without a validation loader, and for a setup that cannot be run.
 
         Args:
+            models: Models to compare, by name, such as yours at other widths and depths.
             steps: Training steps of each network and each copy.
             seeds: Number of matched runs of each, 2 to 16.
             initialize: Start from new weights; False starts from the present ones, as for fine-tuning.

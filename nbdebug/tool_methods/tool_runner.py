@@ -42,9 +42,11 @@ class ToolRunner:
         return self._journal
 
     def _note(self, name: str, result: Result) -> None:
-        """Add the headline of a result to the journal, if it is open."""
+        """Add the headline of a result to the journal, if it is open, and the experiment that a trial is."""
         if self.journal.is_open:
             self.journal.add_result(name, headline_of(name, result), describe_settings(self.setup))
+            if experiment := getattr(result, "experiment", None):
+                self.journal.experiment(**experiment)
 
     def _use_setup(self) -> Setup:
         """Return the setup for a tool, after saying so if its names in the notebook hold other objects now."""

@@ -60,6 +60,13 @@ def register_result(result: object) -> str | None:
     return name
 
 
+def send_state(result: object, state: Callable[[], Mapping[str, Any]]) -> None:
+    """Send its present state to the pages of a result, if it has any."""
+    name = next((name for name, registered in _results.items() if registered is result), None)
+    if name is not None:
+        send_to_pages({"to": name, "kind": "state", "state": state()})
+
+
 def _open_bridge() -> None:
     """Open the bridge, once."""
     global _bridge

@@ -54,6 +54,63 @@ def test_hypotheses_and_experiments_are_read_back(journal: Journal) -> None:
     assert len(again.to_frame()) == 6
 
 
+def test_conclusion_is_added_to_an_experiment_later(journal: Journal) -> None:
+    rate = journal.hypothesis("the rate is too high")
+    tested = journal.experiment("rate 0.1 → 0.01", before="2.3", hypothesis=rate)
+    assert journal.conclude(tested, "it falls", after="0.4", status="supported").after == "0.4"
+    journal.experiment("batch 8 → 64", after="1.9")
+    journal.conclude("E2", "no effect")
+    first, second = reopened(journal).experiments
+    assert (first.before, first.after, first.conclusion) == ("2.3", "0.4", "it falls")
+    assert (second.after, second.conclusion) == ("1.9", "no effect")
+    assert (journal.hypotheses[0].status, journal.hypotheses[0].reason) == ("supported", "it falls")
+    for refused, options in (("E7", {}), ("E2", {"status": "refuted"})):
+        with pytest.raises(SetupError, match="expected"):
+            journal.conclude(refused, "x", **options)  # type: ignore[arg-type]
+
+
+def test_what_another_program_writes_is_read_and_numbers_go_on(journal: Journal) -> None:
+    other = reopened(journal)
+    other.hypothesis("the labels are wrong")
+    assert journal.hypothesis("the rate is too high").name == "H2"
+    assert other.experiment("labels shuffled", hypothesis="H2").hypothesis == "H2"
+    assert journal.answer({"kind": "state"})["state"]["experiments"][0]["name"] == "E1"
+    assert journal.path is not None
+    journal.path.unlink()
+    journal.note("first of a new file")
+    assert [entry.kind for entry in reopened(journal).entries] == ["note"]
+    assert not journal.hypotheses
+
+
+def test_forms_of_the_page_add_entries(journal: Journal) -> None:
+    requests = [
+        {"kind": "problem", "text": "The loss is flat."},
+        {"kind": "hypothesis", "claim": " the rate is too high ", "prior": "0.6", "prediction": "it falls"},
+        {"kind": "decide", "name": "H1", "status": "supported", "reason": "seen"},
+        {"kind": "experiment", "change": "rate 0.1 → 0.01\nbatch 8 → 64\n", "before": "2.3", "hypothesis": "H1"},
+        {"kind": "conclude", "name": "E1", "conclusion": "unclear", "after": "2", "status": "open"},
+        {"kind": "note", "text": "a note"},
+    ]
+    for request in requests:
+        state = journal.answer(request)["state"]
+    again = reopened(journal)
+    assert state == {**again.view().state(), "status": str(journal.path)}
+    assert again.problem == "The loss is flat."
+    assert (again.hypotheses[0].claim, again.hypotheses[0].prior) == ("the rate is too high", 0.6)
+    assert again.hypotheses[0].status == "open"
+    assert (again.experiments[0].changes, again.experiments[0].after) == (("rate 0.1 → 0.01", "batch 8 → 64"), "2")
+    count = len(journal.entries)
+    for refused, expected in (
+        ({"kind": "hypothesis", "claim": " "}, "claim is empty"),
+        ({"kind": "hypothesis", "claim": "x", "prior": "much"}, "prior is 'much'"),
+        ({"kind": "decide", "name": "H1", "status": "sure"}, "status is 'sure'"),
+        ({"kind": "delete"}, "request is 'delete'"),
+    ):
+        with pytest.raises(SetupError, match=expected):
+            journal.answer(refused)
+    assert len(journal.entries) == count
+
+
 def test_file_is_markdown_with_front_matter(journal: Journal) -> None:
     journal.hypothesis("the rate is too high", prior=0.6)
     assert journal.path is not None
@@ -164,6 +221,16 @@ def test_tools_feed_the_journal_and_changes_are_shown(tmp_path: Path) -> None:
     assert str(debugger.journal).count(TWO_CHANGES) == 1
     assert "CrossEntropyLoss" in entries[-1].data["changes"][0]
     assert "Journal" in debugger.report(tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_tried_change_is_an_experiment(tmp_path: Path) -> None:
+    debugger = Debugger.of(healthy_classifier())
+    debugger.journal.open(tmp_path / "journal.md")
+    tried = debugger.try_fix("learning rate=0.02", steps=5, seeds=2, checkup=None)
+    (experiment,) = debugger.journal.experiments
+    assert experiment.changes == (tried.change,)
+    assert experiment.before.startswith(tried.metric)
+    assert str(tried.difference) in experiment.conclusion
 
 
 def test_settings_do_not_depend_on_weights_or_a_schedule() -> None:

@@ -169,6 +169,7 @@ def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
         if call.training
         else "The call does not receive the mode of its module.",
         fix=f"Pass {_MODE_ARGUMENTS.get(call.call, 'training=self.training')} to {call.call}.",
+        setup_fix="dropout in training only" if call.kind == "dropout" and not call.training else "",
         evidence={"call": call.call, "share of the largest output": spread},
         explains=("R902", "E703", "T611"),
         severity="note" if is_intentional else None,

@@ -238,10 +238,13 @@ def _batch_first_edits(setup: Setup, mixing_call: MixingCall | None) -> tuple[Ed
 
 
 def _batch_first_code(mixing_call: MixingCall | None) -> str:
-    """Return code that makes the layer take the first axis for the batch; "" for another call."""
-    is_layer = mixing_call is not None and mixing_call.axis is not None and mixing_call.call.name in _SEQUENCE_CALLS
-    path = mixing_call.call.module if mixing_call is not None and is_layer else ""
-    return f"model.get_submodule({path!r}).batch_first = True" if path else ""
+    """Return code that makes all such layers take the first axis for the batch; "" for another call.
+
+    After the first layer that mixes the samples, it does not show whether later ones do.
+    """
+    if mixing_call is None or mixing_call.axis is None or mixing_call.call.name not in _SEQUENCE_CALLS:
+        return ""
+    return 'for module in model.modules():\n    if hasattr(module, "batch_first"):\n        module.batch_first = True'
 
 
 def _mixing_fix(mixing_call: MixingCall | None, size: int) -> str:

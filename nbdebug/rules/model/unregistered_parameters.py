@@ -74,6 +74,7 @@ def _finding(items: list[UnregisteredAttribute], optimized: set[int]) -> Finding
         where=_assignment_location(first),
         cause="Only an nn.Parameter, an nn.Module or a torch container of them is registered on assignment.",
         fix=_registration_fix(first),
+        setup_fix="\n".join(map(_registration_code, items)) if _is_registrable(first) else "",
         evidence={
             "attribute": _attribute_path(first),
             "values": values,
@@ -116,14 +117,27 @@ def _assignment_location(item: UnregisteredAttribute) -> Location:
 
 def _registration_fix(item: UnregisteredAttribute) -> str:
     name = f"self.{item.attribute}"
-    modules = all(isinstance(content, nn.Module) for content in item.members)
-    if isinstance(item.value, Tensor):
-        return f"{name} = nn.Parameter({name}.detach())  # then create the optimizer"
-    if isinstance(item.value, Mapping):
-        return f"{name} = nn.{'Module' if modules else 'Parameter'}Dict({name})  # then create the optimizer"
-    if isinstance(item.value, (list, tuple)):
-        return f"{name} = nn.{'Module' if modules else 'Parameter'}List({name})  # then create the optimizer"
+    if _is_registrable(item):
+        return f"{name} = {_registered(item, name)}  # then create the optimizer"
     return f"# in __init__, next to {name}: assign each to an attribute of self, then create the optimizer"
+
+
+def _is_registrable(item: UnregisteredAttribute) -> bool:
+    return isinstance(item.value, (Tensor, Mapping, list, tuple))
+
+
+def _registered(item: UnregisteredAttribute, name: str) -> str:
+    """Return code for the value of an attribute in a form that a module registers on assignment."""
+    if isinstance(item.value, Tensor):
+        return f"nn.Parameter({name}.detach())"
+    kind = "Module" if all(isinstance(content, nn.Module) for content in item.members) else "Parameter"
+    return f"nn.{kind}{'Dict' if isinstance(item.value, Mapping) else 'List'}({name})"
+
+
+def _registration_code(item: UnregisteredAttribute) -> str:
+    """Return the assignment in the names of the setup."""
+    owner = f"model.get_submodule({item.path!r})"
+    return f"{owner}.{item.attribute} = {_registered(item, f'{owner}.{item.attribute}')}"
 
 
 class LayersInPlainList(nn.Module):

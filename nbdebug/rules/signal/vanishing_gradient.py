@@ -79,6 +79,7 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
         "activation, and that product is far below 1.",
         fix="Use ReLU instead of sigmoids, with torch.nn.init.kaiming_normal_ for the weights, or residual "
         "connections: x = x + layer(norm(x)).",
+        setup_fix="normalization",
         evidence={
             "layers": list(by_layer.layers),
             "gradient": sizes.tolist(),

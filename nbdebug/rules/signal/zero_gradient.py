@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
@@ -25,6 +27,7 @@ _CONSEQUENCES = ("G401", "G403", "G414", "M307", "M306", "G415", "T601", "T607",
 
 @rule("G416", "error")
 def zero_gradient(
+    setup: Setup,
     early_steps: list[EarlyGradient] | NotChecked,
     blocked_gradients: list[BlockedGradient] | NotChecked,
     loss: Tensor | NotChecked,
@@ -68,6 +71,7 @@ def zero_gradient(
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(loop, least)
         return
+    drops_all = any(isinstance(part, _DropoutNd) and part.p >= 1 for part in setup.model.modules())
     if isinstance(early_steps, NotChecked):
         raise early_steps
     if isinstance(blocked_gradients, NotChecked):
@@ -85,7 +89,7 @@ def zero_gradient(
             yield _finding_of_direction(item)
             continue
         is_unselected = item.node is None and all(_pattern(entry.name) in reached for entry in item.entries)
-        yield _finding(item, is_solved, is_unselected)
+        yield replace(_finding(item, is_solved, is_unselected), setup_fix="dropout=0" if drops_all else "")
 
 
 def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:

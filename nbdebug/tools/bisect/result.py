@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from nbdebug.views.page import View
 
 BisectVerdict = Literal["located", "undecided", "not reproduced", "stopped"]
+Subject = Literal["changes", "samples", "checkpoints", "modules", "known-good samples"]
+_AXIS_LABELS = {
+    "changes": "number of changes",
+    "samples": "samples",
+    "checkpoints": "checkpoint",
+    "modules": "modules of your model",
+    "known-good samples": "samples of your data",
+}
 _COLUMNS = (
     Column("run", "number"),
     Column("of"),
@@ -40,15 +48,15 @@ class ProbeRun:
 class Bisection(Result):
     """The part of a setup that makes training fail, or the fewest candidates that are left.
 
-    ``verdict`` is "located" for one change, checkpoint or minimal set of samples; "undecided" if the runs did not
-    suffice; "not reproduced" if the bad end is not worse than the good one. ``candidates`` names what is left, most
-    probable first, with the ``probabilities`` of changes. ``indices`` are their positions from 0, in the list of
+    ``verdict`` is "located" for one change, checkpoint, or minimal set of samples or modules; "undecided" if the runs
+    did not suffice; "not reproduced" if the bad end is not worse than the good one. ``candidates`` names what is left,
+    most probable first, with the ``probabilities`` of changes. ``indices`` are their positions from 0, in the list of
     changes or checkpoints or in the dataset.
     """
 
     verdict: BisectVerdict
     headline: str
-    over: Literal["changes", "samples", "checkpoints"]
+    over: Subject
     candidates: tuple[str, ...] = ()
     indices: tuple[int, ...] = ()
     probabilities: tuple[float, ...] = ()
@@ -66,14 +74,15 @@ class Bisection(Result):
 
     def draw(self, ax: Axes) -> None:
         """Plot the score of each run over its position, or the order of the runs and their outcomes."""
-        scored = [(run.position, run.score) for run in self.runs if run.score is not None]
-        if scored:
+        label = _AXIS_LABELS[self.over]
+        if self.over == "changes":
+            scored = [(run.position, run.score) for run in self.runs if run.score is not None]
             ax.scatter([position for position, _ in scored], [score for _, score in scored], s=14)
-            ax.set(xlabel="number of changes", ylabel=self.metric)
+            ax.set(xlabel=label, ylabel=self.metric)
         else:
             colors = ["tab:red" if run.failed else "tab:green" for run in self.runs]
             ax.scatter(range(1, len(self.runs) + 1), [run.position for run in self.runs], c=colors, s=14)
-            ax.set(xlabel="run (red: failed)", ylabel="samples" if self.over == "samples" else "checkpoint")
+            ax.set(xlabel="run (red: failed)", ylabel=label)
         ax.set_title(f"bisection over {self.over}: {self.verdict}")
 
     def view(self) -> View:

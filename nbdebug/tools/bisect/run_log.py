@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from typing import Any
 
 from nbdebug.tools.bisect.delta_debugging import OutOfRuns
-from nbdebug.tools.bisect.result import Bisection, BisectVerdict, ProbeRun, build_view
+from nbdebug.tools.bisect.result import Bisection, BisectVerdict, ProbeRun, Subject, build_view
 from nbdebug.views.live import LiveScreen, Screen
 
 
 class RunLog:
     """The runs so far; ``check`` raises when none is left, or KeyboardInterrupt after the Stop button."""
 
-    def __init__(self, over: Literal["changes", "samples", "checkpoints"], most: int) -> None:
+    def __init__(self, over: Subject, most: int) -> None:
         self.over, self.most = over, most
         self.runs: list[ProbeRun] = []
         self.metric = ""

@@ -15,7 +15,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.bisect.delta_debugging import OutOfRuns, first_failing, minimize
-from nbdebug.tools.bisect.result import Bisection, ProbeRun
+from nbdebug.tools.bisect.result import Bisection, BisectVerdict, ProbeRun
 from nbdebug.tools.bisect.run_log import RunLog
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.try_fix.matched_run import MatchedBatches, changed_copy
@@ -58,30 +58,40 @@ def bisect_samples(setup: Setup, log: RunLog, fails: Fails | None, steps: int) -
 
     if not fails_with(smallest):
         return log.result("not reproduced", "Training on all samples does not fail. Allow more steps=, or pass fails=.")
+    verdict: BisectVerdict = "located"
     try:
-        minimal, verdict = minimize(smallest, fails_with), "located"
+        smallest = minimize(smallest, fails_with)
     except OutOfRuns:
-        minimal, verdict = smallest, "undecided"
-    names = tuple(f"sample {index}" for index in sorted(minimal))
-    fields = {"candidates": names, "indices": tuple(sorted(minimal))}
+        verdict = "undecided"
+    return describe_samples(log, smallest, verdict, "alone")
+
+
+def describe_samples(log: RunLog, indices: Sequence[int], verdict: BisectVerdict, company: str) -> Bisection:
+    """Return the result for samples with which training fails, ``company`` being the other samples of that run."""
+    names = tuple(f"sample {index}" for index in sorted(indices))
+    fields = {"candidates": names, "indices": tuple(sorted(indices))}
     if verdict == "located":
-        return log.result("located", f"Training fails with {_count(len(minimal))} alone: {_first(names)}.", **fields)
-    return log.result(
-        "undecided", f"{_count(len(minimal))} are left after {len(log.runs)} runs. Allow more runs=.", **fields
-    )
+        headline = f"Training fails with {_count(len(names))} {company}: {join_names(names, _MAX_NAMED)}."
+        return log.result(verdict, headline, **fields)
+    return log.result(verdict, f"{_count(len(names))} are left after {len(log.runs)} runs. Allow more runs=.", **fields)
 
 
-def _train_fails(treated: TreatedSetup, steps: int, fails: Fails | None) -> bool:
-    """Train a copy, and return whether that fails; an exception while training does not count as such."""
+def train_steps(treated: TreatedSetup, steps: int) -> list[float]:
+    """Train a copy with the first seed, and return the loss of each step; an exception does not count as a failure."""
     batches = MatchedBatches(treated.setup, 0)
     trainer = Trainer(treated.setup, treated.optimizers, batches)
     try:
         with UserCodeErrors(lambda: "on a part of the samples"):
-            losses = [trainer.step() for _ in range(steps)]
-            if fails is not None:
-                return bool(fails(treated))
+            return [trainer.step() for _ in range(steps)]
     finally:
         batches.stream.close()
+
+
+def _train_fails(treated: TreatedSetup, steps: int, fails: Fails | None) -> bool:
+    losses = train_steps(treated, steps)
+    if fails is not None:
+        with UserCodeErrors(lambda: "on a part of the samples"):
+            return bool(fails(treated))
     return not all(map(isfinite, losses)) or not _is_finite(treated)
 
 
@@ -104,7 +114,7 @@ def bisect_checkpoints(setup: Setup, checkpoints: Sequence[Any], log: RunLog, fa
     def fails_at(index: int) -> bool:
         log.check()
         with changed_copy(setup, (), [], "other", in_place=in_place) as treated, torch.no_grad():
-            treated.model.load_state_dict(_read_state(checkpoints[index]))
+            treated.model.load_state_dict(read_state(checkpoints[index]))
             with UserCodeErrors(lambda: f"with {names[index]}"):
                 failed = bool(fails(treated)) if fails is not None else _is_broken(treated)
         log.add(ProbeRun(names[index], index, failed=failed))
@@ -120,7 +130,8 @@ def bisect_checkpoints(setup: Setup, checkpoints: Sequence[Any], log: RunLog, fa
     return log.result("located", headline, candidates=(names[first],), indices=(first,))
 
 
-def _read_state(checkpoint: Any) -> Any:
+def read_state(checkpoint: Any) -> Any:
+    """Return the state dictionary of a checkpoint, or of the file at a path, which is read without executing code."""
     state = (
         torch.load(checkpoint, map_location="cpu", weights_only=True)
         if isinstance(checkpoint, (str, Path))
@@ -137,7 +148,3 @@ def _is_broken(treated: TreatedSetup) -> bool:
 
 def _count(number: int) -> str:
     return f"{number} sample{'s' if number > 1 else ''}"
-
-
-def _first(names: Sequence[str]) -> str:
-    return join_names(names, _MAX_NAMED)

@@ -1,15 +1,19 @@
-"""Find what makes training fail: one of several changes, some samples, or the step between two checkpoints."""
+"""Find what makes training fail: a change, samples, a checkpoint, or what differs from a known-good model or data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.setup import Setup
 from nbdebug.tools.bisect.changes import bisect_changes
-from nbdebug.tools.bisect.result import Bisection, build_view
+from nbdebug.tools.bisect.known_good import bisect_data, bisect_layers
+from nbdebug.tools.bisect.result import Bisection, Subject, build_view
 from nbdebug.tools.bisect.run_log import RunLog
 from nbdebug.tools.bisect.states import bisect_checkpoints, bisect_samples
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
@@ -26,26 +30,27 @@ def bisect(
     *,
     samples: bool = False,
     checkpoints: Sequence[Any] | None = None,
+    reference: Any = None,
     fails: Callable[[TreatedSetup], bool] | None = None,
     score: Callable[[TreatedSetup], float] | None = None,
     steps: int = 150,
     runs: int = 40,
 ) -> Bisection:
-    """Find the change, the samples or the checkpoint from which on a copy of the setup fails.
+    """Find the change, the samples, the checkpoint or the modules that make a copy of the setup fail.
 
-    Nothing of the user's is changed. Raises SetupError unless exactly one of ``changes``, ``samples`` and
-    ``checkpoints`` is passed, and for a setup that cannot be run.
+    Nothing of the user's is changed. Raises SetupError unless exactly one of ``changes``, ``samples``, ``checkpoints``
+    and ``reference`` is passed, and for a setup that cannot be run.
     """
-    subjects = [changes is not None, samples, checkpoints is not None]
-    if sum(subjects) != 1:
+    count = sum((changes is not None, samples, checkpoints is not None, reference is not None))
+    if count != 1:
         raise SetupError(
-            f"bisect got {sum(subjects)} of changes, samples and checkpoints; expected one. "
-            "Pass a list of changes, samples=True, or checkpoints=paths."
+            f"bisect got {count} of changes, samples, checkpoints and reference; expected one. "
+            "Pass a list of changes, samples=True, checkpoints=paths, or reference=a known-good model or dataset."
         )
     check_whole_number("runs", runs, _MIN_RUNS, _MAX_RUNS)
     check_whole_number("steps", steps, 1, 100_000)
     validate_callable("fails", fails, "the copy of the setup that returns True or False", "Leave it out")
-    log = RunLog("changes" if changes is not None else "samples" if samples else "checkpoints", runs)
+    log = RunLog(_subject(changes, samples, reference), runs)
     with show_view(build_view(log.result("stopped", ""), "starting")) as screen:
         log.screen = screen
         try:
@@ -53,6 +58,10 @@ def bisect(
                 result = bisect_changes(setup, changes, findings, log, score, steps)
             elif samples:
                 result = bisect_samples(setup, log, fails, steps)
+            elif log.over == "modules":
+                result = bisect_layers(setup, reference, log, fails)
+            elif log.over == "known-good samples":
+                result = bisect_data(setup, reference, log, fails, steps)
             else:
                 result = bisect_checkpoints(setup, list(checkpoints or ()), log, fails)
         except KeyboardInterrupt:
@@ -61,3 +70,10 @@ def bisect(
             result = log.result("stopped", "Stopped before there was a result.")
         screen.finish(result)
     return result
+
+
+def _subject(changes: Any, samples: bool, reference: Any) -> Subject:
+    """Return over what to bisect; a reference that is no model, state dictionary or path is data."""
+    if reference is not None:
+        return "modules" if isinstance(reference, (nn.Module, Mapping, str, Path)) else "known-good samples"
+    return "changes" if changes is not None else "samples" if samples else "checkpoints"

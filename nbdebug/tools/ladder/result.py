@@ -67,6 +67,7 @@ class Ladder(Result):
     ``verdict`` is "worse" if a learner below is better than the user's model, "smaller suffices" if one is as good, and
     "best" if the user's model is better than all. ``suffices`` is the first rung that no later one improves on.
     ``data_gain`` is the score of the user's model on all samples minus that on half of them; None without shares.
+    ``student`` has the scores of the user's model on the labels of a randomly initialized copy, one for each seed.
     """
 
     verdict: LadderVerdict
@@ -74,6 +75,7 @@ class Ladder(Result):
     rungs: tuple[Rung, ...]
     suffices: str = ""
     data_gain: PairedDifference | None = None
+    student: tuple[float, ...] = ()
     metric: str = "validation accuracy"
     steps: int = 0
     seeds: int = 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
+from nbdebug.crashes.meta import clone_tensor, copy_model
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.formatting import format_value
 from nbdebug.preserve import Preserve
@@ -18,33 +20,45 @@ from nbdebug.statistics.paired_differences import PairedDifference, paired_diffe
 from nbdebug.tools.ladder.learners import LEARNERS, score_learners
 from nbdebug.tools.ladder.networks import HIDDEN_SIZES, network_obstacle, use_network
 from nbdebug.tools.ladder.result import YOURS, DataPoint, Ladder, LadderVerdict, Rung, build_view
+from nbdebug.tools.ladder.teacher import teacher_change
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.try_fix.arms import Arm, ArmRunner
 from nbdebug.tools.try_fix.change import SetupChange, parse_change
 from nbdebug.tools.try_fix.run_score import RunScore
 from nbdebug.tools.try_fix.tool import prepare_experiment
 from nbdebug.training.changed_loaders import check_order, keep_samples
+from nbdebug.validation import argument_error
 from nbdebug.views.live import show_view
 
 _SHARES = (0.25, 0.5, 1.0)
 _MIN_GAIN = 0.01  # of the score, below which a difference does not count
 _MIN_SAMPLES = 8
+_LEARNED_SCORE = 0.8  # on the noise-free labels of a teacher
 
 
-def ladder(setup: Setup, *, steps: int = 300, seeds: int = 3, initialize: bool = True) -> Ladder:
+def ladder(
+    setup: Setup,
+    *,
+    models: Mapping[str, nn.Module] | None = None,
+    steps: int = 300,
+    seeds: int = 3,
+    initialize: bool = True,
+) -> Ladder:
     """Compare learners of growing capacity with the user's model: where does more capacity stop helping, or more data?
 
     A constant, a linear model and a kernel ridge regression are fitted; fully connected networks of growing width and
-    depth and copies of the user's model are trained, for ``steps`` steps with each seed, on the same batches. Copies
-    start from new weights, unless ``initialize`` is False. Nothing of the user's is changed. Raises SetupError without
-    a validation loader, and for a setup that cannot be run.
+    depth, copies of ``models``, such as the user's model of other sizes, and copies of the user's model are trained,
+    for ``steps`` steps with each seed, on the same batches. One more copy learns the labels of a randomly initialized
+    one. Copies start from new weights, unless ``initialize`` is False. Nothing of the user's is changed. Raises
+    SetupError without a validation loader, and for a setup that cannot be run.
     """
+    _check_models(models)
     if setup.val_loader is None:
         raise SetupError("there is no val_loader; expected one, on which the learners are scored. Pass val_loader=.")
     run_score, in_place = prepare_experiment(setup, steps, seeds, None)
     preserved = Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader))
     with preserved, UserCodeErrors(lambda: "before the ladder"):
-        climb = _Climb(setup, run_score, steps, seeds, in_place, initialize)
+        climb = _Climb(setup, run_score, models or {}, steps, seeds, in_place, initialize)
     with show_view(climb.view("starting")) as screen:
         climb.runner.run(screen, climb.view)
         result = climb.result()
@@ -56,7 +70,14 @@ class _Climb:
     """The rungs below, which are fitted at once, and the arms of the networks and of the user's model."""
 
     def __init__(
-        self, setup: Setup, run_score: RunScore, steps: int, seeds: int, in_place: bool, initialize: bool
+        self,
+        setup: Setup,
+        run_score: RunScore,
+        models: Mapping[str, nn.Module],
+        steps: int,
+        seeds: int,
+        in_place: bool,
+        initialize: bool,
     ) -> None:
         self.setup, self.run_score, self.steps, self.seeds = setup, run_score, steps, seeds
         self.notes: list[str] = []
@@ -64,8 +85,10 @@ class _Climb:
         self.points = self._score_learners()
         start = (parse_change("initialization=default"),) if initialize else ()
         self.networks = [self._arm(_network_name(sizes), _network(sizes)) for sizes in self._network_sizes()]
+        self.networks += [self._arm(name, _other_model(name, model), *start) for name, model in models.items()]
         self.own = [self._arm(YOURS, *start, *_subset(share)) for share in self.shares]
-        self.runner = ArmRunner(setup, (*self.own, *self.networks), steps, seeds, in_place)
+        self.student = self._student(start)
+        self.runner = ArmRunner(setup, (*self.own, *self.networks, *self.student), steps, seeds, in_place)
         self.parameters = {arm.name: self._count_parameters(arm) for arm in (*self.networks, self.own[-1])}
 
     def _find_shares(self) -> tuple[float, ...]:
@@ -90,6 +113,15 @@ class _Climb:
             return ()
         return HIDDEN_SIZES
 
+    def _student(self, start: Sequence[SetupChange]) -> list[Arm]:
+        """Return the arm of the user's model on a teacher's labels, if there can be one."""
+        try:
+            change = teacher_change(self.setup, self.run_score.batches, self.run_score.loss_kind)
+        except NotChecked as reason:
+            self.notes.append(f"no labels of a teacher are learned: {reason}")
+            return []
+        return [Arm(YOURS, (*start, change), self.run_score.for_change())]
+
     def _arm(self, name: str, *changes: SetupChange) -> Arm:
         return Arm(name, changes, self.run_score)
 
@@ -112,11 +144,12 @@ class _Climb:
             rungs=tuple(rungs),
             suffices=suffices,
             data_gain=gain,
+            student=tuple(run.score for arm in self.student for run in arm.runs),
             metric=self.run_score.metric,
             steps=self.steps,
             seeds=self.seeds,
             total_steps=self.runner.total_steps,
-            notes=(*self.notes, *self._improvement_notes()),
+            notes=(*self.notes, *self._improvement_notes(), *self._student_notes()),
             seconds=time.perf_counter() - self.runner.started,
             shares=self.shares,
         )
@@ -145,11 +178,41 @@ class _Climb:
             return []
         return [f"your model still improves at step {self.steps}: more steps= tell whether its capacity is the limit"]
 
+    def _student_notes(self) -> list[str]:
+        """Return what the scores on the labels of a teacher mean."""
+        scores = [run.score for arm in self.student for run in arm.runs]
+        if not scores:
+            return []
+        score = float(np.mean(scores))
+        means = (
+            "your model and its training can learn a function of this kind from these inputs"
+            if score >= _LEARNED_SCORE
+            else "its training is a limit: learning rate, optimizer or steps, and not the labels"
+        )
+        return [f"on labels of a randomly initialized copy, your model reaches {format_value(score)}: {means}"]
+
     def _data_gain(self) -> PairedDifference | None:
         if 0.5 not in self.shares:
             return None
         half, whole = (self.own[self.shares.index(share)] for share in (0.5, 1.0))
         return _difference(*(tuple(run.score for run in arm.runs) for arm in (whole, half)))
+
+
+def _other_model(name: str, model: nn.Module) -> SetupChange:
+    """Return the change that trains a copy of another model."""
+
+    def use_model(treated: TreatedSetup) -> bool:
+        copied = copy_model(model, {}, clone_tensor)
+        treated.model = copied.to(treated.setup.model_device).train()
+        return True
+
+    return SetupChange(name, use_model)
+
+
+def _check_models(models: Mapping[str, nn.Module] | None) -> None:
+    for name, model in (models or {}).items():
+        if not isinstance(model, nn.Module):
+            raise argument_error(f"models[{name!r}]", model, "a model", 'Pass models={"width 64": Net(64)}')
 
 
 def _network(sizes: tuple[int, ...]) -> SetupChange:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from nbdebug.training.hyperparameters import make_hyperparameter
 from nbdebug.training.model_copy import initialize_weights
 
 _CLIPPING_NORM = 1.0
+_ATTENTION_DROPOUT = 4  # the position of dropout_p in scaled_dot_product_attention
 _SATURATING = (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.Hardsigmoid, nn.Softsign, nn.ReLU6, nn.ReLU, nn.Softmax)
 _WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -55,14 +57,19 @@ def use_default_batch_norm(treated: TreatedSetup) -> bool:
 
 
 class _WithoutDropout(TorchFunctionMode):
-    """Replaces dropout functions by the identity."""
+    """Replaces dropout functions by the identity, and lets attention drop nothing."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if getattr(func, "__name__", "").endswith("dropout") and args and isinstance(args[0], Tensor):
+        name, options = getattr(func, "__name__", ""), dict(kwargs or {})
+        if name.endswith("dropout") and args and isinstance(args[0], Tensor):
             return args[0]
-        return func(*args, **(kwargs or {}))
+        if name == "scaled_dot_product_attention" and len(args) > _ATTENTION_DROPOUT:
+            args = (*args[:_ATTENTION_DROPOUT], 0.0, *args[_ATTENTION_DROPOUT + 1 :])
+        elif name == "scaled_dot_product_attention":
+            options["dropout_p"] = 0.0
+        return func(*args, **options)
 
 
 def remove_dropout(treated: TreatedSetup) -> bool:
@@ -71,14 +78,26 @@ def remove_dropout(treated: TreatedSetup) -> bool:
     for module in treated.model.modules():
         if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
             is_changed, module.dropout = is_changed or module.dropout > 0, 0.0
-    original_forward = treated.model.forward
+    _disable_dropout(treated.model, lambda: True)
+    return is_changed
+
+
+def drop_only_in_training(treated: TreatedSetup) -> bool:
+    """Switch off the dropout functions of a model in eval mode, as if each received the mode of its module."""
+    is_changed, model = _calls_dropout(treated), treated.model
+    _disable_dropout(model, lambda: not model.training)
+    return is_changed
+
+
+def _disable_dropout(model: nn.Module, is_off: Callable[[], bool]) -> None:
+    """Make the forward pass of a model use no dropout function while ``is_off()``."""
+    original_forward = model.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        with _WithoutDropout():
+        with _WithoutDropout() if is_off() else nullcontext():
             return original_forward(*args, **kwargs)
 
-    treated.model.forward = forward
-    return is_changed
+    model.forward = forward
 
 
 def _calls_dropout(treated: TreatedSetup) -> bool:
@@ -86,7 +105,7 @@ def _calls_dropout(treated: TreatedSetup) -> bool:
     names: list[str] = []
     with record_calls(treated.model, lambda call: names.append(call.name)), torch.no_grad():
         treated.setup.predict(treated.batches[0])
-    return any(name.endswith("dropout") for name in names)
+    return any(name.endswith(("dropout", "scaled_dot_product_attention")) for name in names)
 
 
 def replace_activations(

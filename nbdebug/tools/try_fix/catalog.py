@@ -9,7 +9,7 @@ from typing import Any
 from nbdebug.exceptions import SetupError
 from nbdebug.tools.compare_optimizers.candidates import OPTIMIZERS, SCHEDULE_CODE, SCHEDULES
 from nbdebug.tools.treatments.data_changes import standardize_inputs, standardize_targets
-from nbdebug.tools.treatments.model_changes import normalize_layers
+from nbdebug.tools.treatments.model_changes import drop_only_in_training, normalize_layers
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.try_fix import data_changes, model_changes
 
@@ -169,6 +169,12 @@ NAMED_CHANGES: dict[str, _NamedChange] = {
         "train_dataset.transform = transform   # with random flips and shifts, or without",
     ),
     "dropout": _NamedChange(model_changes.set_dropout, _share, "0", "nn.Dropout({value})"),
+    "dropout in training only": _NamedChange(
+        lambda treated, _: drop_only_in_training(treated),
+        _nothing,
+        "",
+        "x = F.dropout(x, training=self.training)",
+    ),
     "normalization": _NamedChange(
         lambda treated, _: normalize_layers(treated),
         _nothing,

@@ -70,6 +70,17 @@ class TriedFix(Result):
         seconds = [min((run.seconds for run in runs), default=0.0) for runs in (self.before, self.after)]
         return seconds[1] / seconds[0] if seconds[0] else float("nan")
 
+    @property
+    def experiment(self) -> dict[str, str]:
+        """The texts of an experiment in the journal; empty without a complete comparison."""
+        if self.verdict == "stopped":
+            return {}
+        before, after = (
+            f"{self.metric} {np.mean([run.score for run in runs]):.3g}" for runs in (self.before, self.after)
+        )
+        conclusion = f"{self.verdict}: the paired difference is {self.difference}"
+        return {"change": self.change, "before": before, "after": after, "conclusion": conclusion}
+
     def apply(self) -> None:
         """Set the settings of the change in the user's optimizers, and add them to the log of the Debugger.
 

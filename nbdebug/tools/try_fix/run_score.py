@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from nbdebug.exceptions import SetupError
 from nbdebug.measurements import Measurements
@@ -19,6 +20,7 @@ from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.validation import validate_number
 
 OwnScore = Callable[[TreatedSetup], float]
+_LEAST_RISING_SHARE = 0.9  # of the samples, whose gradient a saturated score may hide
 
 
 class RunScore:
@@ -31,7 +33,7 @@ class RunScore:
 
     def __init__(self, setup: Setup, own_score: OwnScore | None = None) -> None:
         self._own_score = own_score
-        self.meter = ScoreMeter(setup, Measurements(setup), balances_classes=True)
+        self.meter = _create_meter(setup)
         self._meters_of_changes: list[ScoreMeter] = []
         self.batches = self.meter.training_batches()  # from which changes measure statistics
 
@@ -72,7 +74,7 @@ class RunScore:
             return self.meter
         if not self._meters_of_changes:
             setup = replace(treated.setup, optimizers=tuple(treated.optimizers))
-            self._meters_of_changes.append(ScoreMeter(setup, Measurements(setup), balances_classes=True))
+            self._meters_of_changes.append(_create_meter(setup))
         meter = self._meters_of_changes[0]
         if meter.metric.removeprefix("balanced ") != self.meter.metric.removeprefix("balanced "):
             raise SetupError(
@@ -94,3 +96,33 @@ class RunScore:
         if not self.meter.compares_losses or self._meters_of_changes:
             return setup
         return replace(setup, loss_fn=self.meter.setup.loss_fn)
+
+
+def _create_meter(setup: Setup) -> ScoreMeter:
+    """Return the meter of a setup; a custom loss of class scores, such as a focal loss, counts as cross-entropy."""
+    measured = replace(setup, loss_fn=nn.CrossEntropyLoss()) if _predicts_classes(setup) else setup
+    return ScoreMeter(setup, Measurements(measured), balances_classes=True)
+
+
+def _predicts_classes(setup: Setup) -> bool:
+    """Check whether the gradient of a custom loss raises the score of each sample's class relative to the others."""
+    is_custom = setup.step_fn is None and setup.loss_fn is not None and get_loss_kind(setup.loss_fn) == "other"
+    if not is_custom:
+        return False
+    batch = next(setup.batches(1))
+    with torch.no_grad(), in_mode(setup.eager_model, False):
+        scores = setup.predict(batch)
+    target = batch.target
+    if not isinstance(scores, Tensor) or not isinstance(target, Tensor) or target.is_floating_point():
+        return False
+    if scores.dim() != 2 or target.shape != scores.shape[:1] or not 0 <= int(target.min()) <= int(target.max()):
+        return False
+    if scores.shape[1] < max(2, int(target.max()) + 1):
+        return False
+    scores = scores.detach().requires_grad_(True)
+    with torch.enable_grad():
+        (gradient,) = torch.autograd.grad(setup.loss(scores, batch), scores, allow_unused=True)
+    if gradient is None or not bool(gradient.isfinite().all()):
+        return False
+    rises = gradient.gather(1, target[:, None])[:, 0] < gradient.mean(1)
+    return float(rises.float().mean()) >= _LEAST_RISING_SHARE

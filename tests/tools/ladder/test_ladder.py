@@ -94,6 +94,32 @@ def test_result(of_rings: Ladder) -> None:
     assert str(of_rings).startswith("nbdebug ladder: worse. Your model reaches a validation accuracy of")
 
 
+def test_models_of_other_sizes_are_rungs_and_stay_as_they_are() -> None:
+    wide = mlp(8, 64, 2)
+    weights = [p.clone() for p in wide.parameters()]
+    dbg = debugger(mlp(8, 2, 2), rings(), rings(256, seed=1), nn.CrossEntropyLoss())
+    result = dbg.ladder(models={"width 64": wide}, **QUICK)
+    rungs = {rung.name: rung for rung in result.rungs}
+    assert rungs["width 64"].parameters == sum(p.numel() for p in wide.parameters())
+    assert rungs["width 64"].score > rungs["yours"].score + 0.05
+    assert all(torch.equal(p, before) for p, before in zip(wide.parameters(), weights, strict=True))
+    with pytest.raises(SetupError, match=r"models\['deep'\] is"):
+        dbg.ladder(models={"deep": 3}, **QUICK)  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("lr", "means"), [(1e-2, "can learn a function of this kind"), (1e-6, "its training is a limit")]
+)
+def test_labels_of_a_teacher_are_learned_unless_training_fails(lr: float, means: str) -> None:
+    x, y = halves(400, 0)
+    noise = torch.randint(0, 2, y.shape, generator=torch.Generator().manual_seed(2))
+    model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 2))
+    result = debugger(model, (x, noise), halves(256, 1), nn.CrossEntropyLoss(), lr=lr).ladder(steps=60, seeds=2)
+    assert means in result.to_text()
+    assert len(result.student) == 2
+    assert (min(result.student) > 0.8) == (lr > 1e-3)
+
+
 def test_what_cannot_be_tried_is_noted() -> None:
     tokens = torch.randint(0, 9, (512, 5), generator=torch.Generator().manual_seed(0))
     classes = (tokens[:, 0] > 4).long()

@@ -193,3 +193,41 @@ def test_ablation_names_the_change_that_matters() -> None:
 def test_ablation_of_fewer_than_two_changes_raises(changes: Any) -> None:
     with pytest.raises(nbdebug.SetupError, match=r"^changes is .*; expected a list of 2 to 12\. Use try_fix"):
         debugger().ablation(changes)
+
+
+class _ModelessDropout(nn.Module):
+    """Drops values in every mode, by a function and inside an attention."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Attend to the features, and drop half of them."""
+        heads = x[:, None, :, None]
+        attended = nn.functional.scaled_dot_product_attention(heads, heads, heads, None, 0.5)
+        return nn.functional.dropout(x + attended[:, 0, :, 0], 0.5)
+
+
+def test_dropout_that_ignores_the_mode_follows_it() -> None:
+    def is_random(copy: TreatedSetup) -> list[bool]:
+        x = torch.randn(16, 8)
+        return [bool((copy.model.train(mode)(x) != copy.model(x)).any()) for mode in (True, False)]
+
+    dbg = debugger(layers=(_ModelessDropout(),))
+    assert inspect_copy(dbg.setup, "dropout in training only", is_random) == [True, False]
+    assert inspect_copy(dbg.setup, "learning rate", is_random) == [True, True]
+
+
+def _focal_loss(scores: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    chosen = scores.log_softmax(1).gather(1, target[:, None])[:, 0]
+    return -((1 - chosen.exp()) ** 2 * chosen).mean()
+
+
+def _pair_loss(embedding: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    is_same = (target[:, None] == target).to(embedding.dtype)
+    return (torch.cdist(embedding, embedding) * (2 * is_same - 1)).exp().mean()
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "metric"),
+    [(_focal_loss, "validation accuracy"), (_pair_loss, "validation share of the initial loss removed")],
+)
+def test_custom_loss_of_class_scores_is_scored_by_accuracy(loss_fn: Callable[..., Any], metric: str) -> None:
+    assert RunScore(debugger(loss_fn=loss_fn).setup).metric == metric

@@ -11,14 +11,18 @@ from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
 from nbdebug.rule_engine.rule_registry import Rule, load_rules
+from nbdebug.rules.examples import classifier
 from tests.tools.try_fix.programs import blobs, debugger, sgd
 
 RULES = [rule for rule in load_rules().values() if "setup_fix=" in inspect.getsource(rule.module)]
 
+# Programs with the fault that the fix of a rule removes, where bad() has another one.
+SETUPS = {"G416": lambda: classifier(nn.Dropout(1.0))}
+
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if not hasattr(rule.module, "bad_loop")], ids=lambda r: r.code)
 def test_stated_fix_removes_the_finding_of_its_rule(rule: Rule) -> None:
-    dbg = Debugger.of(rule.module.bad())
+    dbg = Debugger.of(SETUPS.get(rule.code, rule.module.bad)())
     finding = next(finding for finding in dbg.checkup(select=[rule.code]) if finding.code == rule.code)
     assert finding.setup_fix
     result = dbg.try_fix(finding, steps=5, seeds=2)
@@ -58,3 +62,42 @@ def test_fix_that_edits_a_method_is_tried_on_a_copy() -> None:
     result = dbg.try_fix("L201", steps=10, seeds=2)
     assert "L201" in [vanished.code for vanished in result.vanished]
     assert float(model(torch.ones(1, 8)).sum()) == pytest.approx(1)
+
+
+class Encoder(nn.Module):
+    """Two attention layers that take the sequence axis first, on inputs with the batch axis first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)
+        self.encoder, self.head = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return two logits of the mean over the sequence."""
+        logits: torch.Tensor = self.head(self.encoder(x).mean(1))
+        return logits
+
+
+def test_fix_of_the_batch_axis_reaches_all_layers() -> None:
+    torch.manual_seed(0)
+    loader = DataLoader(torch.utils.data.TensorDataset(torch.randn(64, 5, 8), torch.arange(64) % 2), 16, shuffle=True)
+    dbg = Debugger(Encoder(), loader, loss_fn=nn.CrossEntropyLoss())
+    finding = next(finding for finding in dbg.checkup(select=["M304"]) if finding.code == "M304")
+    result = dbg.try_fix(finding, steps=5, seeds=2, score=lambda copy: float(_mixes_samples(copy.model)))
+    assert {run.score for run in result.before} == {1.0}
+    assert {run.score for run in result.after} == {0.0}
+
+
+def _mixes_samples(model: nn.Module) -> bool:
+    x = torch.randn(4, 5, 8)
+    return not torch.allclose(model(x)[0], model(x[:1])[0], atol=1e-4)
+
+
+def test_part_of_a_fix_is_not_offered() -> None:
+    torch.manual_seed(0)
+    loader = DataLoader(torch.utils.data.TensorDataset(torch.randn(60, 8), torch.arange(60.0)[:, None] % 3), 20)
+    model, loss_fn = nn.Linear(8, 1), nn.BCEWithLogitsLoss()
+    dbg = Debugger(model, loader, loss_fn=loss_fn, optimizer=sgd(0.1)(model.parameters()))
+    finding = next(finding for finding in dbg.checkup(select=["L217"]) if finding.code == "L217")
+    assert "3 outputs" in finding.fix_text
+    assert not finding.setup_fix
