@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from statistics import median
 from typing import Any
@@ -27,18 +27,20 @@ class RankReport:
     ignore, and ``sample_hashes`` the hashes of the inputs of these samples. ``dataset_samples`` is the size of the
     dataset, ``sampler_seed`` the seed of a DistributedSampler.
 
-    ``initial_weights`` and ``final_weights`` are the hashes of the parameters by name, ``batch_statistics`` those of
-    the running statistics of BatchNorm layers, which normalize with the samples of this rank only.
-    ``without_gradient`` are trainable parameters that no backward pass of the first steps reached.
+    ``initial_weights`` and ``final_weights`` are the hashes of the parameters by name. ``local_batch_norms`` are layers
+    that normalize with the samples of this rank only, ``batch_statistics`` the hashes of their running means.
+    ``root_function`` is the function that computed the loss last. ``without_gradient`` are trainable parameters that
+    no backward pass of the first steps reached.
 
-    ``wrapper`` names what synchronizes the ranks; ``broadcasts_buffers`` and ``finds_unused`` are its settings,
-    ``unsynchronized_parameters`` those it does not know, and of the ``passes`` through the model, ``bypassing_passes``
-    were not calls of the wrapper. ``unsynchronized_backwards`` of the ``backwards`` ran under ``no_sync``.
+    ``wrapper`` names what synchronizes the ranks; ``broadcasts_buffers`` is its setting, ``joins`` tells whether it
+    runs under ``join``, and ``unsynchronized_parameters`` are those it does not know. Of the ``passes`` through the
+    model, ``bypassing_passes`` were not calls of the wrapper; of the ``backwards``, ``unsynchronized_backwards`` ran
+    under ``no_sync``.
 
-    ``random_states`` are hashes of the states of all generators before the first passes; ``draws_random_numbers``
-    states whether a pass changed them. ``own_seconds`` are the seconds of the last steps until the backward pass began,
-    which waits for the others, ``step_seconds`` all their seconds. ``busiest_line`` is the line at which samples of the
-    stack found this rank most often outside of the backward pass. ``error`` is the exception that ended the loop.
+    ``random_states`` are hashes of the states of all generators before the first passes. ``own_seconds`` are the
+    seconds of the last steps until the backward pass began, which waits for the others, ``step_seconds`` all their
+    seconds. ``busiest_line`` is the line at which samples of the stack found this rank most often outside of the
+    backward pass. ``error`` is the exception that ended the loop.
     """
 
     rank: int = 0
@@ -55,17 +57,18 @@ class RankReport:
     initial_weights: Mapping[str, int] = field(default_factory=dict)
     final_weights: Mapping[str, int] = field(default_factory=dict)
     batch_statistics: Mapping[str, int] = field(default_factory=dict)
+    local_batch_norms: tuple[str, ...] = ()
     without_gradient: tuple[str, ...] = ()
     wrapper: str = ""
     broadcasts_buffers: bool = True
-    finds_unused: bool = False
+    joins: bool = False
+    root_function: str = ""
     unsynchronized_parameters: tuple[str, ...] = ()
     passes: int = 0
     bypassing_passes: int = 0
     backwards: int = 0
     unsynchronized_backwards: int = 0
     random_states: tuple[int, ...] = ()
-    draws_random_numbers: bool = False
     own_seconds: float = 0.0
     step_seconds: float = 0.0
     busiest_line: CodePlace | None = None
@@ -123,6 +126,10 @@ class RankReports:
         shared = [key for key in tables[0] if all(key in table for table in tables)]
         values = {key: [table[key] for table in tables] for key in shared}
         return {key: self._ranks_apart(row) for key, row in values.items() if len(set(row)) > 1}
+
+    def with_value(self, values: Sequence[Any], value: Any) -> tuple[int, ...]:
+        """Return the ranks whose entry in ``values``, one for each report, is ``value``."""
+        return tuple(report.rank for report, own in zip(self.reports, values, strict=True) if own == value)
 
     def _ranks_apart(self, values: list[int]) -> tuple[int, ...]:
         """Return the ranks whose value is not the most frequent one; of equally frequent ones, the first counts."""

@@ -22,7 +22,7 @@ RUNNING, LEFT, FAILED = "running", "left", "failed"
 
 
 @dataclass(frozen=True)
-class _Beat:
+class Beat:
     """A sign of life of a rank: its state, its step, and the line of the user's code at which it is."""
 
     rank: int
@@ -34,7 +34,7 @@ class _Beat:
     error: str = ""
 
     @classmethod
-    def from_json(cls, text: str) -> _Beat:
+    def from_json(cls, text: str) -> Beat:
         """Return the beat in a text."""
         content = json.loads(text)
         place = content.pop("place")
@@ -48,7 +48,7 @@ class Stall:
     ``absent_ranks`` are those for which the others wait: lost ones, else those outside of the loop or of the passes.
     """
 
-    beats: tuple[_Beat, ...]
+    beats: tuple[Beat, ...]
     lost_ranks: tuple[int, ...]
     seconds: float
 
@@ -63,7 +63,7 @@ class Stall:
                 return absent
         return tuple(beat.rank for beat in self.beats)
 
-    def _is_behind(self, beat: _Beat) -> bool:
+    def _is_behind(self, beat: Beat) -> bool:
         return beat.step < max(other.step for other in self.beats)
 
     def describe(self) -> str:
@@ -72,7 +72,7 @@ class Stall:
         ordered = sorted(self.beats, key=lambda beat: (beat.rank not in absent, beat.rank))
         return " ".join(self._describe_beat(beat) for beat in ordered)
 
-    def _describe_beat(self, beat: _Beat) -> str:
+    def _describe_beat(self, beat: Beat) -> str:
         place = f" at {_format_place(beat.place)}" if beat.place else ""
         if beat.rank in self.lost_ranks:
             return f"Rank {beat.rank} gives no sign of life since step {beat.step}{place}."
@@ -96,7 +96,7 @@ class Heartbeat:
         self.main_thread = threading.get_ident()
         self.state, self.error, self.count = RUNNING, "", 0
         self.lines: Counter[SourceLine] = Counter()
-        self.beats: dict[int, _Beat] = {}
+        self.beats: dict[int, Beat] = {}
         self.last_news = dict[int, float]()
         self.stall: Stall | None = None
         self.stopped = threading.Event()
@@ -116,7 +116,7 @@ class Heartbeat:
         self.beat()
 
     def run(self) -> None:
-        """_Beat and read until the loop ends."""
+        """Beat and read until the loop ends."""
         while not self.stopped.wait(BEAT_SECONDS):
             self.beat()
             self.read_beats()
@@ -134,7 +134,7 @@ class Heartbeat:
             self.lines[line] += 1
         self.count += 1
         place = to_place(line) if line else None
-        beat = _Beat(
+        beat = Beat(
             self.group.rank, self.count, self.state, observer.steps + 1, observer.in_backward, place, self.error
         )
         self.beats[self.group.rank] = beat
@@ -147,7 +147,7 @@ class Heartbeat:
         for rank in self.group.other_ranks:
             if (text := self.group.read(f"{self.key}/beat/{rank}")) is None:
                 continue
-            beat = _Beat.from_json(text)
+            beat = Beat.from_json(text)
             if rank not in self.beats or self.beats[rank].count != beat.count:
                 self.beats[rank], self.last_news[rank] = beat, now
         step = sum(beat.step for beat in self.beats.values())
@@ -187,11 +187,11 @@ def describe_stall(stall: Stall) -> str:
     return f"nbdebug watch: {reason}. {stall.describe()}"
 
 
-def _has_left(beat: _Beat) -> bool:
+def _has_left(beat: Beat) -> bool:
     return beat.state != RUNNING
 
 
-def _is_outside_backward(beat: _Beat) -> bool:
+def _is_outside_backward(beat: Beat) -> bool:
     return not beat.in_backward
 
 

@@ -54,7 +54,8 @@ class RankObserver:
         self.steps = self.passes = self.wrapper_passes = self.backwards = self.unsynchronized_backwards = 0
         self.epoch_batches, self.batch_rows, self.batch_targets = list[int](), list[int](), list[int]()
         self.sample_hashes, self.random_states = list[int](), list[int]()
-        self.draws_random_numbers = False
+        self.local_batch_norms: dict[str, Any] = {}
+        self.root_function, self.joins = "", False
         self.own_seconds, self.step_seconds = deque[float](maxlen=_TIMED_STEPS), deque[float](maxlen=_TIMED_STEPS)
         self.iterator: weakref.ref[Any] | None = None
         self.step_began, self.in_backward = time.perf_counter(), False
@@ -112,17 +113,23 @@ class RankObserver:
         if len(self.random_states) < _RANDOM_STEPS:
             self.random_states.append(_hash_random_states())
 
-    def on_backward_begin(self, _: BackwardRoots) -> None:
+    def on_backward_begin(self, roots: BackwardRoots) -> None:
         """Read the clock before a backward pass, which waits for the other ranks."""
         now = time.perf_counter()
         if not self.in_backward:
             self.own_seconds.append(now - self.step_began)
         self.in_backward = True
         self.backwards += 1
+        if self.backwards == 1:
+            self.describe_first_pass(roots)
         if self.wrapper is not None and not self.wrapper.require_backward_grad_sync:
             self.unsynchronized_backwards += 1
-        if self.passes <= _RANDOM_STEPS and self.random_states and not self.draws_random_numbers:
-            self.draws_random_numbers = _hash_random_states() != self.random_states[-1]
+
+    def describe_first_pass(self, roots: BackwardRoots) -> None:
+        """Note what computed the loss, the layers that normalize within this rank, and whether uneven inputs join."""
+        self.root_function = type(roots[0].grad_fn).__name__ if roots else ""
+        self.local_batch_norms = {name: m for name, m in self.model.named_modules() if _is_local_batch_norm(m)}
+        self.joins = bool(getattr(getattr(self.wrapper, "_join_config", None), "enable", False))
 
     def on_backward_end(self, _: BackwardRoots) -> None:
         """Mark the end of a backward pass."""
@@ -144,11 +151,6 @@ class RankObserver:
         named = list(self.model.named_parameters())[:_MAX_PARAMETERS]
         return {name: hash_tensor(strided_sample(p, _VALUES_PER_PARAMETER)) for name, p in named}
 
-    def hash_batch_statistics(self) -> dict[str, int]:
-        """Return hashes of the running statistics of the layers that normalize with the samples of this rank."""
-        layers = {name: module for name, module in self.model.named_modules() if _is_local_batch_norm(module)}
-        return {name: hash_tensor(layer.running_mean) for name, layer in layers.items()}
-
     def report(self, rank: int, lines: dict[str, SourceLine], busiest: SourceLine | None, error: str) -> RankReport:
         """Return what this rank has observed; synchronizes the device."""
         sampler = getattr(self.setup.train_loader, "sampler", None)
@@ -168,13 +170,15 @@ class RankObserver:
             sampler_seed=sampler.seed if isinstance(sampler, DistributedSampler) else None,
             initial_weights=self.initial_weights,
             final_weights=self.hash_weights(),
-            batch_statistics=self.hash_batch_statistics(),
+            batch_statistics={name: hash_tensor(m.running_mean) for name, m in self.local_batch_norms.items()},
+            local_batch_norms=tuple(self.local_batch_norms),
+            root_function=self.root_function,
+            joins=self.joins,
             without_gradient=tuple(n for n in trainable if has_passed and n not in self.with_gradient),
             passes=self.passes,
             backwards=self.backwards,
             unsynchronized_backwards=self.unsynchronized_backwards,
             random_states=tuple(self.random_states),
-            draws_random_numbers=self.draws_random_numbers,
             own_seconds=median_or_zero(self.own_seconds),
             step_seconds=median_or_zero(self.step_seconds),
             busiest_line=to_place(busiest) if busiest else None,
@@ -191,7 +195,6 @@ class RankObserver:
             report,
             wrapper="DistributedDataParallel",
             broadcasts_buffers=bool(wrapper.broadcast_buffers),
-            finds_unused=bool(wrapper.find_unused_parameters),
             unsynchronized_parameters=tuple(names),
             bypassing_passes=max(0, self.passes - self.wrapper_passes),
         )
