@@ -37,7 +37,7 @@ class RankReport:
     model, ``bypassing_passes`` were not calls of the wrapper; of the ``backwards``, ``unsynchronized_backwards`` ran
     under ``no_sync``.
 
-    ``random_states`` are hashes of the states of all generators before the first passes. ``own_seconds`` are the
+    ``random_states`` are hashes of the state of each generator before the first passes. ``own_seconds`` are the
     seconds of the last steps until the backward pass began, which waits for the others, ``step_seconds`` all their
     seconds. ``busiest_line`` is the line at which samples of the stack found this rank most often outside of the
     backward pass. ``error`` is the exception that ended the loop.
@@ -68,7 +68,7 @@ class RankReport:
     bypassing_passes: int = 0
     backwards: int = 0
     unsynchronized_backwards: int = 0
-    random_states: tuple[int, ...] = ()
+    random_states: Mapping[str, Sequence[int]] = field(default_factory=dict)
     own_seconds: float = 0.0
     step_seconds: float = 0.0
     busiest_line: CodePlace | None = None

@@ -113,13 +113,13 @@ def train_as_first_rank(
     setup: Setup, watch: Watch, *, same_samples: bool = False, same_random_states: bool = False, **differences: Any
 ) -> None:
     """Train as rank 0 of two; the other reports the same, except for its samples, random states and ``differences``."""
-    group = RankGroup(0, 2, distributed.distributed_c10d.HashStore())
+    group = RankGroup(0, 2, distributed.HashStore())  # type: ignore[attr-defined]
     watch.observe_ranks(group)
     train(setup, 2)
     assert watch.rank_watch is not None
     own = watch.rank_watch.report({})
     samples = own.sample_hashes if same_samples else tuple(-number for number in own.sample_hashes)
-    states = own.random_states if same_random_states else ()
+    states = own.random_states if same_random_states else {}
     report = replace(own, **{"rank": 1, "sample_hashes": samples, "random_states": states, **differences})
     group.write(watch.rank_watch.report_key(1), report.to_json())
 

@@ -53,7 +53,7 @@ class RankObserver:
         self.wrapper = model if isinstance(model, DistributedDataParallel) else None
         self.steps = self.passes = self.wrapper_passes = self.backwards = self.unsynchronized_backwards = 0
         self.epoch_batches, self.batch_rows, self.batch_targets = list[int](), list[int](), list[int]()
-        self.sample_hashes, self.random_states = list[int](), list[int]()
+        self.sample_hashes, self.random_states = list[int](), dict[str, list[int]]()
         self.local_batch_norms: dict[str, Any] = {}
         self.root_function, self.joins = "", False
         self.own_seconds, self.step_seconds = deque[float](maxlen=_TIMED_STEPS), deque[float](maxlen=_TIMED_STEPS)
@@ -110,8 +110,9 @@ class RankObserver:
         if not torch.is_grad_enabled() or not self.model.training:
             return
         self.passes += 1
-        if len(self.random_states) < _RANDOM_STEPS:
-            self.random_states.append(_hash_random_states())
+        if self.passes <= _RANDOM_STEPS:
+            for name, number in _hash_random_states().items():
+                self.random_states.setdefault(name, []).append(number)
 
     def on_backward_begin(self, roots: BackwardRoots) -> None:
         """Read the clock before a backward pass, which waits for the other ranks."""
@@ -178,7 +179,7 @@ class RankObserver:
             passes=self.passes,
             backwards=self.backwards,
             unsynchronized_backwards=self.unsynchronized_backwards,
-            random_states=tuple(self.random_states),
+            random_states={name: tuple(numbers) for name, numbers in self.random_states.items()},
             own_seconds=median_or_zero(self.own_seconds),
             step_seconds=median_or_zero(self.step_seconds),
             busiest_line=to_place(busiest) if busiest else None,
@@ -220,11 +221,14 @@ def _hash_samples(values: Tensor) -> list[int]:
     return [int.from_bytes(blake2b(row.tobytes(), digest_size=7).digest(), "little") for row in rows.numpy()]
 
 
-def _hash_random_states() -> int:
-    """Return a hash of the states of the generators of torch, of NumPy and of Python."""
-    torch_hash = hash_tensor(torch.random.get_rng_state())
+def _hash_random_states() -> dict[str, int]:
+    """Return a hash of the state of each generator, by name."""
     numpy_state: Any = np.random.get_state(legacy=True)
-    return hash((torch_hash, hash_tensor(torch.from_numpy(numpy_state[1].view(np.int32))), random.getstate()[1]))
+    return {
+        "torch": hash_tensor(torch.random.get_rng_state()),
+        "numpy.random": hash_tensor(torch.from_numpy(numpy_state[1].view(np.int32))) ^ int(numpy_state[2]),
+        "random": hash(random.getstate()[1]),
+    }
 
 
 def _ignore(_: Any) -> None:

@@ -20,7 +20,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.watching.heartbeat import LOST_SECONDS, Heartbeat, Stall, describe_stall
 from nbdebug.watching.rank_observer import RankObserver
 
-_COLLECTION_SECONDS, _ENTRY_SECONDS, _POLL_SECONDS = 8.0, 2.0, 0.05
+_COLLECTION_SECONDS, _ENTRY_SECONDS, _POLL_SECONDS = 8.0, 4.0, 0.05
 _TITLE = "Findings of a rank"
 _watch_counts = Counter[str]()
 

@@ -184,7 +184,8 @@ class Watch:
             return
         text = "" if error is None else f"{type(error).__name__}: {error}"
         self.rank_watch.end(text)
-        self.rank_report = self.rank_watch.report(dict(self.session.loop_monitor.lines), text)
+        lines = {**self.session.loop_monitor.lines, **self.session.lines}
+        self.rank_report = self.rank_watch.report(lines, text)
         if self.speaks:
             self.ranks = self.rank_watch.collect(self.rank_report)
 

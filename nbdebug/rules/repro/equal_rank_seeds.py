@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torch import nn
 
-from nbdebug.distributed.rank_report import RankReports
+from nbdebug.distributed.rank_report import RankReport, RankReports
 from nbdebug.finding import Finding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train_as_first_rank
@@ -29,7 +29,8 @@ def equal_rank_seeds(ranks: RankReports) -> Iterator[Finding]:
     average out, so that several ranks regularize less than one rank with as large a batch.
 
     ## How it is measured
-    Exactly, before the first three passes. It is reported if all ranks have the same states and these change from pass
+    Exactly, before the first three passes. It is reported if a generator has
+    the same states on all ranks and these change from pass
     to pass, so that a pass or the data draws random numbers.
 
     ## How to fix
@@ -43,17 +44,25 @@ def equal_rank_seeds(ranks: RankReports) -> Iterator[Finding]:
     PyTorch notes: Reproducibility. Shoeybi et al. 2019, Megatron-LM, arXiv:1909.08053, on random numbers of ranks.
     """
     reports = check_reports(ranks)
-    states = {report.random_states for report in reports}
-    if len(states) > 1 or len(reports[0].random_states) < _MIN_PASSES or len(set(reports[0].random_states)) == 1:
+    first = reports[0]
+    names = [name for name in first.random_states if _is_drawn_alike(name, reports)]
+    if not names:
         return
     yield Finding(
-        message=f"All {len(reports)} ranks draw the same random numbers in their first "
-        f"{len(reports[0].random_states)} passes.",
-        where=get_event_place(reports[0], "batch"),
+        message=f"All {len(reports)} ranks draw the same random numbers from {' and '.join(names)} in their first "
+        f"{len(first.random_states[names[0]])} passes.",
+        where=get_event_place(first, "batch"),
         cause="All ranks set the same seed, and dropout or augmentation draws from it.",
         fix="torch.manual_seed(seed + torch.distributed.get_rank())   # after the model is wrapped",
-        evidence={"ranks": [report.rank for report in reports], "passes": len(reports[0].random_states)},
+        evidence={"ranks": [report.rank for report in reports], "generators": names},
     )
+
+
+def _is_drawn_alike(name: str, reports: Sequence[RankReport]) -> bool:
+    """Return whether a generator has the same states on all ranks, which change from pass to pass."""
+    states = {tuple(report.random_states.get(name, ())) for report in reports}
+    first = next(iter(states))
+    return len(states) == 1 and len(first) >= _MIN_PASSES and len(set(first)) > 1
 
 
 def bad() -> Setup:
