@@ -50,10 +50,11 @@ def train(
     sets_epoch: bool = True,
     loss_fn: nn.Module | None = None,
     weigh: Callable[[Tensor, Tensor], Tensor] = lambda loss, _: loss,
+    rate: float = 0.3,
 ) -> None:
     """Train under a watch."""
     loss_fn = loss_fn or nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(model.parameters(), 0.3)
+    optimizer = torch.optim.SGD(model.parameters(), rate)
     debugger = nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
     debuggers.append(debugger)
     with debugger.watch(final_tests=False):
@@ -149,7 +150,7 @@ def loss_average(rank: int, faulty: bool) -> None:
 def batchnorm(rank: int, faulty: bool) -> None:
     """BatchNorm with four samples on each rank; the twin has GroupNorm, as SyncBatchNorm needs an accelerator."""
     norm = nn.BatchNorm1d(32) if faulty else nn.GroupNorm(4, 32)
-    train(DistributedDataParallel(network(norm)), sampled_loader(TensorDataset(*points()), 4), epochs=2)
+    train(DistributedDataParallel(network(norm)), sampled_loader(TensorDataset(*points()), 4), rate=0.05)
 
 
 class TwoHeads(nn.Module):
@@ -178,7 +179,7 @@ def uneven(rank: int, faulty: bool) -> None:
     own = slice(0, SAMPLES // 2) if rank else slice(SAMPLES // 2, SAMPLES - 3 * BATCH)
     model = DistributedDataParallel(network())
     with nullcontext() if faulty else model.join():
-        train(model, DataLoader(TensorDataset(x[own], y[own]), BATCH, shuffle=True), epochs=1)
+        train(model, DataLoader(TensorDataset(x[own], y[own]), BATCH, shuffle=True), epochs=1, rate=1.0)
 
 
 def epoch_not_set(rank: int, faulty: bool) -> None:

@@ -108,17 +108,17 @@ class RankStall:
 
 @dataclass(frozen=True)
 class RankReports:
-    """The reports of all ranks that have written one, by rank; ``size`` is the number of ranks."""
+    """The reports of all ranks that have written one, by rank; ``size`` is the number of ranks.
+
+    ``silent_ranks`` have not reported. ``planned_batches`` are the lengths of the training loaders, also of ranks that
+    have not reported but were in the loop.
+    """
 
     reports: tuple[RankReport, ...]
     size: int
     silent_ranks: tuple[int, ...] = ()
     stalls: tuple[RankStall, ...] = ()
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The ranks that have reported."""
-        return tuple(report.rank for report in self.reports)
+    planned_batches: Mapping[int, int] = field(default_factory=dict)
 
     def differing_names(self, name: str) -> dict[str, tuple[int, ...]]:
         """Return the parameters whose hashes in a field differ between ranks, with the ranks that differ from most."""
@@ -126,10 +126,6 @@ class RankReports:
         shared = [key for key in tables[0] if all(key in table for table in tables)]
         values = {key: [table[key] for table in tables] for key in shared}
         return {key: self._ranks_apart(row) for key, row in values.items() if len(set(row)) > 1}
-
-    def with_value(self, values: Sequence[Any], value: Any) -> tuple[int, ...]:
-        """Return the ranks whose entry in ``values``, one for each report, is ``value``."""
-        return tuple(report.rank for report, own in zip(self.reports, values, strict=True) if own == value)
 
     def _ranks_apart(self, values: list[int]) -> tuple[int, ...]:
         """Return the ranks whose value is not the most frequent one; of equally frequent ones, the first counts."""

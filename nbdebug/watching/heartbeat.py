@@ -18,6 +18,7 @@ from nbdebug.watching.rank_observer import RankObserver, to_place
 
 BEAT_SECONDS, LOST_SECONDS, STALLED_SECONDS = 0.5, 4.0, 5.0
 _LONGEST_STEPS = 4  # times the longest step so far, before a longer one counts as stalled
+_MAX_ERROR_LENGTH = 100  # characters
 RUNNING, LEFT, FAILED = "running", "left", "failed"
 
 
@@ -32,6 +33,7 @@ class Beat:
     in_backward: bool
     place: CodePlace | None
     error: str = ""
+    planned_batches: int = 0
 
     @classmethod
     def from_json(cls, text: str) -> Beat:
@@ -134,9 +136,9 @@ class Heartbeat:
             self.lines[line] += 1
         self.count += 1
         place = to_place(line) if line else None
-        beat = Beat(
-            self.group.rank, self.count, self.state, observer.steps + 1, observer.in_backward, place, self.error
-        )
+        step, error = observer.steps + 1, truncate(self.error, _MAX_ERROR_LENGTH)
+        where = (step, observer.in_backward, place)
+        beat = Beat(self.group.rank, self.count, self.state, *where, error, observer.planned_batches)
         self.beats[self.group.rank] = beat
         self.last_news[self.group.rank] = time.monotonic()
         self.group.write(f"{self.key}/beat/{self.group.rank}", json.dumps(asdict(beat)))

@@ -59,6 +59,7 @@ class RankObserver:
         self.own_seconds, self.step_seconds = deque[float](maxlen=_TIMED_STEPS), deque[float](maxlen=_TIMED_STEPS)
         self.iterator: weakref.ref[Any] | None = None
         self.step_began, self.in_backward = time.perf_counter(), False
+        self.planned_batches = loaders.batch_count(setup.train_loader) or 0
         self.initial_weights = self.hash_weights()
         self.with_gradient: set[str] = set()
 
@@ -130,7 +131,12 @@ class RankObserver:
         """Note what computed the loss, the layers that normalize within this rank, and whether uneven inputs join."""
         self.root_function = type(roots[0].grad_fn).__name__ if roots else ""
         self.local_batch_norms = {name: m for name, m in self.model.named_modules() if _is_local_batch_norm(m)}
-        self.joins = bool(getattr(getattr(self.wrapper, "_join_config", None), "enable", False))
+        self.joins = self.is_joining
+
+    @property
+    def is_joining(self) -> bool:
+        """True within ``wrapper.join()``, which serves the ranks that still train when this one has ended."""
+        return bool(getattr(getattr(self.wrapper, "_join_config", None), "enable", False))
 
     def on_backward_end(self, _: BackwardRoots) -> None:
         """Mark the end of a backward pass."""
@@ -163,7 +169,7 @@ class RankObserver:
             steps=self.steps,
             error=error,
             epoch_batches=tuple(self.epoch_batches),
-            planned_batches=loaders.batch_count(self.setup.train_loader) or 0,
+            planned_batches=self.planned_batches,
             batch_rows=tuple(self.batch_rows),
             batch_targets=tuple(self.batch_targets),
             sample_hashes=tuple(self.sample_hashes),

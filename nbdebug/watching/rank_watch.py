@@ -17,7 +17,7 @@ from nbdebug.report import Report, rank_findings
 from nbdebug.serialization.schema import document, read_findings
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
-from nbdebug.watching.heartbeat import LOST_SECONDS, Heartbeat, Stall, describe_stall
+from nbdebug.watching.heartbeat import FAILED, LEFT, LOST_SECONDS, RUNNING, Heartbeat, Stall, describe_stall
 from nbdebug.watching.rank_observer import RankObserver
 
 _COLLECTION_SECONDS, _ENTRY_SECONDS, _POLL_SECONDS = 8.0, 4.0, 0.05
@@ -63,7 +63,7 @@ class RankWatch:
 
     def end(self, error: str) -> None:
         """Mark the end of the loop, and decide which rank reads all reports: the first, unless it is lost."""
-        self.heartbeat.state = "failed" if error else "left"
+        self.heartbeat.state = FAILED if error else LEFT
         self.heartbeat.error = error
         self.heartbeat.beat()
         if error and not self.reads_all:
@@ -75,7 +75,7 @@ class RankWatch:
         lower = range(self.group.rank)
         while time.monotonic() < deadline and not set(lower) <= set(self.heartbeat.lost_ranks()):
             self.heartbeat.read_beats()
-            if any(rank in self.heartbeat.beats and self.heartbeat.beats[rank].state != "running" for rank in lower):
+            if any(rank in self.heartbeat.beats and self.heartbeat.beats[rank].state != RUNNING for rank in lower):
                 return False
             time.sleep(_POLL_SECONDS)
         return set(lower) <= set(self.heartbeat.lost_ranks())
@@ -89,22 +89,27 @@ class RankWatch:
     def collect(self, own: RankReport) -> RankReports:
         """Return the reports of all ranks, without those that are lost or do not report within eight seconds."""
         started, reports = time.monotonic(), {own.rank: own}
-        while time.monotonic() - started < _COLLECTION_SECONDS:
+        # Within ``join()``, a rank that waits here would not serve those that still train.
+        limit = 0.0 if self.observer.is_joining else _COLLECTION_SECONDS
+        while True:
             for rank in self.group.other_ranks:
                 if rank not in reports and (text := self.group.read(self.report_key(rank))) is not None:
                     reports[rank] = RankReport.from_json(text)
             self.heartbeat.read_beats()
-            if not self._awaited_ranks(reports.keys(), time.monotonic() - started):
+            seconds = time.monotonic() - started
+            if seconds >= limit or not self._awaited_ranks(reports.keys(), seconds):
                 break
             time.sleep(_POLL_SECONDS)
-        if lost := self.heartbeat.lost_ranks():
-            stall = self.heartbeat.find_stall()
-            if stall and not any(earlier.lost_ranks == lost for earlier in self.stalls):
-                self.on_stall(stall)
+        silent = tuple(rank for rank in self.group.other_ranks if rank not in reports)
+        stall = self.heartbeat.find_stall() if silent and limit else None
+        if stall and not any(earlier.absent_ranks == stall.absent_ranks for earlier in self.stalls):
+            self.on_stall(stall)
         self.heartbeat.stop(own.error)
-        silent = tuple(rank for rank in range(self.group.size) if rank not in reports)
         stalls = tuple(_to_rank_stall(stall) for stall in self.stalls)
-        return RankReports(tuple(reports[rank] for rank in sorted(reports)), self.group.size, silent, stalls)
+        planned = {beat.rank: beat.planned_batches for beat in self.heartbeat.beats.values()}
+        planned |= {report.rank: report.planned_batches for report in reports.values()}
+        ordered = tuple(reports[rank] for rank in sorted(reports))
+        return RankReports(ordered, self.group.size, silent, stalls, dict(sorted(planned.items())))
 
     def _awaited_ranks(self, reported: Any, seconds: float) -> list[int]:
         """Return the ranks whose reports may still come."""
@@ -140,7 +145,7 @@ def merge_rank_findings(own: Report, ranks: RankReports, reader: int) -> Report:
 
 def _identity(finding: Finding) -> tuple[Any, ...]:
     where = finding.where
-    return finding.code, finding.aspect, where.module, where.parameter, where.line
+    return finding.code, where.module, where.parameter, where.line
 
 
 def _add_ranks(finding: Finding, ranks: list[int], checks: int) -> Finding:

@@ -40,8 +40,8 @@ def gradients_not_synchronized(ranks: RankReports) -> Iterator[Finding]:
     Li et al. 2020, PyTorch Distributed, arXiv:2006.15704.
     """
     reports = check_reports(ranks)
-    if len({report.steps for report in reports}) > 1:
-        raise NotChecked("the ranks made different numbers of steps")
+    if len({report.steps for report in reports}) > 1 or any(report.error for report in reports):
+        raise NotChecked("a loop has ended by an exception, or the ranks made different numbers of steps")
     differing = ranks.differing_names("final_weights")
     if not differing:
         return

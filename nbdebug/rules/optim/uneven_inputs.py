@@ -8,7 +8,7 @@ from nbdebug.distributed.rank_report import RankReports, name_ranks
 from nbdebug.finding import Finding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train_as_first_rank
-from nbdebug.rules.rank_places import check_reports, get_event_place
+from nbdebug.rules.rank_places import get_event_place
 from nbdebug.setup import Setup
 from nbdebug.watching.watch import Watch
 
@@ -37,24 +37,25 @@ def uneven_inputs(ranks: RankReports) -> Iterator[Finding]:
     ## References
     PyTorch tutorial: Distributed training with uneven inputs using the join context manager.
     """
-    reports = check_reports(ranks, 0)
-    if any(report.joins for report in reports):
+    if any(report.joins for report in ranks.reports):
         return
-    planned = [report.planned_batches for report in reports]
-    drawn = list(zip(*(report.epoch_batches[:-1] for report in reports), strict=False))
-    uneven = next((counts for counts in drawn if len(set(counts)) > 1), None)
-    counts = planned if len(set(planned)) > 1 and min(planned) else list(uneven or ())
+    counts = dict(ranks.planned_batches)
+    if len(set(counts.values())) < 2 or not min(counts.values()):
+        complete = (report.epoch_batches[:-1] for report in ranks.reports)
+        uneven = next((drawn for drawn in zip(*complete, strict=False) if len(set(drawn)) > 1), ())
+        counts = dict(zip((report.rank for report in ranks.reports), uneven, strict=False))
     if not counts:
         return
-    texts = (f"rank {report.rank} has {count}" for report, count in zip(reports, counts, strict=True))
+    fewest = [rank for rank, count in counts.items() if count == min(counts.values())]
+    texts = (f"rank {rank} has {count}" for rank, count in counts.items())
     yield Finding(
         message=f"The ranks have different numbers of batches in an epoch: {', '.join(texts)}.",
-        where=get_event_place(reports[0], "batch"),
-        cause=f"After {min(counts)} batches, {name_ranks(ranks.with_value(counts, min(counts)))} makes no further step "
-        "for which the others wait.",
+        where=get_event_place(ranks.reports[0], "batch"),
+        cause=f"After {min(counts.values())} batches, {name_ranks(fewest)} makes no further step, for which the others "
+        "wait.",
         fix="# with model.join():   # around the loop, or DistributedSampler(dataset) in the loader",
-        evidence={"batches": {str(report.rank): count for report, count in zip(reports, counts, strict=True)}},
-        explains=("P809", "P807", "O518"),
+        evidence={"batches": {str(rank): count for rank, count in counts.items()}},
+        explains=("P809", "P807", "O518", "X1099"),
     )
 
 

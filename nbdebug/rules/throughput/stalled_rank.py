@@ -44,10 +44,9 @@ def stalled_rank(ranks: RankReports) -> Iterator[Finding]:
     for collective operations.
     """
     for stall in ranks.stalls[-1:]:
-        state = "gave no sign of life" if stall.is_lost else "was waited for"
         has_failed = bool(ranks.silent_ranks) or any(report.error for report in ranks.reports)
         yield Finding(
-            message=f"{name_ranks(stall.ranks).capitalize()} {state} for {stall.seconds:.0f} s. {stall.description}",
+            message=f"The others waited {stall.seconds:.0f} s for {name_ranks(stall.ranks)}. {stall.description}",
             where=get_place(stall.place),
             cause="The process has ended or stands still." if stall.is_lost else "The other ranks waited in a step.",
             fix="# let all ranks make the same steps and collective operations",
