@@ -13,6 +13,7 @@ from typing import Any
 
 from nbdebug.distributed.rank_group import RankGroup
 from nbdebug.distributed.rank_report import CodePlace, name_ranks
+from nbdebug.formatting import truncate
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.watching.rank_observer import RankObserver, to_place
 

@@ -195,7 +195,7 @@ class Watch:
             return report
         if self.ranks is not None:
             return merge_rank_findings(report, self.ranks, self.rank_report.rank)
-        self.rank_watch.publish(self.rank_report, report)
+        self.time_budget.attempt("ranks", self.rank_watch.publish, self.rank_report, report)
         return report
 
     def add_crash(self, report: Report, error: BaseException | None) -> Report:
