@@ -6,13 +6,26 @@ keep the others waiting. The key-value store of the process group serves each ra
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import distributed
 
-_PREFIX, _POLL_SECONDS = "nbdebug", 0.02
+LOST_SECONDS = 4.0  # without a sign of life, after which a rank counts as lost
+_PREFIX, _POLL_SECONDS, _LIFE_SECONDS = "nbdebug", 0.02, 0.5
+_call_counts = Counter[str]()
+
+
+def name_call(kind: str, place: str) -> str:
+    """Return the key of a call at a place in the code: the ranks that call it for the same time belong together."""
+    name = f"{kind}/{place}"
+    _call_counts[name] += 1
+    return f"{name}/{_call_counts[name]}"
 
 
 @dataclass(frozen=True)
@@ -57,11 +70,32 @@ class RankGroup:
         except Exception:
             return None
 
-    def wait(self, key: str, seconds: float) -> str | None:
-        """Return the text of a key as soon as a rank has written it; None after some seconds without it."""
-        deadline = time.monotonic() + seconds
-        while (text := self.read(key)) is None and time.monotonic() < deadline:
+    @contextmanager
+    def sign_of_life(self, key: str) -> Iterator[None]:
+        """Write another number to a key twice a second within the block, from a thread."""
+        group, ended = self.with_own_connection(), threading.Event()
+
+        def run() -> None:
+            count = 0
+            while not ended.wait(_LIFE_SECONDS):
+                count += 1
+                group.write(key, str(count))
+
+        thread = threading.Thread(target=run, name="nbdebug sign of life", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def wait_while_alive(self, key: str, life_key: str) -> str | None:
+        """Return the text of a key as soon as it is written; None if the sign of life of its writer stops before."""
+        last, changed = self.read(life_key), time.monotonic()
+        while (text := self.read(key)) is None and time.monotonic() - changed < LOST_SECONDS:
             time.sleep(_POLL_SECONDS)
+            if (life := self.read(life_key)) != last:
+                last, changed = life, time.monotonic()
         return text
 
     def arrives_first(self, key: str) -> bool:

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nbdebug.distributed.rank_group import RankGroup
+from nbdebug.distributed.rank_group import LOST_SECONDS, RankGroup
 from nbdebug.distributed.rank_report import CodePlace, name_ranks
 from nbdebug.formatting import truncate
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.watching.rank_observer import RankObserver, to_place
 
-BEAT_SECONDS, LOST_SECONDS, STALLED_SECONDS = 0.5, 4.0, 5.0
+BEAT_SECONDS, STALLED_SECONDS = 0.5, 5.0
 _LONGEST_STEPS = 4  # times the longest step so far, before a longer one counts as stalled
 _MAX_ERROR_LENGTH = 100  # characters
 RUNNING, LEFT, FAILED = "running", "left", "failed"

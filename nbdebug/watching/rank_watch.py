@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from nbdebug.distributed.rank_group import RankGroup
+from nbdebug.distributed.rank_group import LOST_SECONDS, RankGroup, name_call
 from nbdebug.distributed.rank_report import RankReport, RankReports, RankStall, name_ranks
 from nbdebug.finding import Finding
 from nbdebug.report import Report, rank_findings
 from nbdebug.serialization.schema import document, read_findings
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
-from nbdebug.watching.heartbeat import FAILED, LEFT, LOST_SECONDS, RUNNING, Heartbeat, Stall, describe_stall
+from nbdebug.watching.heartbeat import FAILED, LEFT, RUNNING, Heartbeat, Stall, describe_stall
 from nbdebug.watching.rank_observer import RankObserver
 
 _COLLECTION_SECONDS, _ENTRY_SECONDS, _POLL_SECONDS = 8.0, 4.0, 0.05
 _TITLE = "Findings of a rank"
-_watch_counts = Counter[str]()
 
 
 class RankWatch:
@@ -32,10 +30,7 @@ class RankWatch:
     """
 
     def __init__(self, setup: Setup, group: RankGroup, line: SourceLine | None) -> None:
-        place = f"{line.file}:{line.number}" if line else ""
-        _watch_counts[place] += 1
-        # The ranks that enter the same line for the same time belong together, also if only some watch another loop.
-        self.group, self.key = group, f"watch/{place}/{_watch_counts[place]}"
+        self.group, self.key = group, name_call("watch", f"{line.file}:{line.number}" if line else "")
         self.observer = RankObserver(setup)
         self.stalls: list[Stall] = []
         self.heartbeat = Heartbeat(group, self.key, self.observer, self.on_stall)
