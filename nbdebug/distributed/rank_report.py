@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from statistics import median
@@ -40,7 +41,8 @@ class RankReport:
     ``random_states`` are hashes of the state of each generator before the first passes. ``own_seconds`` are the
     seconds of the last steps until the backward pass began, which waits for the others, ``step_seconds`` all their
     seconds. ``busiest_line`` is the line at which samples of the stack found this rank most often outside of the
-    backward pass. ``error`` is the exception that ended the loop.
+    backward pass. ``shard_norms`` are the gradient norms of the shards of this rank, by signal, as pairs of a step and
+    its norm. ``error`` is the exception that ended the loop.
     """
 
     rank: int = 0
@@ -72,6 +74,7 @@ class RankReport:
     own_seconds: float = 0.0
     step_seconds: float = 0.0
     busiest_line: CodePlace | None = None
+    shard_norms: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
     lines: Mapping[str, CodePlace] = field(default_factory=dict)
     findings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -126,6 +129,12 @@ class RankReports:
         shared = [key for key in tables[0] if all(key in table for table in tables)]
         values = {key: [table[key] for table in tables] for key in shared}
         return {key: self._ranks_apart(row) for key, row in values.items() if len(set(row)) > 1}
+
+    def whole_norms(self, signal: str) -> dict[int, float]:
+        """Return the norm of a sharded gradient at each step at which all ranks have measured that of their shards."""
+        tables = [{int(step): norm for step, norm in report.shard_norms.get(signal, ())} for report in self.reports]
+        steps = set.intersection(*map(set, tables)) if len(tables) == self.size else set()
+        return {step: math.hypot(*(table[step] for table in tables)) for step in sorted(steps)}
 
     def _ranks_apart(self, values: list[int]) -> tuple[int, ...]:
         """Return the ranks whose value is not the most frequent one; of equally frequent ones, the first counts."""

@@ -12,6 +12,7 @@ from typing import Any
 from nbdebug.distributed.rank_group import LOST_SECONDS, RankGroup, name_call
 from nbdebug.distributed.rank_report import RankReport, RankReports, RankStall, name_ranks
 from nbdebug.finding import Finding
+from nbdebug.records import Record
 from nbdebug.report import Report, rank_findings
 from nbdebug.serialization.schema import document, read_findings
 from nbdebug.setup import Setup
@@ -21,6 +22,7 @@ from nbdebug.watching.rank_observer import RankObserver
 
 _COLLECTION_SECONDS, _ENTRY_SECONDS, _POLL_SECONDS = 8.0, 4.0, 0.05
 _TITLE = "Findings of a rank"
+_NORMS = ("gradient_norm", "raw_gradient_norm")
 
 
 class RankWatch:
@@ -52,9 +54,14 @@ class RankWatch:
         """Return the key of the report of a rank."""
         return f"{self.key}/report/{rank}"
 
-    def report(self, lines: dict[str, SourceLine], error: str = "") -> RankReport:
-        """Return the report of this rank."""
-        return self.observer.report(self.group.rank, lines, self.heartbeat.busiest_line, error)
+    def report(self, lines: dict[str, SourceLine], error: str = "", record: Record | None = None) -> RankReport:
+        """Return the report of this rank, with the norms of its shards in a record."""
+        report = self.observer.report(self.group.rank, lines, self.heartbeat.busiest_line, error)
+        if record is None or report.wrapper != "fully_shard":
+            return report
+        series = {signal: record.series(signal) for signal in _NORMS}
+        norms = {name: list(zip(*(part.tolist() for part in parts), strict=True)) for name, parts in series.items()}
+        return replace(report, shard_norms=norms)
 
     def end(self, error: str) -> None:
         """Mark the end of the loop, and decide which rank reads all reports: the first, unless it is lost."""
@@ -121,6 +128,13 @@ def _to_rank_stall(stall: Stall) -> RankStall:
     absent = stall.absent_ranks
     place = next((beat.place for beat in stall.beats if beat.rank in absent), None)
     return RankStall(absent, bool(stall.lost_ranks), place, stall.describe(), stall.seconds)
+
+
+def reduce_norms(record: Record, ranks: RankReports) -> None:
+    """Replace the gradient norms of the shards of this rank in a record by those of the whole model."""
+    for signal in _NORMS:
+        if norms := ranks.whole_norms(signal):
+            record.run.replace(signal, norms)
 
 
 def merge_rank_findings(own: Report, ranks: RankReports, reader: int) -> Report:

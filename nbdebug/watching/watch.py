@@ -34,7 +34,7 @@ from nbdebug.tools.clip_threshold import ClipThreshold, clip_threshold
 from nbdebug.views.live import LiveScreen, display_result, print_in_script, show_view
 from nbdebug.watching.optimizer_steps import Match
 from nbdebug.watching.other_models import OptimizedModels
-from nbdebug.watching.rank_watch import RankWatch, merge_rank_findings
+from nbdebug.watching.rank_watch import RankWatch, merge_rank_findings, reduce_norms
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
 from nbdebug.watching.rule_schedule import RuleSchedule
 from nbdebug.watching.run_controls import RunControls, RunStopped
@@ -185,9 +185,10 @@ class Watch:
         text = "" if error is None else f"{type(error).__name__}: {error}"
         self.rank_watch.end(text)
         lines = {**self.session.loop_monitor.lines, **self.session.lines}
-        self.rank_report = self.rank_watch.report(lines, text)
+        self.rank_report = self.rank_watch.report(lines, text, self.record)
         if self.speaks:
             self.ranks = self.rank_watch.collect(self.rank_report)
+            reduce_norms(self.record, self.ranks)
 
     def share_report(self, report: Report) -> Report:
         """Return the findings of all ranks on the one that reads them; any other writes its own."""

@@ -43,7 +43,7 @@ def test_gradient_norms_of_shards_are_reduced_to_that_of_the_whole_model(ranks: 
 def test_checkup_on_all_ranks_has_one_report(ranks: list[dict[str, Any]]) -> None:
     first, second = (rank["checkups"] for rank in ranks)
     assert first["shared"] == second["shared"]
-    assert "L203" in first["shared"]
+    assert "L204" in first["shared"]
     assert second["printed"] == ""
 
 
