@@ -14,15 +14,21 @@ import tempfile
 import time
 from datetime import timedelta
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed, multiprocessing, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
 
+import nbdebug
 from benchmarks import distributed_cases
 from benchmarks.distributed_cases import CASES
 
 RANKS, _COLLECTIVE_SECONDS, _START_SECONDS, _CASE_SECONDS = 2, 15, 90, 40
+_COST_STEPS, _WARM_STEPS, _COST_PAIRS = 150, 30, 6
 _ENDING_CASES = ("dead rank",)  # after which its processes run no other case
 
 
@@ -116,5 +122,59 @@ def measure_cases(names: list[str]) -> None:
     print(f"{named} of {len(names)} faults named, {quiet} of {len(names)} healthy twins quiet")
 
 
+def run_cost_rank(rank: int, folder: str) -> None:
+    """Train in pairs of blocks, one of them watched, and write the ratio of their processor times."""
+    torch.set_num_threads(1)
+    store = distributed.FileStore(f"{folder}/store", RANKS)
+    distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
+    layers = [layer for _ in range(4) for layer in (nn.Linear(256, 256), nn.ReLU())]
+    model = DistributedDataParallel(nn.Sequential(*layers, nn.Linear(256, 10)))
+    dataset = TensorDataset(torch.randn(_COST_STEPS * 64 * RANKS, 256), torch.randint(10, (_COST_STEPS * 64 * RANKS,)))
+    loader = DataLoader(dataset, 64, sampler=DistributedSampler(dataset))
+    loss_fn, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), 0.01)
+
+    def train() -> float:
+        times = []
+        for x, y in loader:
+            times.append(time.process_time())
+            optimizer.zero_grad()
+            loss_fn(model(x), y).backward()
+            optimizer.step()
+        return times[-1] - times[_WARM_STEPS]
+
+    def train_watched() -> float:
+        with nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer).watch(final_tests=False):
+            return train()
+
+    train()
+    ratios = []
+    for pair in range(_COST_PAIRS):
+        first, second = (train, train_watched) if pair % 2 else (train_watched, train)
+        seconds = {function: function() for function in (first, second)}
+        ratios.append(seconds[train_watched] / seconds[train])
+    Path(folder, f"{rank}.json").write_text(json.dumps({"ratios": ratios}))
+    distributed.destroy_process_group()
+
+
+def measure_cost() -> None:
+    """Print the ratio of the processor times of a watched and an unwatched loop under DDP, on each rank."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = multiprocessing.get_context("spawn")
+        ranks = [context.Process(target=run_cost_rank, args=(rank, folder)) for rank in range(RANKS)]
+        for process in ranks:
+            process.start()
+        for process in ranks:
+            process.join()
+        for rank in range(RANKS):
+            ratios = sorted(json.loads(Path(folder, f"{rank}.json").read_text())["ratios"])
+            quarter = len(ratios) // 4
+            print(
+                f"rank {rank}: watched / unwatched step {median(ratios):.3f} "
+                f"(quartiles {ratios[quarter]:.3f} to {ratios[-1 - quarter]:.3f}, {len(ratios)} pairs)"
+            )
+
+
 if __name__ == "__main__":
+    if "--cost" in sys.argv:
+        sys.exit(measure_cost())
     measure_cases([name for name in sys.argv[1:] if name in CASES] or list(CASES))
