@@ -21,7 +21,7 @@ def uneven_inputs(ranks: RankReports) -> Iterator[Finding]:
     Compares the length of the training loader, and the batches drawn in each complete epoch, between ranks.
 
     ## Why it matters
-    Each backward pass waits for all ranks. A rank with more batches than another one waits for ever in the first step
+    Each backward pass waits for all ranks. A rank with more batches than another one never leaves the first step
     that the other does not make, or averages its gradient with that of another epoch.
 
     ## How it is measured
