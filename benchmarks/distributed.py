@@ -28,7 +28,7 @@ from benchmarks import distributed_cases
 from benchmarks.distributed_cases import CASES
 
 RANKS, _COLLECTIVE_SECONDS, _START_SECONDS, _CASE_SECONDS = 2, 15, 90, 40
-_COST_STEPS, _WARM_STEPS, _COST_PAIRS = 150, 30, 6
+_COST_STEPS, _WARM_STEPS, _COST_PAIRS = 260, 130, 4
 _ENDING_CASES = ("dead rank",)  # after which its processes run no other case
 
 
@@ -127,9 +127,9 @@ def run_cost_rank(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     store = distributed.FileStore(f"{folder}/store", RANKS)
     distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
-    layers = [layer for _ in range(4) for layer in (nn.Linear(256, 256), nn.ReLU())]
-    model = DistributedDataParallel(nn.Sequential(*layers, nn.Linear(256, 10)))
-    dataset = TensorDataset(torch.randn(_COST_STEPS * 64 * RANKS, 256), torch.randint(10, (_COST_STEPS * 64 * RANKS,)))
+    layers = [layer for _ in range(4) for layer in (nn.Linear(512, 512), nn.ReLU())]
+    model = DistributedDataParallel(nn.Sequential(*layers, nn.Linear(512, 10)))
+    dataset = TensorDataset(torch.randn(_COST_STEPS * 64 * RANKS, 512), torch.randint(10, (_COST_STEPS * 64 * RANKS,)))
     loader = DataLoader(dataset, 64, sampler=DistributedSampler(dataset))
     loss_fn, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), 0.01)
 
@@ -152,6 +152,7 @@ def run_cost_rank(rank: int, folder: str) -> None:
         first, second = (train, train_watched) if pair % 2 else (train_watched, train)
         seconds = {function: function() for function in (first, second)}
         ratios.append(seconds[train_watched] / seconds[train])
+        print(f"rank {rank}, pair {pair}: {ratios[-1]:.3f}", flush=True)
     Path(folder, f"{rank}.json").write_text(json.dumps({"ratios": ratios}))
     distributed.destroy_process_group()
 

@@ -168,7 +168,8 @@ class Heartbeat:
         """Return the state of all ranks if none makes progress or one is lost."""
         silent, lost = time.monotonic() - self.last_progress, self.lost_ranks()
         limit = max(STALLED_SECONDS, min(_LONGEST_STEPS * self.longest_step, 60.0))
-        if not lost and (silent < limit or len(self.beats) < 2):
+        is_running = any(beat.state == RUNNING for beat in self.beats.values())
+        if not lost and (silent < limit or len(self.beats) < 2 or not is_running):
             return None
         return Stall(tuple(self.beats[rank] for rank in sorted(self.beats)), lost, silent)
 

@@ -71,6 +71,8 @@ def test_heartbeat_finds_lost_rank_and_stall(group: RankGroup) -> None:
     own.read_beats()
     assert own.lost_ranks() == ()
     own.stop("")
+    own.last_progress -= 100
+    assert own.find_stall() is None, "all ranks have left"
     assert not own.thread.is_alive()
 
 
