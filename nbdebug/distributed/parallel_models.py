@@ -1,6 +1,6 @@
 """Models that torch runs on several ranks: wrapped by DistributedDataParallel, or sharded by ``fully_shard``.
 
-A pass through either communicates with all other ranks, so that one rank that runs a pass alone would wait for ever.
+A pass through either communicates with all other ranks, so that one rank that runs a pass alone would never end it.
 Tools therefore run the module inside the wrapper, run no pass through a sharded model, and read only the shards that
 this rank holds.
 """
