@@ -16,8 +16,10 @@ from nbdebug.options import check_option_names
 from nbdebug.report import Report, ReportLog, merge_reports
 from nbdebug.result import Result
 from nbdebug.rule_engine import checkup as checkups
+from nbdebug.rule_engine.agreed_report import agree_on_report
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import NotebookNames
+from nbdebug.source.location import get_calling_line
 from nbdebug.tool_methods import ToolMethods
 from nbdebug.tool_methods.tool_runner import without_self
 from nbdebug.views.live import print_in_script
@@ -154,7 +156,8 @@ class Debugger(ToolMethods):
     ) -> Report:
         """Check the setup with every rule that needs no training, and report mistakes with their line and fix.
 
-        Raises SetupError if the setup cannot be run and no finding explains why.
+        Raises SetupError if the setup cannot be run and no finding explains why. In a distributed run, the rank that
+        calls it first makes the checkup, without collective operations, and all others return its report.
 
         Args:
             budget: "quick" runs only rules that need one pass over one batch; "thorough" also runs the overfit test,
@@ -164,7 +167,8 @@ class Debugger(ToolMethods):
             options: Options of rules by code, such as ``{"L208": {"excess": 2.0}}``.
         """
         keep = partial(self.reports.__setitem__, "checkup")
-        report = checkups.checkup(
+        check = partial(
+            checkups.checkup,
             self._use_setup(),
             keep,
             try_fix=self._try_from_page,
@@ -173,6 +177,8 @@ class Debugger(ToolMethods):
             ignore=ignore,
             options=options,
         )
+        report = agree_on_report("checkup", get_calling_line(sys._getframe(1)), check)
+        keep(report)
         self._note("checkup", report)
         print_in_script(report.headline)
         return report

@@ -110,7 +110,7 @@ class LoopMonitor(OptimizerTracking):
         self.batch_use_counter = BatchUseCounter()
         self.tracked_steps = 0
         self.root_variables, self.evaluation = RootVariables(), EvaluationMonitor(setup, lambda: self.loss_kind)
-        self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=setup.model is setup.eager_model)
+        self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=not setup.is_compiled)
         self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
         self.training_averages = TrainingAverageMonitor(setup)
         self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()

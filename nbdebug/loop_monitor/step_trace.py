@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nbdebug.autograd import ForwardTrace
 from nbdebug.autograd.call_recorders import ELEMENTWISE_LOSSES, Broadcast, BroadcastTracker, TorchCall
+from nbdebug.distributed.parallel_models import is_sharded
 from nbdebug.exceptions import SetupError
 from nbdebug.loop_monitor.write_trace import LoopMode
 from nbdebug.setup import Batch, Setup
@@ -209,7 +210,7 @@ def _has_compiled_code(setup: Setup) -> bool:
     compiler = sys.modules.get("torch._dynamo.convert_frame")
     compiled_codes = getattr(getattr(compiler, "input_codes", None), "seen", True) if compiler is not None else ()
     is_compiled = any(getattr(module, "_compiled_call_impl", None) for module in setup.eager_model.modules())
-    return bool(compiled_codes) or is_compiled or setup.model is not setup.eager_model
+    return bool(compiled_codes) or is_compiled or setup.is_compiled or is_sharded(setup.eager_model)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ _EXTERNAL_VALUES = {
     "budget": "the time budget of a checkup: quick, standard or thorough",
     "loop": "the recorded events of your training loop; run it inside `with dbg.watch():`",
     "record": "the recorded statistics of your training loop; run it inside `with dbg.watch():`",
+    "ranks": "the reports of all ranks; start the loop by torchrun, and run it inside `with dbg.watch():`",
     "incident": "the replay of a step of your loop whose loss or gradient was not finite; None if there was none",
     "overfit": "the result of the tiny-batch overfit test; run dbg.overfit()",
     "errors": "the predictions of the error browser; run dbg.errors()",
@@ -34,7 +35,7 @@ _EXTERNAL_VALUES = {
     "treatments": "the treatments tried on copies; run dbg.treatments()",
     "profile": "the profile of a training step; run dbg.profile()",
 }
-TOOL_RESULTS = frozenset(_EXTERNAL_VALUES) - {"setup", "budget", "loop", "record", "incident"}
+TOOL_RESULTS = frozenset(_EXTERNAL_VALUES) - {"setup", "budget", "loop", "record", "ranks", "incident"}
 MAX_BATCHES, _MAX_BATCHES_QUICK = 4, 1
 TOO_SLOW_FOR_QUICK = "it takes longer than budget='quick' allows"
 

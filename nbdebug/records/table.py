@@ -85,6 +85,12 @@ class StepTable:
             new_columns = np.full((len(self._values), new_count), np.nan, np.float32)
             self._values = np.concatenate([self._values, new_columns], axis=1)
 
+    def replace(self, name: str, values: Mapping[int, float]) -> None:
+        """Replace the values of a column at some steps, where they are stored."""
+        for row, step in enumerate(self.steps.tolist()):
+            if step in values:
+                self._values[row, self.columns[name]] = values[step]
+
     def append_unconditionally(self, steps: Iterable[int], values: FloatArray, kind: str = "") -> None:
         """Append rows unconditionally."""
         self._kinds += [kind] * len(values)

@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+from nbdebug.distributed.parallel_models import shard_access
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.step_trace import TracedStep
@@ -67,7 +68,10 @@ def checkup(
     """
     rules = _get_requested_rules(budget, select, ignore, options or {})
     external_values = _run_overfit_test(setup) if budget == "thorough" else {}
-    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+    with (
+        shard_access(setup.eager_model)(),
+        Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)),
+    ):
         runner = RuleRunner(Measurements(setup, budget=budget, **external_values), rules, options or {})
         with show_view(runner.report().view()) as screen:
             try:

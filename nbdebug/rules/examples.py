@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.distributed.rank_group import RankGroup
 from nbdebug.exceptions import NotChecked
 from nbdebug.setup import Setup
 
 if TYPE_CHECKING:
     from nbdebug.predictions.classification import ClassificationTable
     from nbdebug.tools.errors import Errors
+    from nbdebug.watching.watch import Watch
 
 _TensorPair = tuple[Tensor, Tensor]
 
@@ -104,6 +107,21 @@ def train(setup: Setup, epochs: int, clip: float | None = None) -> None:
             if clip is not None:
                 nn.utils.clip_grad_norm_(setup.model.parameters(), clip)
             setup.optimizers[0].step()
+
+
+def train_as_first_rank(
+    setup: Setup, watch: Watch, *, same_samples: bool = False, same_random_states: bool = False, **differences: Any
+) -> None:
+    """Train as rank 0 of two; the other reports the same, except for its samples, random states and ``differences``."""
+    group = RankGroup(0, 2, distributed.HashStore())  # type: ignore[attr-defined]
+    watch.observe_ranks(group)
+    train(setup, 2)
+    assert watch.rank_watch is not None
+    own = watch.rank_watch.report({})
+    samples = own.sample_hashes if same_samples else tuple(-number for number in own.sample_hashes)
+    states = own.random_states if same_random_states else {}
+    report = replace(own, **{"rank": 1, "sample_hashes": samples, "random_states": states, **differences})
+    group.write(watch.rank_watch.report_key(1), report.to_json())
 
 
 def classification_table(errors: Errors) -> ClassificationTable:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from nbdebug.distributed.parallel_models import is_sharded, unwrap_model, unwrap_parallel
 from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve
 from nbdebug.setup import loaders, losses, unpacking
@@ -120,9 +121,27 @@ class Setup:
 
     @property
     def eager_model(self) -> nn.Module:
-        """The model without a ``torch.compile`` wrapper."""
-        original = getattr(self.model, "_orig_mod", self.model)
-        return original if isinstance(original, nn.Module) else self.model
+        """The model without the wrappers of ``torch.compile`` and DistributedDataParallel."""
+        return unwrap_model(self.model)
+
+    @property
+    def is_compiled(self) -> bool:
+        """True if ``torch.compile`` wraps the model."""
+        return self.eager_model is not unwrap_parallel(self.model)
+
+    @property
+    def passes_communicate(self) -> bool:
+        """True if a pass of this rank alone would wait for the others."""
+        is_wrapped = unwrap_parallel(self.model) is not self.model
+        return is_sharded(self.eager_model) or (is_wrapped and self.step_fn is not None)
+
+    def check_passes(self) -> None:
+        """Raise SetupError if a pass of this rank alone would wait for the others."""
+        if self.passes_communicate:
+            reason = "is called by step_fn through its wrapper" if self.step_fn else "is sharded over ranks"
+            raise SetupError(
+                f"model {reason}; expected one that a single rank can run. Check it before it is made parallel."
+            )
 
     @property
     def has_training_data(self) -> bool:
@@ -138,7 +157,7 @@ class Setup:
     def mutable_objects(self) -> tuple[Any, ...]:
         """All objects that a run can change, except the loaders."""
         loss_module = self.loss_fn if isinstance(self.loss_fn, nn.Module) else None
-        return (self.model, loss_module, *self.optimizers, *self.schedulers, *self.extra_state)
+        return (unwrap_parallel(self.model), loss_module, *self.optimizers, *self.schedulers, *self.extra_state)
 
     @property
     def schedulers(self) -> tuple[Any, ...]:
@@ -205,7 +224,7 @@ class Setup:
 
     def _split_named_parts(self, raw: Any, guess: Batch) -> Batch:
         """Split a batch whose model takes a part under another name, or all parts; return the guess for any other."""
-        if self.forward is not None or self.step_fn is not None:
+        if self.forward is not None or self.step_fn is not None or self.passes_communicate:
             return guess
         if self._input_path is _UNKNOWN:
             self._input_path = unpacking.find_input_path(raw, guess, self.eager_model, self.model_device)
@@ -215,7 +234,9 @@ class Setup:
 
     def predict(self, batch: Batch, model: nn.Module | None = None) -> Any:
         """Return the output of the model, or of a copy of it, for a batch."""
-        model = self.eager_model if model is None else model
+        if model is None:
+            self.check_passes()
+            model = self.eager_model
         if self.forward is not None:
             return self.forward(model, batch.inputs)
         return model(*batch.args, **batch.kwargs)
@@ -244,6 +265,7 @@ class Setup:
     def output_and_loss(self, batch: Batch, model: nn.Module | None = None) -> tuple[Any, Tensor]:
         """Return output and loss of a batch; the output is None with a ``step_fn``."""
         if self.step_fn is not None:
+            self.check_passes()
             return None, self.validate_step_loss(self.step_fn(batch.raw))
         output = self.predict(batch, model)
         return output, self.loss(output, batch)

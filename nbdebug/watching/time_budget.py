@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from nbdebug.exceptions import SetupError
@@ -44,7 +44,7 @@ class TimeBudget:
     tracking the order of events; with ``every`` the loop monitor schedules that itself. While all watching, including
     the work of each step, exceeds the budget, these shares are multiplied by a quarter. A budget set by
     the user is enforced: the factor is a tenth, also for the display, and while it is exceeded most
-    steps record only their loss.
+    steps record only their loss. Callbacks read the parameters in a block of ``shard_access``.
     """
 
     def __init__(self, budget: float | None, every: int | None) -> None:
@@ -67,6 +67,7 @@ class TimeBudget:
         self.next_due, self.next_spaced_step = 0.0, 1
         self.consecutive_loss_only = self.loss_only_steps = 0
         self.errors: dict[str, str] = {}
+        self.shard_access: Callable[[], AbstractContextManager[Any]] = nullcontext
         self.start()
 
     def start(self) -> None:
@@ -172,7 +173,8 @@ class TimeBudget:
         """Call ``callback`` unless the same activity has failed before; an exception is stored, not raised."""
         if activity not in self.errors:
             try:
-                callback(*args)
+                with self.shard_access():
+                    callback(*args)
             except Exception as error:
                 self.errors[activity] = f"{type(error).__name__}: {error}"
 
@@ -208,7 +210,8 @@ class TimeBudget:
                 return None
             started, self.in_callback = time.perf_counter(), True
             try:
-                return callback(*args)
+                with self.shard_access():
+                    return callback(*args)
             except Exception as error:
                 self.errors[activity] = f"{type(error).__name__}: {error}"
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,6 +12,9 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Any, Literal
 
+from nbdebug.distributed.parallel_models import shard_access
+from nbdebug.distributed.rank_group import RankGroup
+from nbdebug.distributed.rank_report import RankReport, RankReports
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import disproved_assumptions
@@ -25,11 +29,12 @@ from nbdebug.rule_engine.crash_rules import explain_crash
 from nbdebug.rule_engine.predictions import disproved_predictions
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import RebindingNotice
-from nbdebug.source.location import SourceLine
+from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.tools.clip_threshold import ClipThreshold, clip_threshold
 from nbdebug.views.live import LiveScreen, display_result, print_in_script, show_view
 from nbdebug.watching.optimizer_steps import Match
 from nbdebug.watching.other_models import OptimizedModels
+from nbdebug.watching.rank_watch import RankWatch, merge_rank_findings, reduce_norms
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
 from nbdebug.watching.rule_schedule import RuleSchedule
 from nbdebug.watching.run_controls import RunControls, RunStopped
@@ -78,6 +83,10 @@ class Watch:
         self.replay_result: Replay | None = None
         self.optimized_models, self.warning = OptimizedModels(setup.eager_model, notice), ""
         self.crash_id, self.crashed_step = 0, 0
+        self.group, self.line = RankGroup.current(), get_calling_line(sys._getframe(1))
+        self.rank_watch: RankWatch | None = None
+        self.rank_report: RankReport | None = None
+        self.ranks: RankReports | None = None
 
     def __repr__(self) -> str:
         if self.result is not None:
@@ -96,7 +105,9 @@ class Watch:
     def __enter__(self) -> Watch:
         if self.session is not None:
             raise SetupError("this watch was already used; expected a new one. Call watch() again for another run.")
-        self.session = session = WatchSession(self.setup, self.time_budget, self.match)
+        self.time_budget.shard_access = shard_access(self.setup.eager_model)
+        with self.time_budget.shard_access():
+            self.session = session = WatchSession(self.setup, self.time_budget, self.match)
         self.record = session.record
         self.record.about["run"] = token_hex(6)
         self.rule_schedule = RuleSchedule(self.record, self.controls.new_findings.append)
@@ -109,14 +120,22 @@ class Watch:
             self.active_hooks.enter_context(hook)
         self.active_hooks.enter_context(self.optimized_models.hook(self.time_budget.guarded))
         self.time_budget.start()
+        if self.group is not None:
+            self.time_budget.attempt("ranks", self.observe_ranks, self.group)
         return self
+
+    def observe_ranks(self, group: RankGroup) -> None:
+        """Observe this loop as that of one rank of a group."""
+        self.rank_watch = RankWatch(self.setup, group, self.line)
+        for hook in self.rank_watch.hooks(self.time_budget.timed):
+            self.active_hooks.enter_context(hook)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         """Remove the hooks and replace the live view by a static one; exceptions propagate."""
         assert self.session is not None
         overhead = self.time_budget.overhead
         self.active_hooks.close()
-        with self.stack:
+        with self.stack, self.time_budget.shard_access():
             self.session.close()
             self.record_non_finite_losses()
             interrupted = self.is_stopped or (kind is not None and issubclass(kind, KeyboardInterrupt))
@@ -126,7 +145,9 @@ class Watch:
             # The tests would judge the model on data that the loop may no longer use.
             is_outdated = self.optimized_models.notice is not None
             tests_model = self.final_tests and kind is None and not (interrupted or is_outdated)
-            report = self.add_crash(self.run_rules(test_model=tests_model), error)
+            self.time_budget.attempt("ranks", self.end_rank, error)
+            report = self.add_crash(self.run_rules(test_model=tests_model and self.speaks), error)
+            report = self.share_report(report)
             steps = self.session.recorder.step - 1
             loss_only_steps = self.time_budget.loss_only_steps
             self.result = WatchResult(
@@ -144,12 +165,39 @@ class Watch:
         self.time_budget.attempt("file", self.write_file)
         if self.on_result is not None:
             self.time_budget.attempt("journal", self.on_result, self.result)
-        print_in_script(self.result.headline)
+        if self.speaks:
+            print_in_script(self.result.headline, on_any_rank=True)
         if report.findings:  # those marked in the view, including notes
             display_result(report)
         if self.tests_interrupted:
             raise KeyboardInterrupt
         return isinstance(error, RunStopped)
+
+    @property
+    def speaks(self) -> bool:
+        """True in a run of one process, and on the rank that reads the reports of all."""
+        return self.rank_watch is None or self.rank_watch.reads_all
+
+    def end_rank(self, error: BaseException | None) -> None:
+        """Report what this rank has observed, if there are others; the one that reads all waits for their reports."""
+        if self.rank_watch is None or self.session is None:
+            return
+        text = "" if error is None else f"{type(error).__name__}: {error}"
+        self.rank_watch.end(text)
+        lines = {**self.session.loop_monitor.lines, **self.session.lines}
+        self.rank_report = self.rank_watch.report(lines, text, self.record)
+        if self.speaks:
+            self.ranks = self.rank_watch.collect(self.rank_report)
+            reduce_norms(self.record, self.ranks)
+
+    def share_report(self, report: Report) -> Report:
+        """Return the findings of all ranks on the one that reads them; any other writes its own."""
+        if self.rank_watch is None or self.rank_report is None:
+            return report
+        if self.ranks is not None:
+            return merge_rank_findings(report, self.ranks, self.rank_report.rank)
+        self.time_budget.attempt("ranks", self.rank_watch.publish, self.rank_report, report)
+        return report
 
     def add_crash(self, report: Report, error: BaseException | None) -> Report:
         """Return a report with what explains the exception that ends the loop; the error itself is not kept."""
@@ -310,7 +358,12 @@ class Watch:
             replayed, loop_summary = self.replay(), summarize_loop(session.loop_monitor, session.learning_rates)
             checked_rules = self.reports["checkup"].checked_rules if "checkup" in self.reports else ()
             report_of_rules = judge_run(
-                self.setup, checked_rules, loop=loop_summary, record=self.record, incident=replayed
+                self.setup,
+                checked_rules,
+                loop=loop_summary,
+                record=self.record,
+                incident=replayed,
+                **({} if self.ranks is None else {"ranks": self.ranks}),
             )
             disproved = {
                 **dict.fromkeys(disproved_assumptions(loop_summary, self.record), ""),
