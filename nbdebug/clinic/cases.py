@@ -23,7 +23,6 @@ _PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
 # twice the standard error of an accuracy of 0.98 on 200 samples.
 _MAX_SHARE_LEFT = 0.2
 _MIN_SLACK = 0.02
-_CODES_OF_PROFILES = {"P801", "P802", "P805", "P808"}
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,6 @@ class ClinicCase:
         for fault in self.faults:
             source = source.replace(fault.right, fault.wrong)
         return tuple(source.split(_CELL_MARK))
-
-    @property
-    def is_slow(self) -> bool:
-        """True if only a profile finds a fault of the case."""
-        return any(fault.codes & _CODES_OF_PROFILES for fault in self.faults)
 
 
 def clinic_folder() -> Path:

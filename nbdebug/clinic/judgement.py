@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from nbdebug.views.page import View
 
-_PROFILED_STEPS = 4
-
 
 @dataclass(frozen=True)
 class CaseCheck(Result):
@@ -92,13 +90,10 @@ def check() -> CaseCheck:
     case, names = open_case(), sys._getframe(1).f_globals
     debugger, score = _read_names(names)
     remaining = _remaining_faults(case, debugger)
-    with without_display():
-        if remaining != case.faults:
+    if remaining != case.faults:
+        with without_display():
             debugger.checkup()
-            remaining = _remaining_faults(case, debugger)
-        if remaining != case.faults and case.is_slow:
-            debugger.profile(names["train"], steps=_PROFILED_STEPS)
-            remaining = _remaining_faults(case, debugger)
+        remaining = _remaining_faults(case, debugger)
     errors = tuple(finding for finding in debugger.findings if finding.severity == "error")
     unexpected = () if remaining else errors  # those may be consequences of what remains
     return CaseCheck(case, load_measured_run(case.name), score, remaining, unexpected)

@@ -6,8 +6,8 @@
 # hint: The same page should look the same in both splits. Compare the numbers, not the pictures.
 # hint: dbg.checkup(select="D") compares the values of both splits; dbg.data() draws them side by side.
 # hint: The line that creates val_pages: it lacks the transform that the training pages get.
-# right: val_pages = Pages(scans[500:], digits[500:], transform=ink)
-# wrong: val_pages = Pages(scans[500:], digits[500:])
+# right: val_pages = Pages(scans[280:], digits[280:], transform=ink)
+# wrong: val_pages = Pages(scans[280:], digits[280:])
 # %%
 import torch
 from sklearn.datasets import load_digits
@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 torch.manual_seed(11)
 scans, digits = load_digits(n_class=6, return_X_y=True)
-order = torch.randperm(len(scans))[:620]
+order = torch.randperm(len(scans))[:400]
 scans, digits = scans[order], digits[order]
 
 
@@ -36,9 +36,9 @@ class Pages(Dataset):
         return (self.transform(scan) if self.transform else scan), int(self.digits[index])
 
 
-train_pages = Pages(scans[:500], digits[:500], transform=ink)
-val_pages = Pages(scans[500:], digits[500:], transform=ink)
-train_loader = DataLoader(train_pages, batch_size=50, shuffle=True)
+train_pages = Pages(scans[:280], digits[:280], transform=ink)
+val_pages = Pages(scans[280:], digits[280:], transform=ink)
+train_loader = DataLoader(train_pages, batch_size=28, shuffle=True)
 val_loader = DataLoader(val_pages, batch_size=60)
 # %%
 model = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 6))
@@ -47,7 +47,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 
 
 def train():
-    for epoch in range(6):
+    for epoch in range(5):
         model.train()
         for page, digit in train_loader:
             loss = loss_fn(model(page), digit)

@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def read_station(count=420, seed=5):
+def read_station(count=300, seed=5):
     rng = np.random.default_rng(seed)
     sun, cloud = rng.uniform(0, 900, count), rng.uniform(0, 1, count)
     heat, wind = 5 + sun / 40 + rng.normal(0, 2, count), rng.gamma(2, 2, count)
@@ -27,20 +27,20 @@ def read_station(count=420, seed=5):
 
 table, power = read_station()
 hours = np.where(table == -999, np.nanmean(np.where(table == -999, np.nan, table), axis=0), table)
-hours = (hours - hours[:300].mean(axis=0)) / hours[:300].std(axis=0)
-power = (power - power[:300].mean()) / power[:300].std()
+hours = (hours - hours[:200].mean(axis=0)) / hours[:200].std(axis=0)
+power = (power - power[:200].mean()) / power[:200].std()
 x, y = torch.tensor(hours, dtype=torch.float32), torch.tensor(power, dtype=torch.float32).unsqueeze(1)
-train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=20, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=120)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=100)
 # %%
 torch.manual_seed(5)
 model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
 loss_fn = nn.MSELoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 
 
 def train():
-    for epoch in range(8):
+    for epoch in range(6):
         for instruments, target in train_loader:
             optimizer.zero_grad()
             loss_fn(model(instruments), target).backward()
@@ -49,5 +49,5 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        rest = y[300:] - model(x[300:])
-    return (1 - rest.var() / y[300:].var()).item()
+        rest = y[200:] - model(x[200:])
+    return (1 - rest.var() / y[200:].var()).item()

@@ -49,7 +49,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
 
 def train():
-    for epoch in range(10):
+    for epoch in range(7):
         for bottle, vineyard in train_loader:
             optimizer.zero_grad()
             loss = loss_fn(model(bottle), vineyard)

@@ -6,7 +6,7 @@
 # hint: Look at the first ten values of the loss, not at the last ones.
 # hint: dbg.lr_range() sweeps the learning rate, and says which rates this model stands.
 # hint: The line that creates the optimizer: its learning rate is a thousand times too high.
-# right: optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+# right: optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
 # wrong: optimizer = torch.optim.SGD(model.parameters(), lr=50, momentum=0.9)
 # %%
 import torch
@@ -15,18 +15,18 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(5)
-points, moons = make_moons(800, noise=0.15, random_state=1)
+points, moons = make_moons(280, noise=0.15, random_state=1)
 x, y = torch.tensor(points, dtype=torch.float32), torch.tensor(moons)
-train_loader = DataLoader(TensorDataset(x[:600], y[:600]), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[600:], y[600:]), batch_size=200)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=80)
 # %%
 model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
 
 
 def train():
-    for epoch in range(7):
+    for epoch in range(5):
         for inputs, targets in train_loader:
             optimizer.zero_grad()
             loss_fn(model(inputs), targets).backward()
@@ -35,4 +35,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return (model(x[600:]).argmax(1) == y[600:]).float().mean().item()
+        return (model(x[200:]).argmax(1) == y[200:]).float().mean().item()

@@ -2,9 +2,9 @@
 # title: The quiet layer
 # story: A hiker's app tells five kinds of mushrooms apart. The author starts the units at a negative offset, so that only strong signals pass, an idea from the biology of neurons.
 # complaint: The loss equals that of a constant prediction, and the gradients of the first layer are zero, all of them.
-# codes: G401 M307
+# codes: G401 G416 M307
 # hint: Look at the outputs of the first activation, for a few samples.
-# hint: dbg.checkup(select="G") counts units that are zero for every sample; dbg.summary() shows which layers these findings concern.
+# hint: dbg.checkup(select="G") asks the rules on gradients and activations; with dbg.watch(): train() counts units that are always zero.
 # hint: The line that fills the biases of the first layer: no input is strong enough to lift a unit above -12.
 # right: nn.init.constant_(model[0].bias, 0.1)
 # wrong: nn.init.constant_(model[0].bias, -12.0)
@@ -15,11 +15,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(22)
-caps, kind = make_blobs(360, n_features=6, centers=5, cluster_std=3.0, random_state=22)
-caps = (caps - caps[:270].mean(axis=0)) / caps[:270].std(axis=0)
+caps, kind = make_blobs(280, n_features=6, centers=5, cluster_std=3.0, random_state=22)
+caps = (caps - caps[:200].mean(axis=0)) / caps[:200].std(axis=0)
 x, y = torch.tensor(caps, dtype=torch.float32), torch.tensor(kind)
-train_loader = DataLoader(TensorDataset(x[:270], y[:270]), batch_size=27, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[270:], y[270:]), batch_size=90)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=80)
 # %%
 model = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 5))
 nn.init.kaiming_normal_(model[0].weight)
@@ -29,7 +29,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 
 def train():
-    for epoch in range(7):
+    for epoch in range(5):
         for cap, target in train_loader:
             optimizer.zero_grad()
             loss_fn(model(cap), target).backward()
@@ -38,4 +38,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return (model(x[270:]).argmax(1) == y[270:]).float().mean().item()
+        return (model(x[200:]).argmax(1) == y[200:]).float().mean().item()

@@ -15,10 +15,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(25)
-points, moon = make_moons(360, noise=0.15, random_state=25)
+points, moon = make_moons(280, noise=0.15, random_state=25)
 x, y = torch.tensor(points).float(), torch.tensor(moon)
-train_loader = DataLoader(TensorDataset(x[:270], y[:270]), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[270:], y[270:]), batch_size=90)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=80)
 
 
 # %%
@@ -28,7 +28,7 @@ def block(inputs, outputs):
 
 width = 12
 layers = block(2, width)
-for _ in range(8):
+for _ in range(6):
     layers += block(width, width)
 model = nn.Sequential(*layers, nn.Linear(width, 2))
 loss_fn = nn.CrossEntropyLoss()
@@ -36,7 +36,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
 
 def train():
-    for epoch in range(8):
+    for epoch in range(6):
         model.train()
         for point, target in train_loader:
             optimizer.zero_grad()
@@ -47,4 +47,4 @@ def train():
 def evaluate():
     model.eval()
     with torch.no_grad():
-        return (model(x[270:]).argmax(1) == y[270:]).float().mean().item()
+        return (model(x[200:]).argmax(1) == y[200:]).float().mean().item()

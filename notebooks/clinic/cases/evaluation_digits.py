@@ -17,14 +17,14 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(6)
 images, labels = load_digits(return_X_y=True)
 x, y = torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
-shuffled = torch.randperm(len(x))[:900]
+shuffled = torch.randperm(len(x))[:420]
 x, y = x[shuffled], y[shuffled]
-train_loader = DataLoader(TensorDataset(x[:600], y[:600]), batch_size=40, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[600:], y[600:]), batch_size=100)
+train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=25, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=60)
 # %%
-model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Dropout(0.6), nn.Linear(96, 10))
+model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.6), nn.Linear(64, 10))
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
 accuracies = []
 
 
@@ -36,7 +36,7 @@ def evaluate():
 
 
 def train():
-    for epoch in range(6):
+    for epoch in range(5):
         model.train()
         for inputs, targets in train_loader:
             optimizer.zero_grad()

@@ -16,20 +16,20 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(35)
 answers, grade = make_classification(
-    330, 14, n_informative=5, n_redundant=0, n_classes=3, n_clusters_per_class=1, flip_y=0.15, random_state=35
+    280, 14, n_informative=5, n_redundant=0, n_classes=3, n_clusters_per_class=1, flip_y=0.15, random_state=35
 )
 x, y = torch.tensor(answers, dtype=torch.float32), torch.tensor(grade)
-train_loader = DataLoader(TensorDataset(x[:210], y[:210]), batch_size=21, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[210:], y[210:]), batch_size=20)
+train_loader = DataLoader(TensorDataset(x[:180], y[:180]), batch_size=18, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[180:], y[180:]), batch_size=20)
 # %%
 model = nn.Sequential(nn.Linear(14, 48), nn.ReLU(), nn.Linear(48, 3))
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 accuracies = []
 
 
 def train():
-    for epoch in range(8):
+    for epoch in range(6):
         for inputs, targets in train_loader:
             optimizer.zero_grad()
             loss_fn(model(inputs), targets).backward()

@@ -20,20 +20,20 @@ from torch.utils.data import DataLoader, TensorDataset
 
 rng = np.random.default_rng(41)
 names = ["age", "days", "drugs", "visits", "distance", "pressure"]
-patients = pd.DataFrame(rng.normal(size=(420, 6)), columns=names)
-risk = patients["age"] + 0.8 * patients["drugs"] - 0.6 * patients["distance"] + rng.normal(0, 1.5, 420)
+patients = pd.DataFrame(rng.normal(size=(300, 6)), columns=names)
+risk = patients["age"] + 0.8 * patients["drugs"] - 0.6 * patients["distance"] + rng.normal(0, 1.5, 300)
 patients["returns"] = (risk > 0).astype(int)
 patients["next_ward"] = np.where(patients["returns"] == 1, 3.0, 0.0)
 columns = ["age", "days", "drugs", "visits", "distance", "pressure"]
 x = torch.tensor(patients[columns].to_numpy(), dtype=torch.float32)
 y = torch.tensor(patients["returns"].to_numpy())
-train_loader = DataLoader(TensorDataset(x[:280], y[:280]), batch_size=28, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[280:], y[280:]), batch_size=70)
+train_loader = DataLoader(TensorDataset(x[:180], y[:180]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[180:], y[180:]), batch_size=60)
 # %%
 torch.manual_seed(41)
 model = nn.Sequential(nn.Linear(len(columns), 24), nn.ReLU(), nn.Linear(24, 2))
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 scores = []
 
 
@@ -45,7 +45,7 @@ def accuracy(loader):
 
 
 def train():
-    for epoch in range(6):
+    for epoch in range(5):
         model.train()
         for patient, back in train_loader:
             optimizer.zero_grad()

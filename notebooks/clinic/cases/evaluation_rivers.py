@@ -17,15 +17,15 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(36)
-gauges, level = make_friedman1(380, n_features=6, noise=1.5, random_state=36)
+gauges, level = make_friedman1(280, n_features=6, noise=1.5, random_state=36)
 x = torch.tensor(gauges * 2 - 1, dtype=torch.float32)
 y = torch.tensor((level - level.mean()) / level.std(), dtype=torch.float32).unsqueeze(1)
-train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=8)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=8)
 # %%
 model = nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, 1))
 loss_fn = nn.MSELoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 history = []
 
 
@@ -40,7 +40,7 @@ def evaluate():
 
 
 def train():
-    for epoch in range(6):
+    for epoch in range(5):
         model.train()
         for inputs, target in train_loader:
             optimizer.zero_grad()

@@ -4,7 +4,7 @@
 # complaint: His notebook prints that the best weights were restored, and the score is always that of the last epoch.
 # codes: R905
 # hint: When do the weights that he keeps change?
-# hint: dbg.checkup(select="R") compares the memory of saved weights with that of the model.
+# hint: with dbg.watch(): train() compares the memory of saved weights with that of the model.
 # hint: The line that sets best_weights: state_dict() returns the tensors of the model themselves, which train on.
 # right: best_weights = copy.deepcopy(model.state_dict())
 # wrong: best_weights = model.state_dict()
@@ -18,15 +18,15 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(23)
 letters, writer = make_classification(
-    360, 16, n_informative=5, n_redundant=0, class_sep=0.8, flip_y=0.2, random_state=23
+    300, 16, n_informative=5, n_redundant=0, class_sep=0.8, flip_y=0.2, random_state=23
 )
 x, y = torch.tensor(letters).float(), torch.tensor(writer)
-train_loader = DataLoader(TensorDataset(x[:160], y[:160]), batch_size=16, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[160:], y[160:]), batch_size=200)
+train_loader = DataLoader(TensorDataset(x[:150], y[:150]), batch_size=15, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[150:], y[150:]), batch_size=150)
 # %%
 model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 best_score, best_weights = 0.0, None
 
 
@@ -40,7 +40,7 @@ def evaluate():
 def train():
     global best_score, best_weights
     best_score = evaluate()
-    for epoch in range(12):
+    for epoch in range(8):
         model.train()
         for inputs, targets in train_loader:
             optimizer.zero_grad()

@@ -15,14 +15,14 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 rng = np.random.default_rng(19)
-hour, warmth, rain = rng.integers(0, 24, 400), rng.normal(0, 1, 400), rng.random(400) < 0.3
+hour, warmth, rain = rng.integers(0, 24, 300), rng.normal(0, 1, 300), rng.random(300) < 0.3
 rides = 3 * np.exp(-((hour - 8) ** 2) / 8) + 3 * np.exp(-((hour - 17) ** 2) / 8) + warmth - 1.5 * rain
-rides = (rides - rides.mean()) / rides.std() + rng.normal(0, 0.1, 400)
+rides = (rides - rides.mean()) / rides.std() + rng.normal(0, 0.1, 300)
 angle = 2 * np.pi * hour / 24
 columns = np.column_stack([np.sin(angle), np.cos(angle), np.sin(2 * angle), np.cos(2 * angle), warmth, rain])
 X, Y = torch.as_tensor(columns, dtype=torch.float32), torch.as_tensor(rides, dtype=torch.float32)
-train_loader = DataLoader(TensorDataset(X[:300], Y[:300]), batch_size=25, shuffle=True)
-val_loader = DataLoader(TensorDataset(X[300:], Y[300:]), batch_size=100)
+train_loader = DataLoader(TensorDataset(X[:200], Y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(X[200:], Y[200:]), batch_size=100)
 
 
 # %%
@@ -43,7 +43,7 @@ curve = []
 
 
 def train():
-    for epoch in range(7):
+    for epoch in range(6):
         total = 0.0
         for x, y in train_loader:
             loss = loss_fn(model(x), y)
@@ -51,9 +51,9 @@ def train():
             loss.backward()
             optimizer.step()
             total += loss.item() * len(x)
-        curve.append(total / 300)
+        curve.append(total / 200)
 
 
 def evaluate():
     with torch.no_grad():
-        return (1 - loss_fn(model(X[300:]), Y[300:]) / Y[300:].var()).item()
+        return (1 - loss_fn(model(X[200:]), Y[200:]) / Y[200:].var()).item()

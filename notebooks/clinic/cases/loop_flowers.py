@@ -16,13 +16,13 @@ from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(15)
-petals, kind = make_blobs(400, n_features=5, centers=6, cluster_std=2.5, random_state=15)
+petals, kind = make_blobs(300, n_features=5, centers=6, cluster_std=2.5, random_state=15)
 x = torch.tensor(petals, dtype=torch.float32) / 6
 y = torch.tensor(kind)
-train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=100)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=100)
 # %%
-EPOCHS = 9
+EPOCHS = 6
 model = nn.Sequential(nn.Linear(5, 24), nn.ReLU(), nn.Linear(24, 6))
 loss_fn = nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)
@@ -40,4 +40,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return (model(x[300:]).argmax(1) == y[300:]).float().mean().item()
+        return (model(x[200:]).argmax(1) == y[200:]).float().mean().item()

@@ -19,9 +19,9 @@ measures, benign = load_breast_cancer(return_X_y=True)
 x, y = torch.tensor(measures, dtype=torch.float32), torch.tensor(benign)
 shuffled = torch.randperm(len(x))
 x, y = x[shuffled], y[shuffled]
-x = (x - x[:420].mean(0)) / x[:420].std(0)
-train_loader = DataLoader(TensorDataset(x[:420], y[:420]), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[420:], y[420:]), batch_size=149)
+x = (x - x[:240].mean(0)) / x[:240].std(0)
+train_loader = DataLoader(TensorDataset(x[:240], y[:240]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[240:], y[240:]), batch_size=149)
 # %%
 model = nn.Sequential(nn.Linear(30, 16), nn.ReLU(), nn.Linear(16, 2))
 loss_fn = nn.CrossEntropyLoss()
@@ -29,7 +29,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 
 
 def train():
-    for epoch in range(7):
+    for epoch in range(5):
         for inputs, targets in train_loader:
             loss = loss_fn(model(inputs), targets)
             optimizer.zero_grad()
@@ -39,4 +39,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return (model(x[420:]).argmax(1) == y[420:]).float().mean().item()
+        return (model(x[240:]).argmax(1) == y[240:]).float().mean().item()

@@ -16,12 +16,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 table, cancels = make_classification(
-    450, 9, n_informative=6, n_redundant=0, weights=[0.7], class_sep=1.2, flip_y=0.02, random_state=21
+    300, 9, n_informative=6, n_redundant=0, weights=[0.7], class_sep=1.2, flip_y=0.02, random_state=21
 )
 x_train, x_val, y_train, y_val = (
-    torch.tensor(part, dtype=torch.float32) for part in train_test_split(table, cancels, test_size=150, random_state=0)
+    torch.tensor(part, dtype=torch.float32) for part in train_test_split(table, cancels, test_size=100, random_state=0)
 )
-train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=25, shuffle=True)
+train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=20, shuffle=True)
 val_loader = DataLoader(TensorDataset(x_val, y_val), batch_size=50)
 
 
@@ -38,11 +38,11 @@ class ChurnModel(nn.Module):
 torch.manual_seed(2)
 model = ChurnModel()
 loss_fn = nn.BCEWithLogitsLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 
 
 def train():
-    for epoch in range(7):
+    for epoch in range(6):
         for customer, cancel in train_loader:
             optimizer.zero_grad()
             loss = loss_fn(model(customer), cancel)

@@ -15,14 +15,14 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 rng = np.random.default_rng(13)
-hour = rng.uniform(0, 700, 420)
-wind = rng.normal(0, 1, (420, 2))
+hour = rng.uniform(0, 700, 300)
+wind = rng.normal(0, 1, (300, 2))
 moon = np.stack([np.sin(hour * 0.506), np.cos(hour * 0.506), np.sin(hour * 0.0089)], axis=1)
-level = 1.3 * moon[:, 0] + 0.4 * wind[:, 0] + 0.2 * moon[:, 2] * wind[:, 1] + rng.normal(0, 0.1, 420)
+level = 1.3 * moon[:, 0] + 0.4 * wind[:, 0] + 0.2 * moon[:, 2] * wind[:, 1] + rng.normal(0, 0.1, 300)
 inputs = torch.tensor(np.hstack([moon, wind]), dtype=torch.float32)
 levels = torch.tensor(level, dtype=torch.float32)[:, None]
-train_loader = DataLoader(TensorDataset(inputs[:320], levels[:320]), batch_size=32, shuffle=True)
-val_loader = DataLoader(TensorDataset(inputs[320:], levels[320:]), batch_size=100)
+train_loader = DataLoader(TensorDataset(inputs[:200], levels[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(inputs[200:], levels[200:]), batch_size=100)
 
 
 # %%
@@ -37,11 +37,11 @@ def build(sizes):
 torch.manual_seed(13)
 model = build([5, 24, 16, 1])
 loss_fn = nn.MSELoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
 
 
 def train():
-    for epoch in range(10):
+    for epoch in range(6):
         for features, target in train_loader:
             optimizer.zero_grad()
             loss_fn(model(features), target).backward()
@@ -50,5 +50,5 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        error = ((model(inputs[320:]) - levels[320:]) ** 2).mean()
-    return 1 - (error / levels[320:].var()).item()
+        error = ((model(inputs[200:]) - levels[200:]) ** 2).mean()
+    return 1 - (error / levels[200:].var()).item()

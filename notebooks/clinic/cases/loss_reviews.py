@@ -16,13 +16,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 WORDS, CLASSES = 60, 3
 torch.manual_seed(9)
-mood = torch.multinomial(torch.tensor([0.5, 0.3, 0.2]), 360, replacement=True)
+mood = torch.multinomial(torch.tensor([0.5, 0.3, 0.2]), 300, replacement=True)
 frequency = torch.ones(CLASSES, WORDS)
 for index in range(CLASSES):
     frequency[index, 8 * index : 8 * index + 8] = 6
 comments = torch.multinomial(frequency[mood], 10, replacement=True)
-train_loader = DataLoader(TensorDataset(comments[:240], mood[:240]), batch_size=20, shuffle=True)
-val_loader = DataLoader(TensorDataset(comments[240:], mood[240:]), batch_size=6)
+train_loader = DataLoader(TensorDataset(comments[:200], mood[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(comments[200:], mood[200:]), batch_size=6)
 
 
 # %%
@@ -39,11 +39,11 @@ class CommentNet(nn.Module):
 
 model = CommentNet()
 loss_fn = nn.NLLLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.08)
 
 
 def train():
-    for epoch in range(8):
+    for epoch in range(6):
         for comment, target in train_loader:
             optimizer.zero_grad()
             loss_fn(model(comment), target).backward()

@@ -15,11 +15,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(14)
-beans, taste = make_regression(320, 10, n_informative=6, noise=10, random_state=14)
+beans, taste = make_regression(260, 10, n_informative=6, noise=10, random_state=14)
 x = torch.tensor(beans, dtype=torch.float32)
 y = torch.tensor((taste - taste.mean()) / taste.std(), dtype=torch.float32).view(-1, 1)
-train_loader = DataLoader(TensorDataset(x[:240], y[:240]), batch_size=24, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[240:], y[240:]), batch_size=80)
+train_loader = DataLoader(TensorDataset(x[:180], y[:180]), batch_size=18, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[180:], y[180:]), batch_size=80)
 # %%
 model = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 1))
 loss_fn = nn.SmoothL1Loss()
@@ -27,7 +27,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_de
 
 
 def train():
-    for epoch in range(8):
+    for epoch in range(6):
         for bean, score in train_loader:
             optimizer.zero_grad()
             loss_fn(model(bean), score).backward()
@@ -36,4 +36,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return 1 - ((model(x[240:]) - y[240:]).square().mean() / y[240:].var()).item()
+        return 1 - ((model(x[180:]) - y[180:]).square().mean() / y[180:].var()).item()

@@ -16,18 +16,18 @@ from torch.utils.data import DataLoader, TensorDataset
 
 CONFIG = {
     "hidden": 24,
-    "epochs": 8,
+    "epochs": 6,
     "rate": 0.1,
     "momentum": 0.9,
     "seed": 18,
 }
 torch.manual_seed(CONFIG["seed"])
 words, box = make_classification(
-    400, 14, n_informative=8, n_redundant=0, n_classes=4, n_clusters_per_class=1, random_state=CONFIG["seed"]
+    300, 14, n_informative=8, n_redundant=0, n_classes=4, n_clusters_per_class=1, random_state=CONFIG["seed"]
 )
 x, y = torch.tensor(words, dtype=torch.float32), torch.tensor(box)
-train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=100)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=100)
 # %%
 model = nn.Sequential(nn.Linear(14, CONFIG["hidden"]), nn.ReLU(), nn.Linear(CONFIG["hidden"], 4))
 loss_fn = nn.CrossEntropyLoss()
@@ -44,4 +44,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return (model(x[300:]).argmax(1) == y[300:]).float().mean().item()
+        return (model(x[200:]).argmax(1) == y[200:]).float().mean().item()

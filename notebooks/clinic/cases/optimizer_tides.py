@@ -9,20 +9,20 @@
 # hint: The line that creates head_optimizer holds all parameters; and the gradients are clipped after the steps, when it is too late.
 # right: nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n            for each in optimizer:\n                each.step()
 # wrong: for each in optimizer:\n                each.step()\n            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-# right: head_optimizer = torch.optim.Adam(model.head.parameters(), lr=0.01)
-# wrong: head_optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+# right: head_optimizer = torch.optim.Adam(model.head.parameters(), lr=0.03)
+# wrong: head_optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 # %%
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(27)
-time = torch.arange(420.0)
-series = torch.sin(0.4 * time) + 0.5 * torch.sin(0.97 * time) + 0.3 * torch.randn(420)
+time = torch.arange(320.0)
+series = torch.sin(0.4 * time) + 0.5 * torch.sin(0.97 * time) + 0.3 * torch.randn(320)
 windows = series.unfold(0, 11, 1)
 x, y = windows[:, :10].unsqueeze(-1), windows[:, 10:]
-train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[310:], y[310:]), batch_size=100)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[210:], y[210:]), batch_size=100)
 
 
 # %%
@@ -38,8 +38,8 @@ class TideNet(nn.Module):
 
 model = TideNet()
 loss_fn = nn.MSELoss()
-body_optimizer = torch.optim.Adam(model.gru.parameters(), lr=0.01)
-head_optimizer = torch.optim.Adam(model.head.parameters(), lr=0.01)
+body_optimizer = torch.optim.Adam(model.gru.parameters(), lr=0.03)
+head_optimizer = torch.optim.Adam(model.head.parameters(), lr=0.03)
 optimizer = [body_optimizer, head_optimizer]
 
 
@@ -55,4 +55,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return 1 - (loss_fn(model(x[310:]), y[310:]) / y[310:].var()).item()
+        return 1 - (loss_fn(model(x[210:]), y[210:]) / y[210:].var()).item()

@@ -35,7 +35,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
 
 def train():
-    for epoch in range(12):
+    for epoch in range(8):
         for inputs, targets in train_loader:
             optimizer.zero_grad()
             loss_fn(model(inputs), targets).backward()

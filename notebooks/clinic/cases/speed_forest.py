@@ -19,15 +19,15 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(46)
 trees, kinds = make_classification(
-    400, 12, n_informative=8, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=46
+    300, 12, n_informative=8, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=46
 )
 x, y = torch.tensor(trees, dtype=torch.float32), torch.tensor(kinds)
-train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=25)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=25)
 # %%
 model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 3))
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 losses = []
 
 
@@ -42,7 +42,7 @@ def validate():
 
 
 def train():
-    for epoch in range(7):
+    for epoch in range(6):
         for tree, kind in train_loader:
             optimizer.zero_grad()
             loss_fn(model(tree), kind).backward()

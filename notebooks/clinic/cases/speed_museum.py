@@ -16,11 +16,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(52)
 vases, period = make_classification(
-    360, 8, n_informative=6, n_redundant=0, n_classes=3, n_clusters_per_class=1, class_sep=1.5, random_state=52
+    280, 8, n_informative=6, n_redundant=0, n_classes=3, n_clusters_per_class=1, class_sep=1.5, random_state=52
 )
 x, y = torch.tensor(vases, dtype=torch.float32), torch.tensor(period)
-train_loader = DataLoader(TensorDataset(x[:270], y[:270]), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[270:], y[270:]), batch_size=90)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=80)
 
 
 # %%
@@ -53,4 +53,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return (model(x[270:]).argmax(1) == y[270:]).float().mean().item()
+        return (model(x[200:]).argmax(1) == y[200:]).float().mean().item()

@@ -1,63 +1,50 @@
 # ward: speed
-# title: The slow radio
-# story: An observatory classifies radio signals by their spectrum. The raw signals are in memory, and the network is small.
-# complaint: An epoch takes seconds, and the processor is busy all the time, but hardly ever with the network.
-# codes: P801
-# hint: How long does a step wait for its batch?
-# hint: dbg.profile(train) measures the phases of a step and the line that costs most.
-# hint: The line that sets train_set: each spectrum is computed again in each epoch. list() computes all of them once.
-# right: train_set, val_set = list(Signals(signals[:112], labels[:112])), list(Signals(signals[112:], labels[112:]))
-# wrong: train_set, val_set = Signals(signals[:112], labels[:112]), Signals(signals[112:], labels[112:])
+# title: The radio on the roof
+# story: An amateur listens to the radio of satellites and tells three of them apart. At the end of each epoch, the program collects all scores of the validation, to write them into a table.
+# complaint: The table takes more memory than the training, and much more than its numbers need.
+# codes: P806 P804
+# hint: What does PyTorch record when the model is called, and who needs it here?
+# hint: with dbg.watch(): train() counts passes that record a graph which no backward pass uses.
+# hint: The line of collect() that calls the model: nothing switches the recording of gradients off.
+# right: with torch.inference_mode():\n        scores = [model(signal) for signal, _ in loader]
+# wrong: scores = [model(signal) for signal, _ in loader]
 # %%
-import numpy as np
+import math
+
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, TensorDataset
 
-rng = np.random.default_rng(48)
-labels = rng.integers(0, 3, 160)
-moments = np.arange(1024)
-tone = np.array([0.05, 0.11, 0.23])[labels][:, None] * rng.uniform(0.9, 1.1, (160, 1))
-signals = np.sin(2 * np.pi * tone * moments) + rng.normal(0, 2, (160, 1024))
-
-
-def spectrum(signal, width=16):
-    windows = np.lib.stride_tricks.sliding_window_view(signal, 256)[::16] * np.hanning(256)
-    power = np.abs(np.fft.rfft(windows, axis=1)) ** 2
-    bands = power[:, 1:].reshape(len(windows), width, -1).mean(axis=(0, 2))
-    return torch.tensor(np.log(bands) - np.log(bands).mean(), dtype=torch.float32)
-
-
-class Signals(Dataset):
-    def __init__(self, signals, labels):
-        self.signals, self.labels = signals, torch.tensor(labels)
-
-    def __len__(self):
-        return len(self.labels)
-
-    def __getitem__(self, index):
-        return spectrum(self.signals[index]), self.labels[index]
-
-
-train_set, val_set = list(Signals(signals[:112], labels[:112])), list(Signals(signals[112:], labels[112:]))
-train_loader = DataLoader(train_set, batch_size=16, shuffle=True)
-val_loader = DataLoader(val_set, batch_size=48)
+generator = torch.Generator().manual_seed(48)
+satellite = torch.randint(0, 3, (280,), generator=generator)
+shift = 2 * math.pi * torch.rand(280, 1, generator=generator)
+tone = torch.tensor([0.5, 0.9, 1.4])[satellite].unsqueeze(1)
+signals = torch.sin(tone * torch.arange(24) + shift) + 0.7 * torch.randn(280, 24, generator=generator)
+spectra = torch.fft.rfft(signals).abs().log()
+train_loader = DataLoader(TensorDataset(spectra[:200], satellite[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(spectra[200:], satellite[200:]), batch_size=20)
 # %%
 torch.manual_seed(48)
-model = nn.Sequential(nn.Linear(16, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 3))
+model = nn.Sequential(nn.Linear(13, 20), nn.GELU(), nn.Linear(20, 3))
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+optimizer = torch.optim.RMSprop(model.parameters(), lr=0.01)
+tables = []
+
+
+def collect(loader):
+    with torch.inference_mode():
+        scores = [model(signal) for signal, _ in loader]
+    return torch.cat(scores)
 
 
 def train():
-    for epoch in range(4):
-        for signal, label in train_loader:
+    for epoch in range(5):
+        for signal, target in train_loader:
             optimizer.zero_grad()
-            loss_fn(model(signal), label).backward()
+            loss_fn(model(signal), target).backward()
             optimizer.step()
+        tables.append(collect(val_loader))
 
 
 def evaluate():
-    with torch.no_grad():
-        signal, label = next(iter(val_loader))
-        return (model(signal).argmax(1) == label).float().mean().item()
+    return (tables[-1].argmax(dim=1) == satellite[200:]).float().mean().item()

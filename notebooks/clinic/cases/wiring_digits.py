@@ -17,10 +17,10 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(2)
 images, labels = load_digits(return_X_y=True)
 x, y = torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
-shuffled = torch.randperm(len(x))[:900]
+shuffled = torch.randperm(len(x))[:420]
 x, y = x[shuffled], y[shuffled]
-train_loader = DataLoader(TensorDataset(x[:600], y[:600]), batch_size=40, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[600:], y[600:]), batch_size=300)
+train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=25, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=120)
 
 
 # %%
@@ -40,7 +40,7 @@ class Deep(nn.Module):
 
 model = Deep()
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 
 
 def train():
@@ -53,4 +53,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return (model(x[600:]).argmax(1) == y[600:]).float().mean().item()
+        return (model(x[300:]).argmax(1) == y[300:]).float().mean().item()

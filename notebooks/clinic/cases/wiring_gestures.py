@@ -25,8 +25,8 @@ def record(count, seed):
     return motion + 0.3 * torch.randn(motion.shape, generator=generator), gesture
 
 
-train_loader = DataLoader(TensorDataset(*record(240, seed=1)), batch_size=30, shuffle=True)
-val_loader = DataLoader(TensorDataset(*record(120, seed=2)), batch_size=40)
+train_loader = DataLoader(TensorDataset(*record(200, seed=1)), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(*record(80, seed=2)), batch_size=40)
 
 
 # %%
@@ -44,11 +44,11 @@ class GestureNet(nn.Module):
 torch.manual_seed(1)
 model = GestureNet()
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 
 
 def train():
-    for epoch in range(7):
+    for epoch in range(5):
         for motion, gesture in train_loader:
             optimizer.zero_grad()
             loss_fn(model(motion), gesture).backward()

@@ -17,14 +17,14 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(17)
-kind = torch.randint(0, 3, (360,))
+kind = torch.randint(0, 3, (280,))
 moment = torch.linspace(0, 2 * math.pi, 24)
-start = 2 * math.pi * torch.rand(360, 1)
+start = 2 * math.pi * torch.rand(280, 1)
 speed = torch.tensor([1.0, 2.0, 3.0])[kind][:, None]
 lead = torch.sin(speed * moment + start)
-beats = torch.stack([lead, -0.5 * lead, torch.cos(moment + start)], dim=2) + 0.9 * torch.randn(360, 24, 3)
-train_loader = DataLoader(TensorDataset(beats[:260], kind[:260]), batch_size=26, shuffle=True)
-val_loader = DataLoader(TensorDataset(beats[260:], kind[260:]), batch_size=100)
+beats = torch.stack([lead, -0.5 * lead, torch.cos(moment + start)], dim=2) + 0.9 * torch.randn(280, 24, 3)
+train_loader = DataLoader(TensorDataset(beats[:200], kind[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(beats[200:], kind[200:]), batch_size=80)
 
 
 # %%
@@ -44,11 +44,11 @@ class BeatNet(nn.Module):
 
 model = BeatNet()
 loss_fn = nn.CrossEntropyLoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 
 
 def train():
-    for epoch in range(8):
+    for epoch in range(6):
         for beat, target in train_loader:
             optimizer.zero_grad()
             loss = loss_fn(model(beat), target)
@@ -58,4 +58,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return (model(beats[260:]).argmax(dim=1) == kind[260:]).float().mean().item()
+        return (model(beats[200:]).argmax(dim=1) == kind[200:]).float().mean().item()

@@ -17,11 +17,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 generator = torch.Generator().manual_seed(6)
-houses, streets = torch.randn(400, 5, generator=generator), torch.randn(400, 5, generator=generator)
+houses, streets = torch.randn(300, 5, generator=generator), torch.randn(300, 5, generator=generator)
 worth = houses @ torch.tensor([1.0, 0.8, -0.5, 0, 0.3]) + torch.relu(streets[:, 0] + streets[:, 1])
-prices = ((worth - worth.mean()) / worth.std() + 0.1 * torch.randn(400, generator=generator)).unsqueeze(1)
-train_loader = DataLoader(TensorDataset(houses[:300], streets[:300], prices[:300]), batch_size=25, shuffle=True)
-val_loader = DataLoader(TensorDataset(houses[300:], streets[300:], prices[300:]), batch_size=100)
+prices = ((worth - worth.mean()) / worth.std() + 0.1 * torch.randn(300, generator=generator)).unsqueeze(1)
+train_loader = DataLoader(TensorDataset(houses[:200], streets[:200], prices[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(houses[200:], streets[200:], prices[200:]), batch_size=100)
 
 
 # %%
@@ -41,11 +41,11 @@ class PriceNet(nn.Module):
 torch.manual_seed(6)
 model = PriceNet()
 loss_fn = nn.MSELoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.04)
 
 
 def train():
-    for epoch in range(7):
+    for epoch in range(5):
         for house, street, price in train_loader:
             optimizer.zero_grad()
             loss = loss_fn(model(house, street), price)
@@ -55,5 +55,5 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        error = model(houses[300:], streets[300:]) - prices[300:]
-    return (1 - error.square().mean() / prices[300:].var()).item()
+        error = model(houses[200:], streets[200:]) - prices[200:]
+    return (1 - error.square().mean() / prices[200:].var()).item()

@@ -15,10 +15,10 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(4)
-points, ring = make_circles(400, noise=0.1, factor=0.5, random_state=4)
+points, ring = make_circles(300, noise=0.1, factor=0.5, random_state=4)
 points, ring = torch.tensor(points).float(), torch.tensor(ring)
-train_loader = DataLoader(TensorDataset(points[:300], ring[:300]), batch_size=25, shuffle=True)
-val_loader = DataLoader(TensorDataset(points[300:], ring[300:]), batch_size=100)
+train_loader = DataLoader(TensorDataset(points[:200], ring[:200]), batch_size=20, shuffle=True)
+val_loader = DataLoader(TensorDataset(points[200:], ring[200:]), batch_size=100)
 
 
 # %%
@@ -38,11 +38,11 @@ class RingNet(nn.Module):
 
 model = RingNet()
 loss_fn = nn.CrossEntropyLoss()
-optimizer = optim.Adam(model.parameters(), lr=0.02)
+optimizer = optim.Adam(model.parameters(), lr=0.04)
 
 
 def train():
-    for epoch in range(7):
+    for epoch in range(5):
         for x, target in train_loader:
             optimizer.zero_grad()
             loss_fn(model(x), target).backward()
@@ -51,4 +51,4 @@ def train():
 
 def evaluate():
     with torch.no_grad():
-        return (model(points[300:]).argmax(1) == ring[300:]).float().mean().item()
+        return (model(points[200:]).argmax(1) == ring[200:]).float().mean().item()
