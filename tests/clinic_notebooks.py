@@ -1,4 +1,4 @@
-"""The notebooks of the clinic, their measured scores, and the table of its page, from the files of the cases.
+"""The notebooks of the clinic, their measured scores, and the tables of its pages, from the files of the cases.
 
 `python -m tests.clinic_notebooks` writes them. With names of cases, it measures only these.
 """
@@ -7,16 +7,34 @@ from __future__ import annotations
 
 import json
 import linecache
+import math
 import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from nbdebug.clinic.cases import WARDS, ClinicCase, case_names, clinic_folder, load_case, measured_file
+from nbdebug.clinic.cases import (
+    WARDS,
+    ClinicCase,
+    case_names,
+    clinic_folder,
+    load_case,
+    load_measured_run,
+    measured_file,
+)
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/clinic.md"
-BEGIN, END = "<!-- cases: begin -->\n", "<!-- cases: end -->"
+_DOCS = Path(__file__).resolve().parents[1] / "docs"
+_TUTORIALS = {  # that a ward practices
+    "data": "8",
+    "loss": "1, 2",
+    "wiring": "2",
+    "loop": "1, 3",
+    "optimizer": "2, 9",
+    "dynamics": "3, 4",
+    "evaluation": "5, 6",
+    "speed": "10",
+}
 
 _INTRODUCTION = """# {title}
 
@@ -92,26 +110,47 @@ def measure(case: ClinicCase) -> dict[str, float]:
     return {"broken_score": round(broken, 4), "twin_score": round(twin, 4), "seconds": round(seconds, 1)}
 
 
-def expected_table() -> str:
+def case_table() -> str:
     """Return a row for each case, ward by ward: its notebook, its title and the complaint."""
     cases = sorted(map(load_case, case_names()), key=lambda case: (WARDS.index(case.ward), case.name))
-    rows = [
-        f"| [{case.name}](../notebooks/clinic/{case.name}.ipynb) | {case.title} | {case.complaint} |" for case in cases
-    ]
+    links = [f"[{case.name}](../notebooks/clinic/{case.name}.ipynb)" for case in cases]
+    rows = [f"| {link} | {case.title} | {case.complaint} |" for link, case in zip(links, cases, strict=True)]
     return "\n".join(["| notebook | title | complaint |", "|---|---|---|", *rows]) + "\n"
 
 
+def ward_table() -> str:
+    """Return a row for each ward: the tutorials that it practices, its cases, and their CPU time."""
+    rows = []
+    for ward in WARDS:
+        cases = [case for case in map(load_case, case_names()) if case.ward == ward]
+        seconds = sum(load_measured_run(case.name).seconds for case in cases)
+        titles = ", ".join(case.title for case in cases)
+        rows.append(f"| {ward} | {_TUTORIALS[ward]} | {titles} | {math.ceil(seconds)} s |")
+    return "\n".join(["| ward | practices tutorial | cases | runs for |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def expected_pages() -> dict[Path, str]:
+    """Return the text of each page with its table as it must be."""
+    tables = {"clinic.md": ("cases", case_table()), "course.md": ("wards", ward_table())}
+    return {_DOCS / page: _with_table(_DOCS / page, *named) for page, named in tables.items()}
+
+
+def _with_table(page: Path, name: str, table: str) -> str:
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    return before + begin + table + end + rest.partition(end)[2]
+
+
 def main(names: list[str]) -> None:
-    """Measure the cases, and write their scores, their notebooks, and the table of the page."""
-    measured = json.loads(measured_file().read_text(encoding="utf-8"))
+    """Measure the cases, and write their scores, their notebooks, and the tables of the pages."""
     measure(load_case(case_names()[0]))  # the imports of a first run are not the time of a case
-    fresh = {name: measure(load_case(name)) for name in names or case_names()}
-    kept = {name: {**measured, **fresh}[name] for name in case_names()}
+    measured = json.loads(measured_file().read_text(encoding="utf-8"))
+    measured |= {name: measure(load_case(name)) for name in names or case_names()}
+    kept = {name: measured[name] for name in case_names()}
     measured_file().write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    for file_name, text in expected_notebooks().items():
-        (clinic_folder() / file_name).write_text(text, encoding="utf-8")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(before + BEGIN + expected_table() + END + rest.partition(END)[2], encoding="utf-8")
+    notebooks = {clinic_folder() / name: text for name, text in expected_notebooks().items()}
+    for path, text in (notebooks | expected_pages()).items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

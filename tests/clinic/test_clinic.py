@@ -12,7 +12,7 @@ import pytest
 import nbdebug
 from nbdebug.clinic.cases import WARDS, MeasuredRun, case_names, clinic_folder, load_case
 from nbdebug.clinic.judgement import CaseCheck
-from tests.clinic_notebooks import PAGE, expected_notebooks, expected_table, notebook_cells, run_cells
+from tests.clinic_notebooks import expected_notebooks, expected_pages, notebook_cells, run_cells
 
 MAX_CPU_SECONDS = 20
 
@@ -57,8 +57,9 @@ def test_every_ward_has_five_cases_and_some_have_several_faults() -> None:
         assert not any(code in text for code in codes for text in (*case.hints, case.complaint, *case.broken))
 
 
-def test_committed_notebooks_and_table_are_those_of_the_cases() -> None:
-    assert expected_table() in PAGE.read_text(encoding="utf-8"), "run python -m tests.clinic_notebooks"
+def test_committed_notebooks_and_tables_are_those_of_the_cases() -> None:
+    pages = expected_pages()
+    assert {path: path.read_text(encoding="utf-8") for path in pages} == pages, "run python -m tests.clinic_notebooks"
     committed = {path.name: path.read_text(encoding="utf-8") for path in clinic_folder().glob("*.ipynb")}
     assert committed == expected_notebooks(), "run python -m tests.clinic_notebooks"
 

@@ -6,8 +6,8 @@
 # hint: Look at the order in which the samples reach the model, not at the model.
 # hint: dbg.data() shows the classes of the batches; dbg.checkup(select="D") asks the rules on data.
 # hint: The line that creates train_loader: the samples are sorted by class, and nothing shuffles them.
-# right: train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=20, shuffle=True)
-# wrong: train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=20)
+# right: train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=25, shuffle=True)
+# wrong: train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=25)
 # %%
 import torch
 from sklearn.datasets import load_digits
@@ -21,7 +21,7 @@ shuffled = torch.randperm(len(x))[:480]
 x, y = x[shuffled], y[shuffled]
 by_folder = y[:300].argsort(stable=True)
 x_train, y_train = x[:300][by_folder], y[:300][by_folder]
-train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=25, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=180)
 # %%
 model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
@@ -30,7 +30,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.4)
 
 
 def train():
-    for epoch in range(5):
+    for epoch in range(6):
         for inputs, targets in train_loader:
             optimizer.zero_grad()
             loss_fn(model(inputs), targets).backward()

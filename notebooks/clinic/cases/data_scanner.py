@@ -1,7 +1,7 @@
 # ward: data
 # title: The new scanner
 # story: An archive reads handwritten digits. A colleague wrote the transform for the training pages, and Jonas wrote the validation in a hurry.
-# complaint: The training accuracy is above ninety-five percent. The validation accuracy is far behind, and dropout and more data did not help.
+# complaint: The training accuracy is above ninety-five percent. The validation accuracy is far behind, and dropout and more pages did not help.
 # codes: D109
 # hint: The same page should look the same in both splits. Compare the numbers, not the pictures.
 # hint: dbg.checkup(select="D") compares the values of both splits; dbg.data() draws them side by side.
@@ -21,7 +21,7 @@ scans, digits = scans[order], digits[order]
 
 
 def ink(scan):
-    return scan / 8 - 0.6
+    return 1 - scan / 16
 
 
 class Pages(Dataset):
@@ -38,7 +38,7 @@ class Pages(Dataset):
 
 train_pages = Pages(scans[:280], digits[:280], transform=ink)
 val_pages = Pages(scans[280:], digits[280:], transform=ink)
-train_loader = DataLoader(train_pages, batch_size=28, shuffle=True)
+train_loader = DataLoader(train_pages, batch_size=56, shuffle=True)
 val_loader = DataLoader(val_pages, batch_size=60)
 # %%
 model = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 6))

@@ -25,7 +25,7 @@ x_train, y_train = recordings[:220][order], conditions[:220][order]
 # %%
 train_set = TensorDataset(torch.from_numpy(x_train).float(), torch.from_numpy(y_train))
 val_set = TensorDataset(torch.from_numpy(recordings[220:]).float(), torch.from_numpy(conditions[220:]))
-train_loader = DataLoader(train_set, batch_size=22, shuffle=True)
+train_loader = DataLoader(train_set, batch_size=44, shuffle=True)
 val_loader = DataLoader(val_set, batch_size=50)
 model = nn.Sequential(nn.Linear(10, 20), nn.Tanh(), nn.Linear(20, 3))
 loss_fn = nn.CrossEntropyLoss()

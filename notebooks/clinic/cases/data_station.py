@@ -1,7 +1,7 @@
 # ward: data
 # title: The weather station
 # story: A student predicts how much power a solar roof yields from four instruments of a weather station. The file of the station has an entry for every hour.
-# complaint: The prediction is about as good as the mean of all days. The roof's owner insists that more sun gives more power.
+# complaint: The prediction is poor, although sun and clouds alone explain almost all of the power.
 # codes: D113
 # hint: Look at the smallest value of each column before the columns are scaled.
 # hint: dbg.checkup(select="D") asks the rules on data; dbg.data() shows a histogram of each column.
@@ -30,7 +30,7 @@ hours = np.where(table == -999, np.nanmean(np.where(table == -999, np.nan, table
 hours = (hours - hours[:200].mean(axis=0)) / hours[:200].std(axis=0)
 power = (power - power[:200].mean()) / power[:200].std()
 x, y = torch.tensor(hours, dtype=torch.float32), torch.tensor(power, dtype=torch.float32).unsqueeze(1)
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=100)
 # %%
 torch.manual_seed(5)

@@ -28,7 +28,7 @@ def make_loader(features, classes, **options):
     return DataLoader(dataset, **options)
 
 
-train_loader = make_loader(x_train, y_train, batch_size=16, shuffle=True)
+train_loader = make_loader(x_train, y_train, batch_size=32, shuffle=True)
 val_loader = make_loader(x_val, y_val, batch_size=54)
 
 

@@ -28,7 +28,7 @@ turnover = visitors / 250 + warmth / 8 - rain / 10 + torch.sin(day / 58)
 turnover = (turnover - turnover.mean()) / turnover.std()
 days = torch.stack([warmth, rain, day, visitors], dim=1)
 inputs = (days - days[:200].mean(0)) / days[:200].std(0)
-train_loader = DataLoader(TensorDataset(inputs[:200], turnover[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(inputs[:200], turnover[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(inputs[200:], turnover[200:]), batch_size=100)
 
 

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(5)
 points, moons = make_moons(280, noise=0.15, random_state=1)
 x, y = torch.tensor(points, dtype=torch.float32), torch.tensor(moons)
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=80)
 # %%
 model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))

@@ -1,6 +1,6 @@
 # ward: dynamics
 # title: The quiet layer
-# story: A hiker's app tells five kinds of mushrooms apart. The author starts the units at a negative offset, so that only strong signals pass, an idea from the biology of neurons.
+# story: A hiker's app tells five kinds of mushrooms apart. The author sets the start of the first layer by hand, with an idea from the biology of neurons.
 # complaint: The loss equals that of a constant prediction, and the gradients of the first layer are zero, all of them.
 # codes: G401 G416 M307
 # hint: Look at the outputs of the first activation, for a few samples.
@@ -18,7 +18,7 @@ torch.manual_seed(22)
 caps, kind = make_blobs(280, n_features=6, centers=5, cluster_std=3.0, random_state=22)
 caps = (caps - caps[:200].mean(axis=0)) / caps[:200].std(axis=0)
 x, y = torch.tensor(caps, dtype=torch.float32), torch.tensor(kind)
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=80)
 # %%
 model = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 5))

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(25)
 points, moon = make_moons(280, noise=0.15, random_state=25)
 x, y = torch.tensor(points).float(), torch.tensor(moon)
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=80)
 
 

@@ -19,7 +19,7 @@ grade = torch.tanh(marks[:, 0] * 2) - torch.tanh(marks[:, 1] * 2) + marks[:, 2] 
 grade = (grade / grade.std() + 0.1 * torch.randn(280, generator=generator)).reshape(-1, 1)
 train_set = TensorDataset(marks[:200], grade[:200])
 val_set = TensorDataset(marks[200:], grade[200:])
-train_loader, val_loader = DataLoader(train_set, batch_size=20, shuffle=True), DataLoader(val_set, batch_size=80)
+train_loader, val_loader = DataLoader(train_set, batch_size=40, shuffle=True), DataLoader(val_set, batch_size=80)
 
 
 # %%

@@ -19,7 +19,7 @@ images, labels = load_digits(return_X_y=True)
 x, y = torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
 shuffled = torch.randperm(len(x))[:420]
 x, y = x[shuffled], y[shuffled]
-train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=25, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=50, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=60)
 # %%
 model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.6), nn.Linear(64, 10))

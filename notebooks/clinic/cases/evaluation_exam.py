@@ -1,6 +1,6 @@
 # ward: evaluation
-# title: The stolen exam
-# story: A student copied the training loop to write the validation loop, and changed the names.
+# title: The best of the class
+# story: A student predicts grades from the answers to fourteen questions. Late at night, he added a validation to his loop.
 # complaint: The validation accuracy climbs with each epoch, higher than anybody has reached on these data. On the teacher's own test it is poor.
 # codes: E711
 # hint: What may the loop do with a batch of the validation data, and what not?
@@ -19,8 +19,8 @@ answers, grade = make_classification(
     280, 14, n_informative=5, n_redundant=0, n_classes=3, n_clusters_per_class=1, flip_y=0.15, random_state=35
 )
 x, y = torch.tensor(answers, dtype=torch.float32), torch.tensor(grade)
-train_loader = DataLoader(TensorDataset(x[:180], y[:180]), batch_size=18, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[180:], y[180:]), batch_size=20)
+train_loader = DataLoader(TensorDataset(x[:180], y[:180]), batch_size=36, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[180:], y[180:]), batch_size=40)
 # %%
 model = nn.Sequential(nn.Linear(14, 48), nn.ReLU(), nn.Linear(48, 3))
 loss_fn = nn.CrossEntropyLoss()

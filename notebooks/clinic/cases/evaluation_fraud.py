@@ -1,7 +1,7 @@
 # ward: evaluation
 # title: One fraud in ten
-# story: A bank has few frauds among its payments. An analyst copies each fraud until both classes are equally frequent, and splits the table.
-# complaint: The balanced accuracy of validation is superb. In the first week of use, most frauds pass.
+# story: A bank has few frauds among its payments. An analyst balances the classes, and reports the score on a part of the table that is kept for validation.
+# complaint: The balanced accuracy of validation is good. In the first week of use, far more frauds pass than it promised.
 # codes: D108
 # hint: Take a fraud of the validation split and look for it in the training split.
 # hint: dbg.checkup(select="D") looks for samples that are in both splits.
@@ -35,7 +35,7 @@ def as_dataset(rows):
 rng = np.random.default_rng(38)
 rows = read_payments(400, rng)
 train_rows, val_rows = oversample(rows[:240], rng), rows[240:]
-train_loader = DataLoader(as_dataset(train_rows), batch_size=30, shuffle=True)
+train_loader = DataLoader(as_dataset(train_rows), batch_size=60, shuffle=True)
 val_loader = DataLoader(as_dataset(val_rows), batch_size=80)
 # %%
 torch.manual_seed(38)

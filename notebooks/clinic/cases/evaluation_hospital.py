@@ -1,6 +1,6 @@
 # ward: evaluation
 # title: Too good to be true
-# story: A hospital predicts which patients come back within a month. The table comes from the data base with all columns that it has.
+# story: A hospital predicts which patients come back within a month. The table comes from the database with all columns that it has.
 # complaint: The model is right for every patient in the report. In the hospital it is right for two of three.
 # codes: D115
 # codes: E712
@@ -27,7 +27,7 @@ patients["next_ward"] = np.where(patients["returns"] == 1, 3.0, 0.0)
 columns = ["age", "days", "drugs", "visits", "distance", "pressure"]
 x = torch.tensor(patients[columns].to_numpy(), dtype=torch.float32)
 y = torch.tensor(patients["returns"].to_numpy())
-train_loader = DataLoader(TensorDataset(x[:180], y[:180]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:180], y[:180]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[180:], y[180:]), batch_size=60)
 # %%
 torch.manual_seed(41)

@@ -1,5 +1,5 @@
 # ward: evaluation
-# title: The mean of means
+# title: Two offices, one river
 # story: An office predicts the level of rivers and reports R² for each epoch. The code for the metric comes from a colleague who had one large batch.
 # complaint: The reported R² depends on the batch size of the validation, and another office gets a better one for the same predictions.
 # codes: E708
@@ -20,7 +20,7 @@ torch.manual_seed(36)
 gauges, level = make_friedman1(280, n_features=6, noise=1.5, random_state=36)
 x = torch.tensor(gauges * 2 - 1, dtype=torch.float32)
 y = torch.tensor((level - level.mean()) / level.std(), dtype=torch.float32).unsqueeze(1)
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=8)
 # %%
 model = nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, 1))

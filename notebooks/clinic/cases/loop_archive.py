@@ -21,7 +21,7 @@ letters, writer = make_classification(
     300, 16, n_informative=5, n_redundant=0, class_sep=0.8, flip_y=0.2, random_state=23
 )
 x, y = torch.tensor(letters).float(), torch.tensor(writer)
-train_loader = DataLoader(TensorDataset(x[:150], y[:150]), batch_size=15, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:150], y[:150]), batch_size=30, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[150:], y[150:]), batch_size=150)
 # %%
 model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))

@@ -21,7 +21,7 @@ rides = (rides - rides.mean()) / rides.std() + rng.normal(0, 0.1, 300)
 angle = 2 * np.pi * hour / 24
 columns = np.column_stack([np.sin(angle), np.cos(angle), np.sin(2 * angle), np.cos(2 * angle), warmth, rain])
 X, Y = torch.as_tensor(columns, dtype=torch.float32), torch.as_tensor(rides, dtype=torch.float32)
-train_loader = DataLoader(TensorDataset(X[:200], Y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(X[:200], Y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(X[200:], Y[200:]), batch_size=100)
 
 

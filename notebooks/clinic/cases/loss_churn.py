@@ -1,7 +1,7 @@
 # ward: loss
 # title: Who will cancel?
 # story: A phone company predicts which customers will cancel. The model returns a probability, as the sales team asked for.
-# complaint: The loss stops near 0.5, and the model is never surer than 73 percent that a customer will cancel.
+# complaint: The loss stays above 0.5, and the model is never surer than 73 percent that a customer will cancel.
 # codes: L202
 # hint: Which range of numbers does the loss expect from the model?
 # hint: dbg.checkup(select="L") asks the rules on the loss, which read the graph of the loss.
@@ -21,7 +21,7 @@ table, cancels = make_classification(
 x_train, x_val, y_train, y_val = (
     torch.tensor(part, dtype=torch.float32) for part in train_test_split(table, cancels, test_size=100, random_state=0)
 )
-train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x_train, y_train), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x_val, y_val), batch_size=50)
 
 

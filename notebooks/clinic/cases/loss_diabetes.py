@@ -20,7 +20,7 @@ x = torch.tensor(table, dtype=torch.float32) * 20
 y = torch.tensor((progression - 152) / 77, dtype=torch.float32)
 shuffled = torch.randperm(len(x))
 x, y = x[shuffled], y[shuffled]
-train_loader = DataLoader(TensorDataset(x[:240], y[:240]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:240], y[:240]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[240:], y[240:]), batch_size=100)
 # %%
 model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 1))

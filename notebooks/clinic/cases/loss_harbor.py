@@ -21,7 +21,7 @@ moon = np.stack([np.sin(hour * 0.506), np.cos(hour * 0.506), np.sin(hour * 0.008
 level = 1.3 * moon[:, 0] + 0.4 * wind[:, 0] + 0.2 * moon[:, 2] * wind[:, 1] + rng.normal(0, 0.1, 300)
 inputs = torch.tensor(np.hstack([moon, wind]), dtype=torch.float32)
 levels = torch.tensor(level, dtype=torch.float32)[:, None]
-train_loader = DataLoader(TensorDataset(inputs[:200], levels[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(inputs[:200], levels[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(inputs[200:], levels[200:]), batch_size=100)
 
 

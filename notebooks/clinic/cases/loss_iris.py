@@ -23,7 +23,7 @@ x, y = torch.tensor(flowers, dtype=torch.float32), torch.tensor(species)
 shuffled = torch.randperm(len(x))
 x, y = x[shuffled], y[shuffled]
 x = (x - x[:110].mean(0)) / x[:110].std(0)
-train_loader = DataLoader(TensorDataset(x[:110], y[:110]), batch_size=11, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:110], y[:110]), batch_size=22, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[110:], y[110:]), batch_size=40)
 
 

@@ -21,7 +21,7 @@ frequency = torch.ones(CLASSES, WORDS)
 for index in range(CLASSES):
     frequency[index, 8 * index : 8 * index + 8] = 6
 comments = torch.multinomial(frequency[mood], 10, replacement=True)
-train_loader = DataLoader(TensorDataset(comments[:200], mood[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(comments[:200], mood[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(comments[200:], mood[200:]), batch_size=6)
 
 

@@ -19,7 +19,7 @@ songs, bird = make_classification(
     300, 10, n_informative=8, n_redundant=0, n_classes=4, n_clusters_per_class=1, class_sep=1.5, random_state=12
 )
 x, y = torch.from_numpy(songs).float(), torch.from_numpy(bird)
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=100)
 
 

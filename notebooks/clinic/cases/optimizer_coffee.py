@@ -1,6 +1,6 @@
 # ward: optimizer
 # title: The cautious roaster
-# story: A coffee roaster predicts the taste score from ten measurements of the beans. A friend told him to regularize well, since he has few beans.
+# story: A coffee roaster predicts the taste score from ten measurements of the beans. A friend warned him of overfitting, since he has few beans.
 # complaint: All predictions are close to the mean, and the weights are tiny.
 # codes: O509
 # hint: Two forces act on each weight at each step. How large are they?
@@ -18,7 +18,7 @@ torch.manual_seed(14)
 beans, taste = make_regression(260, 10, n_informative=6, noise=10, random_state=14)
 x = torch.tensor(beans, dtype=torch.float32)
 y = torch.tensor((taste - taste.mean()) / taste.std(), dtype=torch.float32).view(-1, 1)
-train_loader = DataLoader(TensorDataset(x[:180], y[:180]), batch_size=18, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:180], y[:180]), batch_size=36, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[180:], y[180:]), batch_size=80)
 # %%
 model = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 1))

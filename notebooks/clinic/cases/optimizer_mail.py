@@ -1,6 +1,6 @@
 # ward: optimizer
 # title: Heavy mail
-# story: A network sorts mail into four boxes. It was slow, so Lucy gave the optimizer more momentum, as somebody advised on a forum.
+# story: A network sorts mail into four boxes. It was slow, so Lucy changed a setting, as somebody advised on a forum.
 # complaint: The loss rolls down, up and down again, and every run ends somewhere else.
 # codes: O510
 # hint: How many past gradients does one step still feel?

@@ -9,8 +9,8 @@
 # hint: The line that creates head_optimizer holds all parameters; and the gradients are clipped after the steps, when it is too late.
 # right: nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n            for each in optimizer:\n                each.step()
 # wrong: for each in optimizer:\n                each.step()\n            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-# right: head_optimizer = torch.optim.Adam(model.head.parameters(), lr=0.03)
-# wrong: head_optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+# right: head_optimizer = torch.optim.Adam(model.head.parameters(), lr=0.06)
+# wrong: head_optimizer = torch.optim.Adam(model.parameters(), lr=0.06)
 # %%
 import torch
 from torch import nn
@@ -21,7 +21,7 @@ time = torch.arange(320.0)
 series = torch.sin(0.4 * time) + 0.5 * torch.sin(0.97 * time) + 0.3 * torch.randn(320)
 windows = series.unfold(0, 11, 1)
 x, y = windows[:, :10].unsqueeze(-1), windows[:, 10:]
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[210:], y[210:]), batch_size=100)
 
 
@@ -38,8 +38,8 @@ class TideNet(nn.Module):
 
 model = TideNet()
 loss_fn = nn.MSELoss()
-body_optimizer = torch.optim.Adam(model.gru.parameters(), lr=0.03)
-head_optimizer = torch.optim.Adam(model.head.parameters(), lr=0.03)
+body_optimizer = torch.optim.Adam(model.gru.parameters(), lr=0.06)
+head_optimizer = torch.optim.Adam(model.head.parameters(), lr=0.06)
 optimizer = [body_optimizer, head_optimizer]
 
 

@@ -1,5 +1,5 @@
 # ward: optimizer
-# title: One cell too many
+# title: Wine for every day
 # story: Leon classifies wines. He added a line here and there while he looked for the best size of the network.
 # complaint: The optimizer steps, the gradients are there, and the loss is a flat line.
 # codes: O503 O504
@@ -20,7 +20,7 @@ x, y = torch.tensor(chemistry, dtype=torch.float32), torch.tensor(cultivar)
 shuffled = torch.randperm(len(x))
 x, y = x[shuffled], y[shuffled]
 x = (x - x[:128].mean(0)) / x[:128].std(0)
-train_loader = DataLoader(TensorDataset(x[:128], y[:128]), batch_size=16, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:128], y[:128]), batch_size=32, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[128:], y[128:]), batch_size=50)
 
 

@@ -22,8 +22,8 @@ trees, kinds = make_classification(
     300, 12, n_informative=8, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=46
 )
 x, y = torch.tensor(trees, dtype=torch.float32), torch.tensor(kinds)
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
-val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=25)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=50)
 # %%
 model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 3))
 loss_fn = nn.CrossEntropyLoss()

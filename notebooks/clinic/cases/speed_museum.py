@@ -19,7 +19,7 @@ vases, period = make_classification(
     280, 8, n_informative=6, n_redundant=0, n_classes=3, n_clusters_per_class=1, class_sep=1.5, random_state=52
 )
 x, y = torch.tensor(vases, dtype=torch.float32), torch.tensor(period)
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=80)
 
 

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(7)
 features, groups = make_classification(300, 12, n_informative=8, n_classes=3, class_sep=2, random_state=7)
 x, y = torch.tensor(features, dtype=torch.float32), torch.tensor(groups)
-train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(x[:200], y[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[200:], y[200:]), batch_size=100)
 # %%
 model = nn.Sequential(nn.Linear(12, 48), nn.ReLU(), nn.Linear(48, 3))

@@ -1,7 +1,7 @@
 # ward: wiring
 # title: Three leads of a heart
 # story: A recorder stores the voltage of three leads at 24 moments. The convolution wants the leads first, so Ines changed the shape of the tensor.
-# complaint: The network learns the training beats and fails on new ones. Each lead alone, plotted from the file, is clear enough.
+# complaint: The accuracy stays well below what the plots promise: each lead, drawn from the file, is clear enough.
 # codes: M309
 # hint: After the shape is changed, is row 0 still the voltage of lead 0 over time?
 # hint: dbg.checkup(select="M") asks the rules on the model; dbg.summary() shows the shape after each layer.

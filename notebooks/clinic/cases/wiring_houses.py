@@ -20,7 +20,7 @@ generator = torch.Generator().manual_seed(6)
 houses, streets = torch.randn(300, 5, generator=generator), torch.randn(300, 5, generator=generator)
 worth = houses @ torch.tensor([1.0, 0.8, -0.5, 0, 0.3]) + torch.relu(streets[:, 0] + streets[:, 1])
 prices = ((worth - worth.mean()) / worth.std() + 0.1 * torch.randn(300, generator=generator)).unsqueeze(1)
-train_loader = DataLoader(TensorDataset(houses[:200], streets[:200], prices[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(houses[:200], streets[:200], prices[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(houses[200:], streets[200:], prices[200:]), batch_size=100)
 
 

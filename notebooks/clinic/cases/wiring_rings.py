@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(4)
 points, ring = make_circles(300, noise=0.1, factor=0.5, random_state=4)
 points, ring = torch.tensor(points).float(), torch.tensor(ring)
-train_loader = DataLoader(TensorDataset(points[:200], ring[:200]), batch_size=20, shuffle=True)
+train_loader = DataLoader(TensorDataset(points[:200], ring[:200]), batch_size=40, shuffle=True)
 val_loader = DataLoader(TensorDataset(points[200:], ring[200:]), batch_size=100)
 
 
