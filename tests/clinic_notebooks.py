@@ -113,9 +113,12 @@ def measure(case: ClinicCase) -> dict[str, float]:
 def case_table() -> str:
     """Return a row for each case, ward by ward: its notebook, its title and the complaint."""
     cases = sorted(map(load_case, case_names()), key=lambda case: (WARDS.index(case.ward), case.name))
-    links = [f"[{case.name}](../notebooks/clinic/{case.name}.ipynb)" for case in cases]
-    rows = [f"| {link} | {case.title} | {case.complaint} |" for link, case in zip(links, cases, strict=True)]
+    rows = [f"| {_link(case, case.name)} | {case.title} | {case.complaint} |" for case in cases]
     return "\n".join(["| notebook | title | complaint |", "|---|---|---|", *rows]) + "\n"
+
+
+def _link(case: ClinicCase, text: str) -> str:
+    return f"[{text}](../notebooks/clinic/{case.name}.ipynb)"
 
 
 def ward_table() -> str:
@@ -124,8 +127,8 @@ def ward_table() -> str:
     for ward in WARDS:
         cases = [case for case in map(load_case, case_names()) if case.ward == ward]
         seconds = sum(load_measured_run(case.name).seconds for case in cases)
-        titles = ", ".join(case.title for case in cases)
-        rows.append(f"| {ward} | {_TUTORIALS[ward]} | {titles} | {math.ceil(seconds)} s |")
+        links = ", ".join(_link(case, case.name.removeprefix(f"{ward}_")) for case in cases)
+        rows.append(f"| {ward} | {_TUTORIALS[ward]} | {links} | {math.ceil(seconds)} s |")
     return "\n".join(["| ward | practices tutorial | cases | runs for |", "|---|---|---|---|", *rows]) + "\n"
 
 
