@@ -1,16 +1,16 @@
 # ward: speed
 # title: The greedy validation
 # story: Rangers classify the trees of a forest. The training fits into the memory of the small computer in the hut, and a validation was added last week.
-# complaint: The memory is full during the validation, which has no backward pass at all, and it gets fuller with each epoch.
+# complaint: The memory is fullest during the validation, which has no backward pass at all, and it gets fuller with each epoch.
 # codes: P806
 # codes: P804
-# hint: There are two faults, both in validate(). What does a forward pass keep, and for whom? What does the list keep?
+# hint: There are two faults, one in validate() and one in train(). What does a forward pass keep, and for whom? What does the list keep?
 # hint: with dbg.watch(): train() counts passes that record a graph without need, and graphs that stay alive.
-# hint: validate() runs with gradients on, and losses.append() keeps the graph of each batch.
+# hint: validate() runs with gradients on, and losses.append() in train() keeps the graph of each step.
 # right: @torch.no_grad()\ndef validate():
 # wrong: def validate():
-# right: losses.append(loss_fn(output, kind).item())
-# wrong: losses.append(loss_fn(output, kind))
+# right: losses.append(loss.item())
+# wrong: losses.append(loss)
 # %%
 import torch
 from sklearn.datasets import make_classification
@@ -35,9 +35,7 @@ losses = []
 def validate():
     right = 0
     for tree, kind in val_loader:
-        output = model(tree)
-        losses.append(loss_fn(output, kind).item())
-        right += (output.argmax(1) == kind).sum().item()
+        right += (model(tree).argmax(1) == kind).sum().item()
     return right / len(val_loader.dataset)
 
 
@@ -45,8 +43,10 @@ def train():
     for epoch in range(6):
         for tree, kind in train_loader:
             optimizer.zero_grad()
-            loss_fn(model(tree), kind).backward()
+            loss = loss_fn(model(tree), kind)
+            loss.backward()
             optimizer.step()
+            losses.append(loss.item())
         validate()
 
 
