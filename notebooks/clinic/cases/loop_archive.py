@@ -1,7 +1,7 @@
 # ward: loop
 # title: The best epoch
 # story: Pavel trains on few letters from an archive, so the network learns them by rote in the end. He keeps the weights of the best epoch and puts them back after training.
-# complaint: His notebook prints that the best weights were restored, and the score is always that of the last epoch.
+# complaint: The best weights are put back, and the score is always that of the last epoch.
 # codes: R905
 # hint: When do the weights that he keeps change?
 # hint: with dbg.watch(): train() compares the memory of saved weights with that of the model.

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-TEXT = "the cat sat on the mat and the rat ran to the man with the hat in the van . " * 16
+TEXT = "the cat sat on the mat and the rat ran to the man with the hat in the van . " * 11
 letters = sorted(set(TEXT))
 codes = torch.tensor([letters.index(letter) for letter in TEXT])
 PARTS, LENGTH = 8, 6
