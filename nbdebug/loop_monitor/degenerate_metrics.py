@@ -7,6 +7,7 @@ import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from torch import Tensor
 
@@ -210,10 +211,10 @@ def _comparison_in_chain(node: ast.AST | None) -> Iterator[ast.Compare]:
 
 def _stale_training_value(scope: SourceScope, line: SourceLine) -> Iterator[DegenerateMetric]:
     """Yield each value of the training loop that a loop without a backward pass adds repeatedly."""
-    loops = enclosing_loops(scope, line.number)
-    if not loops or any(call_name(node) == "backward" for node in ast.walk(loops[0])):
+    loops = [*takewhile(lambda loop: not _has_backward(loop), enclosing_loops(scope, line.number))]
+    if not loops:
         return
-    assigned_here = assigned_names(loops[0])
+    assigned_here = {name for loop in loops for name in assigned_names(loop)}
     training_names = {name for node in ast.walk(scope) if call_name(node) == "backward" for name in read_names(node)}
     assigned_elsewhere = {
         name for node in ast.walk(scope) if isinstance(node, ast.For) for name in assigned_names(node)
@@ -228,6 +229,10 @@ def _stale_training_value(scope: SourceScope, line: SourceLine) -> Iterator[Dege
                 f"{name} is not computed in this loop: the last value from training is added repeatedly",
                 f"{name} = loss_fn(model(x), y)   # in this loop, before it is added",
             )
+
+
+def _has_backward(node: ast.AST) -> bool:
+    return any(call_name(part) == "backward" for part in ast.walk(node))
 
 
 def _aliased_weight(scope: SourceScope, line: SourceLine) -> Iterator[DegenerateMetric]:

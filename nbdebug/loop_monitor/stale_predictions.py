@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -49,8 +49,7 @@ class StalePredictionMonitor:
         self.split = ""
         self.comparisons = self.batches = 0
         self.targets: list[Tensor] = []
-        self.training_output: Tensor | None = None
-        self.fresh_output: Tensor | None = None
+        self.training_outputs, self.fresh_outputs = list[Tensor](), list[Tensor]()
         self.by_line: dict[SourceLine, _LineComparisons] = {}
 
     @property
@@ -60,23 +59,21 @@ class StalePredictionMonitor:
 
     def on_batch(self, split: str, batch: Any) -> None:
         """Record a batch of any loader."""
-        self.split, self.fresh_output = split, None
-        is_inspected = split == "val" and self.training_output is not None and self.wants_output
+        self.split, self.fresh_outputs = split, []
+        is_inspected = split == "val" and bool(self.training_outputs) and self.wants_output
         self.batches += split == "val"
         self.targets = tree_tensors(batch)[1 : 1 + _MAX_TENSORS] if is_inspected else []
         if not self.wants_output:
-            self.training_output = None
+            self.training_outputs = []
 
     def on_forward_end(self, output: Any) -> None:
         """Keep the values of an output, of which only the latest of each phase is needed."""
-        scores = score_tensor(output) if self.wants_output else None
-        values = None
-        if isinstance(scores, Tensor) and scores.is_floating_point() and not scores.is_nested:
-            values = scores.detach() if _MIN_ROWS <= scores.numel() <= _MAX_VALUES else None
+        inspected = filter(_is_inspected, tree_tensors(output)) if self.wants_output else ()
+        values = [tensor.detach() for tensor in islice(inspected, _MAX_TENSORS)]
         if self.split == "train" and torch.is_grad_enabled():
-            self.training_output = values
+            self.training_outputs = values
         elif self.split == "val":
-            self.fresh_output = values
+            self.fresh_outputs = values
 
     def comparison_callbacks(self, wrap_callback: _CallbackWrapper) -> Iterator[tuple[str, Callable[[Any], None]]]:
         """Yield each method of tensors that compares values, and the callback before its calls."""
@@ -94,7 +91,7 @@ class StalePredictionMonitor:
     @torch.no_grad()
     def inspect(self, pair: tuple[Tensor, Tensor]) -> None:
         """Inspect two tensors of one shape that are about to be compared after a validation batch."""
-        if self.comparisons >= _MAX_COMPARISONS or self.training_output is None:
+        if self.comparisons >= _MAX_COMPARISONS or not self.training_outputs:
             return
         sides = [i for i in (0, 1) if any(_have_equal_values(pair[i], target) for target in self.targets)]
         if len(sides) != 1:  # neither side is a target, or the predictions are perfect
@@ -104,8 +101,8 @@ class StalePredictionMonitor:
         line = get_calling_line(sys._getframe(1))
         if line is None or not _varies(predictions) or not _varies(pair[sides[0]]):
             return
-        is_stale = _are_predicted_by(self.training_output, predictions)
-        is_fresh = self.fresh_output is not None and _are_predicted_by(self.fresh_output, predictions)
+        is_stale = any(_are_predicted_by(output, predictions) for output in self.training_outputs)
+        is_fresh = any(_are_predicted_by(output, predictions) for output in self.fresh_outputs)
         comparisons = self.by_line.setdefault(line, _LineComparisons())
         comparisons.stale += is_stale and not is_fresh
         comparisons.has_others |= not is_stale
@@ -117,6 +114,10 @@ class StalePredictionMonitor:
             for line, comparisons in self.by_line.items()
             if comparisons.stale >= _MIN_COMPARISONS and not comparisons.has_others
         )
+
+
+def _is_inspected(output: Tensor) -> bool:
+    return output.is_floating_point() and not output.is_nested and _MIN_ROWS <= output.numel() <= _MAX_VALUES
 
 
 def _have_equal_values(values: Tensor, target: Tensor) -> bool:

@@ -14,6 +14,7 @@ from nbdebug.measurements.batch_independence import has_batch_axis
 from nbdebug.measurements.perturbation import EvalOutputs, compute_loss_value
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import seed_all
+from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
@@ -41,6 +42,7 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
     """Where the samples are most alike, for a loss that ignores the targets and that a constant output minimizes.
 
     Decided by intervention: the targets exchanged among the samples, and each output replaced by the mean output.
+    Targets that the loss passes through the model, with a gradient, are views too.
     """
     loss, constant_loss = _compare_with_constant(eval_outputs)
     if constant_loss > loss + _LOSS_TOLERANCE * abs(loss):
@@ -74,9 +76,18 @@ def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float]:
         # Outputs that are equal hide whether the loss depends on the targets.
         different = tree_map(output, _add_noise)
         losses = [compute_loss_value(setup, different, replace(batch, targets=t)) for t in (batch.targets, exchanged)]
-        if tree_tensors(batch.targets) and losses[0] != losses[1]:
+        if tree_tensors(batch.targets) and losses[0] != losses[1] and not _trains_by_targets(setup, different, batch):
             raise NotChecked("the loss depends on the targets")
         return compute_loss_value(setup, output, batch), compute_loss_value(setup, constant, batch)
+
+
+def _trains_by_targets(setup: Setup, output: object, batch: Batch) -> bool:
+    """Return whether the loss has a gradient without that of the output: it passes the targets through the model."""
+    with torch.enable_grad():
+        try:
+            return bool(setup.loss(output, batch).requires_grad)
+        except Exception:
+            return False
 
 
 def _has_views(output: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import sqrt
 
 import torch
@@ -15,10 +16,13 @@ from nbdebug.rule_engine.predictions import MISSED_CLASS
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import creation_line
+from nbdebug.source.location import get_location
 
 
 @rule("D106", "warning", origin="targets", prediction=MISSED_CLASS)
 def class_imbalance(
+    setup: Setup,
     class_counts: ClassCounts,
     class_weights: ClassWeights,
     *,
@@ -67,8 +71,9 @@ def class_imbalance(
     )
     if rare_upper_bound >= share * common_count * weight_ratio or not (class_weights.are_equal or weights_inverted):
         return
+    where = get_location(creation_line(setup, setup.loss_fn))
     if weights_inverted:
-        yield _inverted_weights_finding(class_counts, rare, common, weight_ratio)
+        yield replace(_inverted_weights_finding(class_counts, rare, common, weight_ratio), where=where)
         return
     has_background = class_counts.is_dense and (len(counts) > 2 or rare_upper_bound >= dense_share * common_count)
     yield Finding(
@@ -77,6 +82,7 @@ def class_imbalance(
         f"class {common} has {common_count:,} ({common_count / rare_count:.0f} times as many; expected less than "
         f"{1 / share:.0f} times). "
         "Neither the sampler nor the loss compensates for it.",
+        where=where,
         cause=f"All {_unit(class_counts)} have the same weight, so the common class dominates the training.",
         fix=_class_weight_fix(class_counts),
         setup_fix="class weights",

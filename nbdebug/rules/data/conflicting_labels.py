@@ -16,6 +16,8 @@ from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
 from nbdebug.tensors.row_search import get_row_keys
 
+_OF_SINGLE_INPUT = ("D105", "D108", "D109", "D112", "T601", "T607", "T610", "M306", "M307", "E706", "E709", "G415")
+
 
 @rule("D122", "warning", origin="targets")
 def conflicting_labels(task: LearningTask, tables: dict[str, SplitTable], *, share: float = 0.01) -> Iterator[Finding]:
@@ -31,7 +33,8 @@ def conflicting_labels(task: LearningTask, tables: dict[str, SplitTable], *, sha
     ## How it is measured
     Exactly, on the samples that can be read. It is a warning from ``share`` = 1% of the samples; curated datasets
     contain a similar share of label errors (Northcutt found 3.3% on average). A smaller share is a note, and so is any
-    share if the inputs have few distinct values and repeat by chance.
+    share if the inputs have few distinct values and repeat by chance. If all samples have the same input, it is an
+    error.
 
     ## How to fix
     Inspect the pairs and keep the correct sample of each.
@@ -70,20 +73,23 @@ def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Findin
     count, classes = sum(map(len, groups)), table.labels.tolist() if table.labels is not None else []
     pairs = [[(table.indices[position], classes[position]) for position in group[:4]] for group in groups[:10]]
     first = " and ".join(f"sample {index} is labeled {label}" for index, label in pairs[0][:2])
-    is_significant = count >= share * len(table) and are_rows_distinctive(
-        table, get_row_keys([*table.inputs, *table.targets])
+    is_single_input = len(groups) == 1 and count == len(table)
+    is_significant = is_single_input or (
+        count >= share * len(table) and are_rows_distinctive(table, get_row_keys([*table.inputs, *table.targets]))
     )
     return Finding(
         message=f"{count} of {len(table)} {table.split} samples ({count / len(table):.1%}) have the same input as "
         f"another sample and a different label, for example: {first}.",
         where=Location(sample=pairs[0][0][0]),
-        cause="Copies were labeled twice, or labels were joined to the wrong inputs."
+        cause="The dataset reads the same input for each index."
+        if is_single_input
+        else "Copies were labeled twice, or labels were joined to the wrong inputs."
         if is_significant
         else "Inputs with few distinct values repeat by chance, or a few samples were labeled twice.",
         fix=f"for i in ({', '.join(str(index) for index, _ in pairs[0][:2])}):\n    print(dataset[i])",
         evidence={"split": table.split, "samples": count, "groups of (index, label)": pairs},
-        explains=("T606", "T608", "D111", "D107"),
-        severity=None if is_significant else "note",
+        explains=("T606", "T608", "D111", "D107", *(_OF_SINGLE_INPUT if is_single_input else ())),
+        severity="error" if is_single_input else None if is_significant else "note",
     )
 
 

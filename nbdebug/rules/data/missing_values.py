@@ -21,6 +21,7 @@ from nbdebug.source.location import get_location
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_DISTINCT_VALUES, _MIN_REPETITIONS = 20, 3
+_MAX_SERIES = 32  # columns of a window
 _CONSEQUENCES = ("D104", "D114", "G408", "L208", "O501", "T604", "T608", "T610")
 
 
@@ -50,7 +51,7 @@ def missing_values(
 
     ## What it does
     Looks in each feature of the inputs, and in real-valued targets, for one number that is repeated exactly and lies
-    apart from all other values of the feature.
+    apart from all other values of the feature. Each of several series is a feature of its own.
 
     ## Why it matters
     The model takes the number for a measurement. -999 among values near 1 dominates every sum and the statistics used
@@ -77,7 +78,7 @@ def missing_values(
     ## References
     D. Rubin, Inference and Missing Data (1976); the Pima Indians diabetes table, whose zeros stand for missing values.
     """
-    for features in train_features:
+    for features in map(_by_series, train_features):
         sentinels = [
             sentinel
             for row, values in enumerate(features.values)
@@ -88,6 +89,15 @@ def missing_values(
             yield _finding(setup, features, sentinels, _is_replaced(sentinels, batches[0], first_layer_calls))
     if isinstance(target_holes, Holes) and target_holes.learned > share:
         yield _hole_finding(setup, target_holes)
+
+
+def _by_series(features: FeatureValues) -> FeatureValues:
+    """Return the values of windows of several series with one row for each series: the shorter axis of a window."""
+    part = features.part
+    if part.dim() != 3 or len(features.values) != 1 or not 1 < min(part.shape[1:]) <= _MAX_SERIES:
+        return features
+    by_series = part if part.shape[1] <= part.shape[2] else part.transpose(1, 2)
+    return replace(features, values=by_series.transpose(0, 1).flatten(1))
 
 
 def _hole_finding(setup: Setup, holes: Holes) -> Finding:

@@ -16,6 +16,7 @@ from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.split_statistics import UnitComparison
 from nbdebug.measurements.split_transfer import SplitTransfer
+from nbdebug.measurements.token_shares import TokenShares
 from nbdebug.preserve import Preserve
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
@@ -43,6 +44,7 @@ def split_shift(
     setup: Setup,
     unit_comparisons: list[UnitComparison] | NotChecked,
     split_transfer: SplitTransfer | NotChecked,
+    token_shares: TokenShares | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     units: float = 2.0,
@@ -80,6 +82,9 @@ def split_shift(
     In your loop, exactly: in all inspected passes of both phases, the inputs are those of the loader times a constant
     plus an offset, and the constants of the phases differ by a factor of ``units``.
 
+    A token, such as that of unknown words, is reported if it makes up 15 % of the tokens of one split and ten times
+    less of the other, without padding, and stands in half of the samples.
+
     A learner of classes that was fitted on up to 600 training rows must predict validation rows as well as one that was
     fitted on the other validation rows. If the latter is better by ``worse`` = 0.1 and five standard errors, and the
     former is as much better on training rows that were left out, inputs or classes of the splits mean different things.
@@ -102,6 +107,8 @@ def split_shift(
         if isinstance(unit_comparisons, NotChecked)
         else [*_unit_findings(setup, unit_comparisons, units, alone, moved)]
     )
+    if isinstance(token_shares, TokenShares):
+        findings.append(_token_finding(setup, token_shares))
     yield from findings
     is_explained = any(finding.severity != "note" for finding in findings)
     if isinstance(split_transfer, SplitTransfer) and not is_explained:
@@ -148,6 +155,20 @@ def _unit_findings(
             yield _finding(part_units, observation, _SAME_PREPROCESSING_FIX, get_location(_differing_line(setup)))
         elif part_units.mean_shift > max(moved, part_units.chance.mean_shift):
             yield _drift_finding(part_units)
+
+
+def _token_finding(setup: Setup, shares: TokenShares) -> Finding:
+    """Report a token that dominates one split only."""
+    return Finding(
+        message=f"Token {shares.token} of input {shares.input_index} makes up {shares.val:.1%} of the validation "
+        f"tokens and {shares.train:.1%} of the training tokens.",
+        where=get_location(_differing_line(setup)),
+        cause="The texts of the two splits were prepared differently (case, punctuation, tokenizer, vocabulary), so "
+        "that many words of one split are unknown.",
+        fix="# prepare the texts of both splits by one function, and use the vocabulary of the training split",
+        evidence={"input": shares.input_index, "token": shares.token, "training": shares.train, "val": shares.val},
+        explains=(*_CONSEQUENCES, "D105", "D107", "D122", "D123"),
+    )
 
 
 def _describe_other_units(part_units: UnitComparison, factor: float) -> str | None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.separating_columns import SeparatingColumn
 from nbdebug.measurements.smoothed_series import SmoothedSeries, SmoothedTarget
 from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.rule_registry import rule
@@ -49,6 +50,7 @@ def target_leak(
     target_encodings: list[TargetEncoding] | NotChecked,
     smoothed_series: list[SmoothedSeries] | NotChecked,
     smoothed_targets: list[SmoothedTarget] | NotChecked,
+    separating_column: SeparatingColumn | NotChecked | None,
     *,
     least: int = 50,
     columns: int = 3,
@@ -77,6 +79,9 @@ def target_leak(
     leak. If the target has several columns, a warning is given for a feature that equals one of them, unless more than
     a quarter of the features do, as in a reconstruction. A feature whose class means are all at least ``gap`` = 10
     standard deviations apart, while no other feature reaches a third of that, is a warning: a noisy copy of the target.
+    So is a column whose best threshold between two classes is wrong for at most 3 % of the rows, if 95 % of each class
+    are further apart than the narrower class is wide (between its quartiles), and if a learner of all other columns is
+    wrong, out of fold, for 8 % or more and five times as often: a value that is written after the event.
     By importance, also a warning: the feature with the largest attribution, whose permutation also lowers the metric
     most, accounts for ``skill`` = 0.9 of the model's gain over a constant prediction, no other feature accounts for a
     third of that, and a small decision tree on this feature alone corrects ``alone`` = 0.85 of the constant's errors,
@@ -118,6 +123,8 @@ def target_leak(
         findings = [_smoothed_finding(item) for item in smoothed_series[:1]]
     if not findings and table is not None and not isinstance(smoothed_targets, NotChecked):
         findings = [_averaged_target_finding(setup, table, item) for item in smoothed_targets[:1]]
+    if not findings and table is not None and isinstance(separating_column, SeparatingColumn):
+        findings = [_separating_column_finding(setup, table, separating_column)]
     yield from findings
     if not isinstance(importance, NotChecked):
         if not findings:
@@ -199,6 +206,28 @@ def _separating_feature_findings(
             evidence={**base_finding.evidence, "gap": best, "next": rest[0]},
             severity="warning",
         )
+
+
+def _separating_column_finding(setup: Setup, table: SplitTable, item: SeparatingColumn) -> Finding:
+    """Report a column that separates two classes alone, while all others together cannot."""
+    part = table.inputs[item.input_index]
+    name = _feature_name(setup, part, item.column)
+    base_finding = _finding(setup, part, item.input_index, item.column)
+    return replace(
+        base_finding,
+        message=f"{name} of input {item.input_index} alone separates the classes: a threshold at {item.threshold:.3g} "
+        f"is wrong for {item.error:.1%} of {item.rows:,} training rows, with a gap between the classes. On all other "
+        f"columns, {item.learner} is wrong for {item.error_of_others:.1%}.",
+        cause="The feature is derived from the target or is only known after it, or the task is that easy.",
+        evidence={
+            **base_finding.evidence,
+            "threshold": item.threshold,
+            "error": item.error,
+            "error of the others": item.error_of_others,
+        },
+        explains=(*base_finding.explains, "E703"),
+        severity="warning",
+    )
 
 
 def _class_gaps(flat: Tensor, labels: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,9 @@ from nbdebug.setup import Setup
 from nbdebug.statistics.intervals import wilson_interval
 
 if TYPE_CHECKING:
-    from nbdebug.predictions.classification import ClassificationTable
+    from numpy.typing import NDArray
+
+    from nbdebug.predictions.per_element import PerElementTable
     from nbdebug.tools.errors import Errors
 
 _CONFIDENCE_LEVEL, _MIN_RECALL_OF_OTHERS, _MAX_FINDINGS = 0.95, 0.6, 5
@@ -45,7 +47,8 @@ def hidden_class_failure(errors: Errors, *, most: float = 0.25, share: float = 1
     and below a third (``share``) of the recall of all other rows, of which more than six in ten are correct. If no row
     is correct, this requires 12 rows of the class with two classes and 27 with ten; fewer rows are inconclusive. A
     class is not reported if a tenth of its rows are correct and its recall, by its interval, is above that of a random
-    guess that predicts the class as often.
+    guess that predicts the class as often. For masks and tags, recall is that of positions, and the interval is that of
+    the number of samples that contain the class.
 
     ## How to fix
     Increase the weight of the class in the loss, sample it more often, or move its threshold. Inspect its rows first:
@@ -58,15 +61,34 @@ def hidden_class_failure(errors: Errors, *, most: float = 0.25, share: float = 1
     Wilson 1927, doi:10.1080/01621459.1927.10502953. He and Garcia 2009, Learning from Imbalanced Data,
     doi:10.1109/TKDE.2008.239.
     """
-    table = classification_table(errors)
-    failing = _failing_classes(table.matrix, most, share)
+    from nbdebug.predictions.per_element import PerElementTable
+
+    if isinstance(errors.table, PerElementTable) and errors.table.counts is not None:
+        failing = _failing_classes(_counts_of_samples(errors.table), most, share)
+        classes, matrix, unit = errors.table.classes, errors.table.matrix, "positions"
+    else:
+        table = classification_table(errors)
+        failing = _failing_classes(table.matrix, most, share)
+        classes, matrix, unit = table.classes, table.matrix, "rows"
     for class_index in failing[:_MAX_FINDINGS]:
-        yield _finding(table, class_index, len(failing))
+        yield _finding(classes, matrix, unit, class_index, len(failing))
 
 
-def _failing_classes(matrix: Counts, max_recall: float, share: float) -> list[int]:
+def _counts_of_samples(table: PerElementTable) -> NDArray[np.float64]:
+    """Return the confusion matrix with the number of samples that contain a class as the sum of its row.
+
+    Positions of one sample are alike, so that they are no independent evidence.
+    """
+    size = len(table.classes)
+    samples = [(table.counts[:, row * size : (row + 1) * size].sum(1) > 0).sum() for row in range(size)]
+    matrix = table.matrix.astype(np.float64)
+    scaled: NDArray[np.float64] = matrix * (np.array(samples) / np.maximum(matrix.sum(1), 1))[:, None]
+    return scaled
+
+
+def _failing_classes(matrix: Counts | NDArray[np.float64], max_recall: float, share: float) -> list[int]:
     """Return the classes that fail, largest first."""
-    hits, support, rows = np.diag(matrix), matrix.sum(1), int(matrix.sum())
+    hits, support, rows = np.diag(matrix), matrix.sum(1), matrix.sum()
     class_count = int((support > 0).sum())
     if class_count < 2:
         return []
@@ -88,16 +110,16 @@ def _failing_classes(matrix: Counts, max_recall: float, share: float) -> list[in
     return sorted(np.flatnonzero(fails).tolist(), key=lambda class_index: -support[class_index])
 
 
-def _finding(table: ClassificationTable, class_index: int, count: int) -> Finding:
-    row = table.matrix[class_index]
+def _finding(classes: Sequence[str], matrix: Counts, unit: str, class_index: int, count: int) -> Finding:
+    row = matrix[class_index]
     support, hits = int(row.sum()), int(row[class_index])
-    rows, right = int(table.matrix.sum()), int(np.trace(table.matrix))
+    rows, right = int(matrix.sum()), int(np.trace(matrix))
     confused_index = int(np.where(np.arange(len(row)) == class_index, -1, row).argmax())
-    name, confused_name = table.classes[class_index], table.classes[confused_index]
-    predicted = int(table.matrix[:, class_index].sum())
+    name, confused_name = classes[class_index], classes[confused_index]
+    predicted = int(matrix[:, class_index].sum())
     return Finding(
         message=f"Recall of class {name!r} is {hits / support:.1%} ({hits} of {support}), while the overall accuracy "
-        f"is {right / rows:.1%} ({rows} rows). {int(row[confused_index])} of the {support} are predicted as "
+        f"is {right / rows:.1%} ({rows} {unit}). {int(row[confused_index])} of the {support} are predicted as "
         f"{confused_name!r}.",
         cause=f"{name!r} is {'never' if not predicted else 'rarely'} predicted: it is too rare in training, missing "
         f"from it, or its rows resemble those of {confused_name!r}.",
