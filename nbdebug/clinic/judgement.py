@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbdebug.clinic.cases import ClinicCase, PlantedFault
+from nbdebug.clinic.cases import ClinicCase, MeasuredRun, PlantedFault, load_measured_run
 from nbdebug.clinic.session import open_case
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.result import Result
+from nbdebug.rule_engine import rule_registry
 from nbdebug.validation import describe_type
 from nbdebug.views.findings import FindingsView
 from nbdebug.views.notebook_kernel import without_display
@@ -35,6 +36,7 @@ class CaseCheck(Result):
     has_chart: ClassVar[bool] = False
 
     case: ClinicCase
+    measured: MeasuredRun
     score: float
     remaining: tuple[PlantedFault, ...] = ()
     unexpected: tuple[Finding, ...] = ()
@@ -47,12 +49,12 @@ class CaseCheck(Result):
     @property
     def reached(self) -> bool:
         """True if the score is that of the repaired twin."""
-        return self.score >= self.case.reach
+        return self.measured.is_reached_by(self.score)
 
     @property
     def headline(self) -> str:
         """The judgement in one line."""
-        score = f"the score is {self.score:.3g}, and the repaired twin reaches {self.case.reach:g}"
+        score = f"the score is {self.score:.3g}, and that of the repaired twin {self.measured.twin_score:.3g}"
         if self.passed:
             return f"Repaired: nbdebug finds no fault; {score}."
         left = f"nbdebug still finds {len(self.remaining)} of {len(self.case.faults)} faults" if self.remaining else ""
@@ -73,7 +75,7 @@ class CaseCheck(Result):
 
     def draw(self, ax: Axes) -> None:
         """Draw the score, and that of the repaired twin."""
-        ax.barh(["score", "repaired twin"], [self.score, self.case.reach])
+        ax.barh(["score", "repaired twin"], [self.score, self.measured.twin_score])
 
     def to_text(self) -> str:
         """Return the judgement, and the errors that are no fault of the case."""
@@ -87,12 +89,22 @@ def check() -> CaseCheck:
     """
     case, names = open_case(), sys._getframe(1).f_globals
     debugger, score = _read_names(names)
-    with without_display():
-        debugger.checkup()
-    findings = debugger.findings.faults
-    remaining = tuple(fault for fault in case.faults if fault.codes & {finding.code for finding in findings})
-    errors = tuple(finding for finding in findings if finding.severity == "error")
-    return CaseCheck(case, score, remaining, () if remaining else errors)  # those may be consequences of what remains
+    remaining = _remaining_faults(case, debugger)
+    if remaining != case.faults:
+        with without_display():
+            debugger.checkup()
+        remaining = _remaining_faults(case, debugger)
+    errors = tuple(finding for finding in debugger.findings if finding.severity == "error")
+    unexpected = () if remaining else errors  # those may be consequences of what remains
+    return CaseCheck(case, load_measured_run(case.name), score, remaining, unexpected)
+
+
+def _remaining_faults(case: ClinicCase, debugger: Debugger) -> tuple[PlantedFault, ...]:
+    """Return the faults of the case among the findings so far. A note counts if its rule is one of notes."""
+    rules = rule_registry.load_rules()
+    codes = {finding.code for finding in debugger.findings if rules[finding.code].severity == "note"}
+    codes |= {finding.code for finding in debugger.findings.faults}
+    return tuple(fault for fault in case.faults if fault.codes & codes)
 
 
 def _read_names(names: Mapping[str, Any]) -> tuple[Debugger, float]:
