@@ -12,7 +12,7 @@ import { formatNumber, h, makeButton, redrawOnResize } from "./kit.js";
 /**
  * What a view may add: values that the axes must include, the usual distance of points, that y starts at zero and stays
  * linear, the height, the space above the plot, and functions that draw below and above the lines.
- * @typedef {{wide?: number[], high?: (number | null)[], spacing?: number, fromZero?: boolean, height?: number, room?: (x: (v: number) => number, left: number, right: number) => number, under?: Draw, over?: Draw}} Frame
+ * @typedef {{wide?: number[], high?: (number | null)[], spacing?: number | null, fromZero?: boolean, height?: number, room?: (x: (v: number) => number, left: number, right: number) => number, under?: Draw, over?: Draw}} Frame
  * @typedef {(g: Context, f: Layout, colors: Colors) => void} Draw
  */
 /** @typedef {CanvasRenderingContext2D} Context */
