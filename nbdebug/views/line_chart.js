@@ -27,7 +27,7 @@ const MAX_GAP_IN_SPACINGS = 6, MIN_GAP = 16; // pixels; points further apart are
 export function lineChart(host, onPick) {
   const node = /** @type {HTMLCanvasElement} */ (h("canvas", { tabIndex: 0, role: "img" }));
   const tip = h("div.tip"), liveRegion = h("div.unseen", { ariaLive: "polite" }), legend = h("div.legend"), note = h("span"), label = h("span");
-  const logs = makeButton("toggle", "log", () => { logChoices.set(picture?.title, !log); draw(); }, { ariaLabel: "logarithmic axis" });
+  const logs = makeButton("toggle", "log", () => { logChoices.set(picture?.title, !log); draw(); }, { title: "logarithmic axis" });
   const plot = h("div.plot", {}, node, tip);
   host.append(h("div.bar", {}, legend, logs), plot, h("div.bar.note", {}, note, label), liveRegion);
   /** @type {Set<string>} */
