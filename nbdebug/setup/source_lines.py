@@ -11,7 +11,7 @@ from types import FunctionType, GeneratorType
 from typing import Any, Literal
 
 from torch.optim.lr_scheduler import CyclicLR, LambdaLR, OneCycleLR
-from torch.utils.data import IterableDataset, Subset, TensorDataset
+from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, Subset, TensorDataset
 from torch.utils.data.dataset import ConcatDataset
 
 from nbdebug.setup.batch import TARGET_KEYS
@@ -174,7 +174,9 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
     is_validation = origin.startswith("validation") or split in ("val", "validation")
     loader = setup.val_loader if is_validation else setup.train_loader
     if origin == "loader":
-        return _sampler_line(loader) or creation_line(setup, loader)
+        sampler = getattr(loader, "sampler", None)
+        chosen_sampler = None if isinstance(sampler, (RandomSampler, SequentialSampler)) else sampler
+        return _sampler_line(loader) or creation_line(setup, chosen_sampler) or creation_line(setup, loader)
     selection = _split_line(setup, loader) if origin.startswith("validation") else None
     if selection and origin == "validation values":
         selection = _line_in_own_function(setup, selection)

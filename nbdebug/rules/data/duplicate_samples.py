@@ -7,24 +7,35 @@ from collections.abc import Iterator
 
 import torch
 from torch import nn
+from torch.utils.data import WeightedRandomSampler
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import are_rows_distinctive, get_sample_keys
+from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import origin_line
+from nbdebug.source.location import get_location
 
 _MIN_SAMPLES = 50
 
 
 @rule("D107", "warning", origin="samples")
-def duplicate_samples(tables: dict[str, SplitTable], *, share: float = 0.5) -> Iterator[Finding]:
+def duplicate_samples(
+    setup: Setup,
+    visited_samples: VisitedSamples | NotChecked,
+    tables: dict[str, SplitTable] | NotChecked,
+    *,
+    share: float = 0.5,
+) -> Iterator[Finding]:
     """The training split contains many copies of the same samples.
 
     ## What it does
-    Counts the training samples that are copies of another one: equal inputs with equal targets.
+    Counts the training samples that are copies of another one: equal inputs with equal targets. Reports a sampler that
+    visits the same few samples several times in an epoch and never the others.
 
     ## Why it matters
     There is less data than the sample count suggests. An epoch passes over the same few samples several times, and the
@@ -33,17 +44,27 @@ def duplicate_samples(tables: dict[str, SplitTable], *, share: float = 0.5) -> I
     ## How it is measured
     Bit by bit, on the samples that can be read, each index once, with at least 50 samples, and only if rows cannot be
     equal by chance because their values rarely repeat. It is reported if at least a ``share`` of half of the samples
-    are copies, in every class: copies of rare classes alone are oversampling.
+    are copies, in every class: copies of rare classes alone are oversampling. A sampler is reported, exactly by its
+    indices, if each epoch visits less than this share of the dataset, the same samples in two epochs, and each of them
+    twice or more on average.
 
     ## How to fix
-    Drop the copies before the split. If a cell was run twice, start from the file again.
+    Drop the copies before the split. If a cell was run twice, start from the file again. Pass one weight for each
+    sample, not for each class, to WeightedRandomSampler.
 
     ## When to ignore
     When each sample is repeated so that each copy is augmented differently.
 
     ## References
-    K. Lee and others, Deduplicating Training Data Makes Language Models Better (2022), arXiv:2107.06499.
+    K. Lee and others, Deduplicating Training Data Makes Language Models Better (2022), arXiv:2107.06499; documentation
+    of torch.utils.data.WeightedRandomSampler.
     """
+    if isinstance(visited_samples, VisitedSamples) and visited_samples.leaves_out_most(share):
+        if visited_samples.repeats >= REPEATED:
+            yield _sampler_finding(setup, visited_samples)
+        return
+    if isinstance(tables, NotChecked):
+        raise tables
     table = tables.get("train")
     if table is None or len(table) < _MIN_SAMPLES:
         raise NotChecked(f"fewer than {_MIN_SAMPLES} training samples can be read")
@@ -65,6 +86,27 @@ def duplicate_samples(tables: dict[str, SplitTable], *, share: float = 0.5) -> I
         fix="table = table.drop_duplicates()   # before the split",
         evidence={"samples": len(codes), "different": len(counts), "most common": max_copies},
         explains=("T609",),
+    )
+
+
+def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
+    """Report a sampler that visits a few samples again and again."""
+    sampler = setup.train_loader.sampler
+    name = type(sampler).__name__
+    is_weighted = isinstance(sampler, WeightedRandomSampler)
+    return Finding(
+        message=f"The training loader visits {visited.distinct:,} of the {visited.samples:,} samples of its dataset, "
+        f"each {visited.repeats:.3g} times in an epoch on average; its sampler is {name}.",
+        where=get_location(origin_line(setup, "loader")),
+        cause=f"The sampler has {len(sampler.weights):,} weights, one for each of the first samples; "
+        "it needs one for each sample."
+        if is_weighted and len(sampler.weights) < visited.samples
+        else "The sampler draws its indices from a few samples only.",
+        fix="sampler = WeightedRandomSampler(class_weights[labels], num_samples=len(labels))"
+        if is_weighted
+        else "train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
+        evidence={"visited": visited.distinct, "samples": visited.samples, "draws": visited.draws, "sampler": name},
+        explains=("T609", "T610", "E702", "E703", "E706", "E709", "D106", "D110", "D116", "D119", "T607", "L214"),
     )
 
 

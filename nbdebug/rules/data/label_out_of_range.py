@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nbdebug.autograd import Graph, Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import LABELS_OUT_OF_RANGE
@@ -19,18 +20,26 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.source_lines import written_line
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
+from nbdebug.source.search import find_unique_line, matches_option
 
 
 @rule("D101", "error", origin="targets")
 def label_out_of_range(
-    setup: Setup, first_pass: ForwardPass, output: Any, class_axis: int | NotChecked, rows: list[SplitRows]
+    setup: Setup,
+    first_pass: ForwardPass,
+    graph: Graph | NotChecked,
+    output: Any,
+    class_axis: int | NotChecked,
+    rows: list[SplitRows],
 ) -> Iterator[Finding]:
     """A class index is negative or not less than the number of outputs.
 
     ## What it does
     Compares the class indices of every sample that can be read with the number of outputs. The ignore index of the
-    loss (-100 by default) is allowed, and so is a label that a custom loss masks.
+    loss (-100 by default) is allowed, and so is a label that a custom loss masks. The labels of a CTC loss must not
+    contain the index of its blank either.
 
     ## Why it matters
     Cross-entropy raises an index error on the batch that contains the sample. On a GPU, a device-side assertion ends
@@ -39,8 +48,9 @@ def label_out_of_range(
     ## How it is measured
     Exactly, by the indices. A custom loss is evaluated with such a label in the first batch: if it raises, or treats
     -1 as the last class as Python's indexing does, it does not mask the label. A custom loss that indexes the scores
-    directly is only tested with negative labels. Columns whose number follows the batch size are no classes. A finding
-    before training is withdrawn if the watched loop has passed an epoch: it uses other labels or another output.
+    directly is only tested with negative labels. A CTC loss is checked on the first batch, up to the target lengths.
+    Columns whose number follows the batch size are no classes. A finding before training is withdrawn if the watched
+    loop has passed an epoch: it uses other labels or another output.
 
     ## How to fix
     Number the classes from 0, and give the head one output for each class.
@@ -49,8 +59,14 @@ def label_out_of_range(
     Never: the loss is undefined there.
 
     ## References
-    Documentation of torch.nn.CrossEntropyLoss: class indices in the range [0, C).
+    Documentation of torch.nn.CrossEntropyLoss: class indices in the range [0, C); documentation of torch.nn.CTCLoss:
+    the target index cannot be blank.
     """
+    nodes = list(graph.get_nodes_by_name("CtcLoss")) if isinstance(graph, Graph) else []
+    if nodes:
+        for node in nodes:
+            yield from _ctc_findings(setup, node)
+        return
     if isinstance(class_axis, NotChecked):
         yield from _wrapped_label_findings(setup, first_pass, output, class_axis, rows)
         return
@@ -75,6 +91,38 @@ def label_out_of_range(
             # The loss raises for such a label: a loop that ran on all training samples uses other labels.
             is_raised = losses.get_loss_kind(setup.loss_fn) != "other" or min(values) >= 0
             yield replace(finding, assumes=(LABELS_OUT_OF_RANGE,) if is_raised and values <= train_values else ())
+
+
+def _ctc_findings(setup: Setup, node: Node) -> Iterator[Finding]:
+    """Report labels of a CTC loss that are its blank, or that no output stands for."""
+    targets, blank = node.get_saved("targets"), node.get_saved("blank")
+    lengths, scores = node.get_saved("target_lengths"), node.get_saved("log_probs")
+    if not isinstance(targets, Tensor) or not isinstance(scores, Tensor) or lengths is None:
+        return
+    classes, lengths = scores.shape[-1], torch.as_tensor(lengths).cpu()
+    if targets.dim() > 1:
+        targets = targets[torch.arange(targets.shape[1]) < lengths[:, None]]
+    labels = targets.cpu()
+    wrong = labels[(labels == blank) | (labels < 0) | (labels >= classes)]
+    if not len(wrong):
+        return
+    values, is_blank = sorted(set(wrong.tolist())), bool((wrong == blank).all())
+    unused = sorted(set(range(classes)) - set(labels.tolist()))
+    line = find_unique_line(matches_option("blank", blank), user_written_objects(setup)) if is_blank else None
+    rule_text = f"{blank} is the blank of the CTC loss" if is_blank else f"the output has {classes} classes"
+    yield Finding(
+        message=f"{len(wrong)} of the {len(labels)} labels of the first batch are {', '.join(map(str, values[:5]))}: "
+        f"{rule_text}.",
+        where=get_location(line) if line else node.where,
+        cause="The blank stands for no symbol, so a target must not contain it."
+        if is_blank
+        else "The output has no class for these labels.",
+        fix=f"nn.CTCLoss(blank={unused[-1]})  # an output that no label uses"
+        if is_blank and unused
+        else "# give the output one class for each symbol, and one more for the blank",
+        evidence={"split": "train", "labels": values[:20], "classes": classes, "blank": blank},
+        explains=("D105", "E702", "E709", "L207", "L208", "L218", "T606", "T607", "T608", "T610"),
+    )
 
 
 def _blame_axis(finding: Finding, class_axis: int, other_axis: int) -> Finding:

@@ -28,6 +28,7 @@ _DIVIDE_BY_255_FIX = "x = x.float() / 255   # where the images are read; for bot
 _DIVIDE_ONCE_FIX = "# divide by 255 once: ToTensor() already does it for 8-bit images"
 _MIN_VALUES = 8
 _MIN_COLUMNS, _ROW_TOLERANCE = 4, 0.01  # two or three columns can look standardized in each row by chance
+_LEVEL_SHARE = 0.5  # of the mean square of standardized rows, which is 1
 _CONSEQUENCES = (
     *("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "O502"),
     *("T601", "T602", "T604", "T606", "T607", "T608", "T610", "T614"),
@@ -84,6 +85,10 @@ def unscaled_input(
     | Adam at 1e-3, ReLU | .09 | .14 | .68 | .92 | .96 |
     | SGD at 0.1, ReLU | .08 | .08 | .27 | .87 | .96 |
 
+    A table whose rows are standardized instead of its columns is also reported if the means of the columns make up half
+    of the mean square, or if one column has less than ``spread`` of the scale of another, unless neighboring columns
+    have similar means, as in a spectrum.
+
     A dataset whose samples differ between two reads with the same random numbers scales them again in each epoch: it is
     reported if the third read, after its stored tensors and arrays are set back, gives the first values again.
 
@@ -139,7 +144,7 @@ def _find_unscaled(
             yield _too_large_finding(setup, entrance, rms, large)
         elif 0 < float(rms.max()) < small:
             yield _too_small_finding(entrance, rms)
-        elif 0 < _largest_spread(entrance) < spread * float(rms.max()):
+        elif 0 < _largest_spread(entrance) < spread * float(rms.max()) or _hides_columns(entrance, spread):
             yield _small_spread_finding(entrance, rms)
 
 
@@ -223,12 +228,14 @@ def _small_spread_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
         if len(means) > 1
         else f"its mean is {float(means[0]):.3g}"
     )
+    is_by_row = _has_standardized_rows(entrance)
     return Finding(
-        message=f"Inputs reach the first weights with almost no spread: the standard deviation of a feature is at most "
-        f"{largest:.3g}, and {around}; weights are initialized for a standard deviation of about 1 and a mean of 0.",
+        message=f"Inputs reach the first weights with {'little' if is_by_row else 'almost no'} spread: the standard "
+        f"deviation of a feature is at most {largest:.3g}, and {around}; weights are initialized for a standard "
+        "deviation of about 1 and a mean of 0.",
         where=entrance.where,
         cause="Each row was standardized, not each column: every row has the mean 0 and the standard deviation 1."
-        if _has_standardized_rows(entrance)
+        if is_by_row
         else "The values were not centered, or they were divided twice before they were centered.",
         fix=_STANDARDIZE_FIX,
         setup_fix="normalize inputs",
@@ -246,6 +253,20 @@ def _has_standardized_rows(entrance: FirstLayerCall) -> bool:
     deviations = torch.stack([rows.std(1, correction=correction) for correction in (0, 1)])
     is_unit = (deviations - 1).abs().amax(1) < _ROW_TOLERANCE
     return bool(is_unit.any()) and float(rows.mean(1).abs().max()) < _ROW_TOLERANCE
+
+
+def _hides_columns(entrance: FirstLayerCall, spread: float) -> bool:
+    """Check for standardized rows in which the level or the scale of some columns hides the others.
+
+    Neighboring values of a spectrum or a signal are alike, and rows of those are standardized on purpose.
+    """
+    if not _has_standardized_rows(entrance):
+        return False
+    means, rms = entrance.features.mean(1), entrance.features.square().mean(1).sqrt()
+    steps, distances = (means[1:] - means[:-1]).abs().mean(), (means[:, None] - means).abs()
+    is_signal = float(steps) < 0.5 * float(distances.sum()) / (len(means) * (len(means) - 1))
+    hides = float(means.square().mean()) > _LEVEL_SHARE or float(rms.min()) < spread * float(rms.max())
+    return hides and not is_signal
 
 
 def _feature_names(setup: Setup, rms: Tensor) -> list[str]:

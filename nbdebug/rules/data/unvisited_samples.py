@@ -7,20 +7,16 @@ from typing import Any
 
 from torch import nn
 from torch.utils.data import DataLoader, Sampler, SubsetRandomSampler, TensorDataset
-from torch.utils.data.distributed import DistributedSampler
 
-from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Severity
+from nbdebug.finding import Finding
+from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.loaders import dataset_length, get_visited_indices, is_map_style
-
-_MIN_SAMPLES = 50
 
 
 @rule("D127", "warning", origin="loader")
-def unvisited_samples(setup: Setup, *, share: float = 0.5) -> Iterator[Finding]:
+def unvisited_samples(setup: Setup, visited_samples: VisitedSamples, *, share: float = 0.5) -> Iterator[Finding]:
     """The training loader leaves out most of the samples of its dataset.
 
     ## What it does
@@ -35,7 +31,8 @@ def unvisited_samples(setup: Setup, *, share: float = 0.5) -> Iterator[Finding]:
     ## How it is measured
     Exactly, in datasets of at least 50 samples. It is reported if one epoch visits less than a ``share`` of half of the
     samples that the validation loader leaves. A sampler that draws other samples in each epoch is not reported: two
-    epochs are compared. It is a note for a list of indices and for a sampler class of your own.
+    epochs are compared. It is a note for a list of indices and for a sampler class of your own. A sampler that visits
+    the same few samples twice or more in an epoch is D107 instead.
 
     ## How to fix
     Remove the sampler or its limit. To train on a part of the data on purpose, use
@@ -47,25 +44,8 @@ def unvisited_samples(setup: Setup, *, share: float = 0.5) -> Iterator[Finding]:
     ## References
     Documentation of torch.utils.data: samplers.
     """
-    loader, samples = setup.train_loader, dataset_length(setup.train_loader)
-    if samples is None or not is_map_style(loader):
-        raise NotChecked("the samples of the training loader cannot be counted")
-    visited = set(get_visited_indices(loader))
-    validation = _validation_indices(setup)
-    remaining = samples - len(validation - visited)
-    if samples < _MIN_SAMPLES or len(visited) >= share * remaining or isinstance(loader.sampler, DistributedSampler):
-        return
-    if len(visited | set(get_visited_indices(loader))) > 1.2 * len(visited):
-        return  # each epoch draws other samples
-    yield _finding(loader, len(visited), samples, "note" if _chooses_on_purpose(loader) else None)
-
-
-def _validation_indices(setup: Setup) -> set[int]:
-    """Return the indices that the validation loader visits in the dataset of the training loader."""
-    loader = setup.val_loader
-    if not is_map_style(loader) or loader.dataset is not setup.train_loader.dataset:
-        return set()
-    return set(get_visited_indices(loader))
+    if visited_samples.leaves_out_most(share) and visited_samples.repeats < REPEATED:
+        yield _finding(setup.train_loader, visited_samples)
 
 
 def _chooses_on_purpose(loader: DataLoader[Any]) -> bool:
@@ -74,16 +54,16 @@ def _chooses_on_purpose(loader: DataLoader[Any]) -> bool:
     return is_own or isinstance(loader.sampler, SubsetRandomSampler)
 
 
-def _finding(loader: DataLoader[Any], visited: int, samples: int, severity: Severity | None) -> Finding:
+def _finding(loader: DataLoader[Any], visited: VisitedSamples) -> Finding:
     sampler = type(loader.sampler).__name__
     return Finding(
-        message=f"The training loader visits {visited:,} of the {samples:,} samples of its dataset in an epoch; its "
-        f"sampler is {sampler}.",
+        message=f"The training loader visits {visited.distinct:,} of the {visited.samples:,} samples of its dataset in "
+        f"an epoch; its sampler is {sampler}.",
         cause="The sampler leaves out the other samples.",
         fix="train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
-        evidence={"visited": visited, "samples": samples, "sampler": sampler},
+        evidence={"visited": visited.distinct, "samples": visited.samples, "sampler": sampler},
         explains=("T609", "T610", "E709", "E702", "D106", "D119", "T607"),
-        severity=severity,
+        severity="note" if _chooses_on_purpose(loader) else None,
     )
 
 

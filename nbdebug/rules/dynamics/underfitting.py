@@ -23,7 +23,7 @@ _MIN_COMPARED_STEPS = 100  # fine-tuning of few steps has not been trained
 
 @rule("T610", "warning")
 def underfitting(
-    record: Record, reference: Reference | NotChecked, *, poor: float = 0.5, gap: float = 0.1
+    record: Record, reference: Reference | NotChecked, *, poor: float = 0.5, gap: float = 0.1, learned: float = 0.8
 ) -> Iterator[Finding]:
     """The network learns the training samples worse than a simple learner, or its loss remains high.
 
@@ -41,6 +41,8 @@ def underfitting(
     sample without having seen it. It is a warning if the reference is better by ``gap`` = 0.1 of accuracy or explained
     variance, or by half of it with a third of the network's error, in any case by four standard errors of the paired
     difference, the run has 100 steps or more, and its last quarter gained less than a twentieth of the remaining loss.
+    It is a note if the network has reached ``learned`` = 0.8 of the reference's gain over a constant prediction: more
+    epochs may be all it needs.
     The loss must be one of torch's own, or equal one: only then is the output a prediction. Accuracy must be
     better balanced over the classes too, since a weighted loss trades one for the other. The reference was better by at
     most 0.01 on 14 of 15 healthy programs; on the other one, with weighted classes, only the balanced accuracy was
@@ -67,7 +69,7 @@ def underfitting(
     if comparison is not None:
         is_long = summary.step_count >= _MIN_COMPARED_STEPS
         if comparison.is_better(gap) and is_long and not is_falling_steeply(summary):
-            yield _worse_than_reference_finding(summary, comparison)
+            yield _worse_than_reference_finding(summary, comparison, learned)
         return
     if summary.chance is None:
         raise NotChecked("for the loss that your loop minimizes, the loss of a constant prediction is unknown")
@@ -93,9 +95,10 @@ def underfitting(
     )
 
 
-def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComparison) -> Finding:
+def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComparison, learned: float) -> Finding:
     """Report a reference learner that is better on the training samples of the network."""
     metric = comparison.metric
+    learned_share = (comparison.network - comparison.constant) / (comparison.reference - comparison.constant)
     return Finding(
         message=f"After {summary.step_count} steps, the training {metric} is {comparison.network:.3g}; "
         f"{comparison.learner} on the same {comparison.rows:,} rows reaches {comparison.reference:.3g} on rows that it "
@@ -114,6 +117,7 @@ def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComp
             "constant prediction": summary.chance,
         },
         explains=("T601", "T606", "E709"),
+        severity="note" if learned_share >= learned else None,
     )
 
 

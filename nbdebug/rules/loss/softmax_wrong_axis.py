@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
-from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.attention_effects import AttentionEffects
 from nbdebug.measurements.axes import MismatchedSoftmax
+from nbdebug.measurements.batch_distributions import BatchDistribution
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -57,7 +57,7 @@ def softmax_wrong_axis(
     first_pass: ForwardPass,
     graph: Graph,
     mismatched_softmaxes: list[MismatchedSoftmax],
-    batch_distribution: TorchCall | NotChecked | None,
+    batch_distribution: BatchDistribution | NotChecked | None,
     attention_effects: list[AttentionEffects] | NotChecked,
 ) -> Iterator[Finding]:
     """Softmax runs over the batch axis, or over an axis of size one.
@@ -75,8 +75,8 @@ def softmax_wrong_axis(
 
     ## How it is measured
     On the autograd graph of the first batch. The class axis is the one that the loss is defined for, the one that class
-    indices lack, or the one along which one-hot targets sum to 1. A softmax by hand is found by its values: the
-    exponentials of a result of the loss, of the shape of the output, sum to 1 over the batch. A square matrix of
+    indices lack, or the one along which one-hot targets sum to 1. A softmax by hand is found by its values: the output,
+    its exponentials, or those of a result of the loss of the same shape, sum to 1 over the batch. A square matrix of
     samples by samples, as in contrastive losses, is not reported.
 
     ## How to fix
@@ -90,7 +90,7 @@ def softmax_wrong_axis(
     """
     final_nodes = _final_softmaxes(first_pass, graph)
     batch_size = first_pass.batch.size
-    is_by_hand = isinstance(batch_distribution, TorchCall)
+    is_by_hand = isinstance(batch_distribution, BatchDistribution)
     for node in graph.get_nodes_by_name(*_SOFTMAXES):
         shape, axis = _shape_and_axis(node)
         if axis is None:
@@ -111,7 +111,7 @@ def softmax_wrong_axis(
             yield _finding(
                 node, shape, axis, f"an axis other than the class axis, which is axis {class_axis}", _OTHER_AXIS
             )
-    if isinstance(batch_distribution, TorchCall) and is_by_hand:
+    if isinstance(batch_distribution, BatchDistribution) and is_by_hand:
         yield _by_hand_finding(batch_distribution)
     for crossed in mismatched_softmaxes:
         description = f"one axis, but the weighted sum over axis {crossed.summed_axis}: the weights do not sum to 1"
@@ -235,13 +235,14 @@ def _finding(node: Node, shape: tuple[int, ...], axis: int, description: str, ex
     )
 
 
-def _by_hand_finding(call: TorchCall) -> Finding:
-    """Report log-probabilities that sum to one over the batch, made by other operations than a softmax."""
-    shape, (cause, fix) = tuple(call.outputs[0].shape), _batch_axis("log_softmax", "values")
+def _by_hand_finding(distribution: BatchDistribution) -> Finding:
+    """Report probabilities that sum to one over the batch, made by other operations than a softmax."""
+    shape, (cause, fix) = distribution.shape, _batch_axis("log_softmax", "values")
+    subject = "The output is" if distribution.is_output else "The loss compares"
     return Finding(
-        message=f"The loss compares log-probabilities {shape} whose exponentials sum to 1 over axis 0, the "
+        message=f"{subject} probabilities or log-probabilities {shape} that sum to 1 over axis 0, the "
         f"{shape[0]} samples of the batch, instead of the {shape[1]} values of each sample.",
-        where=call.where,
+        where=distribution.where,
         cause=cause,
         fix=fix,
         evidence={"shape": list(shape), "axis": 0},

@@ -10,18 +10,33 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import BatchSampler, DataLoader
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, Severity, format_module
+from nbdebug.loss_curves import RunSummary
+from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.forward_pass import BatchStatistics
+from nbdebug.measurements.running_statistics import compare_running_statistics
+from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.source_lines import option_line
+from nbdebug.source.location import add_line
 
+_MAX_INITIAL_SHARE = 0.05  # of running statistics that have been updated often enough
 _NOISE_CONSEQUENCES = ("G404", "G410", "G416", "T601", "T604", "T605", "T606", "T607", "T610", "T611")
 
 
 @rule("M312", "warning")
 def tiny_batch_batchnorm(
-    setup: Setup, batch_statistics: list[BatchStatistics], *, few: int = 4, last: float = 0.9
+    setup: Setup,
+    batch_statistics: list[BatchStatistics] | NotChecked,
+    record: Record | NotChecked,
+    batches: list[Batch] | NotChecked,
+    *,
+    few: int = 4,
+    last: float = 0.9,
+    lost: float = 0.25,
 ) -> Iterator[Finding]:
     """Batch normalization computes its statistics from so few samples that they are noise.
 
@@ -29,7 +44,8 @@ def tiny_batch_batchnorm(
     Counts the samples of each training batch normalization, and the values per channel. One value is an error (torch
     rejects it, or the output is its bias), and so is a last batch of one sample if a channel has one value per sample.
     Fewer than ``few`` samples are a warning; so is a momentum of ``last`` or more, which keeps almost only the last
-    batch, and a momentum of zero if the running statistics still have their initial values.
+    batch, and a momentum of zero if the running statistics still have their initial values. After a watch, reports
+    running statistics with which the model has lost what it learned.
 
     ## Why it matters
     The noise of the statistics enters every layer, the output for one sample depends on other samples, and the running
@@ -37,8 +53,12 @@ def tiny_batch_batchnorm(
 
     ## How it is measured
     Exactly, by the shapes of the first batch, and by the length of the dataset for the last batch. Layers in eval mode
-    are not checked. Running statistics are judged by their momentum: at 0.9, nine tenths of them are the last batch. Wu
-    and He report the error of a ResNet-50 on ImageNet, in percent, by the number of samples per normalization. The
+    are not checked. Running statistics are judged by their momentum: at 0.9, nine tenths of them are the last batch.
+    After a watch, if the loss of training samples in eval mode is above ``lost`` = a quarter of the initial one, the
+    first batches pass the model in eval mode twice: with the running statistics, and with those of each batch. It is
+    reported if the difference is above that share of what the run has gained.
+
+    Wu and He report the error of a ResNet-50 on ImageNet, in percent, by the number of samples per normalization. The
     limit of a warning, ``few`` = 4, is between the cost of 4 samples and that of 2:
 
     | samples | 32 | 16 | 8 | 4 | 2 |
@@ -47,7 +67,8 @@ def tiny_batch_batchnorm(
     | group normalization | 24.1 | 24.2 | 24.0 | 24.2 | 24.1 |
 
     ## How to fix
-    Use larger batches, ``drop_last=True``, or ``nn.GroupNorm``, which does not depend on the batch.
+    Use larger batches, ``drop_last=True``, or ``nn.GroupNorm``, which does not depend on the batch. Keep the default
+    momentum, and shuffle the training samples.
 
     ## When to ignore
     When the statistics are synchronized over several processes.
@@ -55,6 +76,13 @@ def tiny_batch_batchnorm(
     ## References
     Ioffe and Szegedy 2015, arXiv:1502.03167. Wu and He 2018, arXiv:1803.08494, figure 1 and table 2.
     """
+    if isinstance(record, Record):
+        if isinstance(batches, NotChecked):
+            raise batches
+        yield from _running_statistics_findings(setup, settled_run_summary(record), batches, lost)
+        return
+    if isinstance(batch_statistics, NotChecked):
+        raise batch_statistics
     norms = [
         norm_statistics
         for norm_statistics in batch_statistics
@@ -81,6 +109,41 @@ def tiny_batch_batchnorm(
             yield _momentum_finding(path, 0.0, "never change, so that evaluation uses mean 0 and variance 1")
         elif isinstance(norm, _BatchNorm) and norm.running_mean is not None and (norm.momentum or 0.0) >= last:
             yield _momentum_finding(path, norm.momentum, "are almost equal to the statistics of the last batch")
+
+
+def _running_statistics_findings(setup: Setup, run: RunSummary, batches: list[Batch], lost: float) -> Iterator[Finding]:
+    """Report running statistics that cost a share of what a run has gained."""
+    if len(run.train.loss) < 2 or not run.train.loss[-1] > lost * run.train.loss[0] > 0:
+        return
+    losses = compare_running_statistics(setup, batches)
+    gained = float(run.train.loss[0]) - losses.batch_loss if losses else 0.0
+    if losses is None or not losses.running_loss - losses.batch_loss > lost * gained > 0:
+        return
+    is_unfinished = losses.initial_share > _MAX_INITIAL_SHARE
+    layer = format_module(losses.path)
+    line = option_line(setup, setup.eager_model.get_submodule(losses.path), "momentum", losses.momentum)
+    yield Finding(
+        message="The running statistics of batch normalization do not describe the training batches: in eval mode the "
+        f"loss of {len(batches)} training batches is {losses.running_loss:.4g}; with the statistics of each batch it "
+        f"is {losses.batch_loss:.4g}.",
+        where=add_line(Location(module=losses.path), line) if line and is_unfinished else Location(module=losses.path),
+        cause=f"{losses.initial_share:.0%} of the running statistics of {layer} are still their initial values, since "
+        f"its momentum is only {losses.momentum:g}."
+        if is_unfinished
+        else "The batches that updated them last differ from the others: batches in the order of their classes, or "
+        "other data in train mode.",
+        fix="momentum=0.1  # the weight of the new batch"
+        if is_unfinished
+        else "train_loader = DataLoader(train_set, batch_size=32, shuffle=True)",
+        evidence={
+            "running loss": losses.running_loss,
+            "batch loss": losses.batch_loss,
+            "momentum": losses.momentum,
+            "initial share": losses.initial_share,
+        },
+        explains=("E702", "E703", "E706", "E709", "T606", "T609", "T611", "T612"),
+        aspect="running statistics",
+    )
 
 
 def _finding(statistics: BatchStatistics, count: int, min_samples: int, severity: Severity) -> Finding:

@@ -148,13 +148,8 @@ def test_split_too_small_notes_intervals_wider_than_ten_points(samples: int, exp
     assert [finding.evidence["samples"] for finding in rule_findings(setup, "D118")] == [samples] * expected_count
 
 
-def weighted_loader() -> DataLoader[Any]:
-    return DataLoader(POINTS, 16, sampler=WeightedRandomSampler([1.0] * 30 + [0.0] * 370, 400))
-
-
 UNVISITED: dict[str, Callable[[], Setup]] = {
     "range": lambda: setup_of(DataLoader(POINTS, 16, sampler=range(3))),
-    "zero weights": lambda: setup_of(weighted_loader()),
     "batch sampler": lambda: setup_of(DataLoader(POINTS, batch_sampler=[[0, 1, 2, 3], [4, 5, 6, 7]])),
 }
 VISITED: dict[str, Callable[[], Setup]] = {
@@ -176,6 +171,15 @@ def test_unvisited_samples_of_limited_sampler_are_a_warning(name: str) -> None:
     (finding,) = rule_findings(UNVISITED[name](), "D127")
     assert finding.severity == "warning"
     assert finding.evidence["visited"] <= 30
+
+
+@pytest.mark.parametrize("weights", [[1.0] * 30 + [0.0] * 370, [0.2, 0.3, 0.5]], ids=["zeros", "one for each class"])
+def test_sampler_that_repeats_a_few_samples_is_d107_at_its_line(weights: list[float]) -> None:
+    loader = DataLoader(POINTS, 16, sampler=WeightedRandomSampler(weights, 400))
+    (finding,) = [f for code in ("D107", "D127") for f in rule_findings(setup_of(loader), code)]
+    assert finding.code == "D107"
+    assert finding.evidence["visited"] <= 30
+    assert f"each {finding.evidence['draws'] / finding.evidence['visited']:.3g} times" in finding.message
 
 
 @pytest.mark.parametrize("name", VISITED)

@@ -1,4 +1,4 @@
-"""Tests of L204 on the CTC loss: logits or probabilities in place of log-probabilities."""
+"""Tests of L204 and D101 on the CTC loss: no log-probabilities, and targets that contain the blank."""
 
 from __future__ import annotations
 
@@ -87,3 +87,19 @@ def test_watch_reports_ctc_loss_of_probabilities_in_the_loop(loss_fn: Loss, is_f
                 loss_fn(model(x), y).backward()
                 optimizer.step()
     assert any(finding.code == "L204" for finding in debugger.findings) is is_fault
+
+
+def test_ctc_targets_that_contain_the_blank_are_reported_at_its_option() -> None:
+    loss_fn = nn.CTCLoss(blank=4)
+    lengths = torch.full((32,), 12), torch.arange(32) % 2 + 2
+
+    def of_blank(logits: Tensor, letters: Tensor) -> Tensor:
+        n = len(letters)
+        return loss_fn(logits.log_softmax(-1).transpose(0, 1), letters, lengths[0][:n], lengths[1][:n])
+
+    (finding,) = rule_findings(setup_of(of_blank), "D101")
+    counted = LETTERS[:16][torch.arange(3) < lengths[1][:16, None]]  # of the first batch
+    assert f"{int((counted == 4).sum())} of the {len(counted)} labels" in finding.message
+    assert "nn.CTCLoss(blank=0)" in finding.fix
+    assert "blank=4" in (finding.where.source or "")
+    assert rule_findings(setup_of(of_log_softmax), "D101") == []

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
+from nbdebug.rules.examples import rings
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_findings
 
@@ -97,3 +99,42 @@ def network_with_fixed_statistics() -> nn.Module:
 )
 def test_tiny_batch_batchnorm_ignores_usual_momentum_and_trained_statistics(model: nn.Module) -> None:
     assert findings(model, ROWS[:32], 16) == []
+
+
+def train_in_watch(model: nn.Module, batches_of_evaluation: list[Tensor]) -> list[Finding]:
+    """Watch ten epochs, each with an evaluation in train mode, and return the findings of M312."""
+    torch.manual_seed(0)
+    x, y = rings()
+    loader = DataLoader(TensorDataset(4 * x + 10, y), batch_size=32, shuffle=True)
+    optimizer, loss_fn = torch.optim.Adam(model.parameters(), lr=1e-2), nn.CrossEntropyLoss()
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    with debugger.watch():
+        for _ in range(10):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss_fn(model(x), y).backward()
+                optimizer.step()
+            with torch.no_grad():
+                for x in batches_of_evaluation:
+                    model(x)
+    return [finding for finding in debugger.findings if finding.code == "M312"]
+
+
+def wide_network(momentum: float) -> nn.Module:
+    torch.manual_seed(0)
+    first = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32, momentum=momentum), nn.ReLU())
+    return nn.Sequential(first, nn.Linear(32, 2))
+
+
+def test_running_statistics_that_hardly_move_are_reported_with_their_initial_share() -> None:
+    model = wide_network(1e-4)
+    (finding,) = train_in_watch(model, [])
+    updates = int(model[0][1].num_batches_tracked)
+    assert finding.evidence["running loss"] > 1.5 * finding.evidence["batch loss"]
+    assert f"{(1 - 1e-4) ** updates:.0%} of the running statistics" in finding.cause
+
+
+def test_running_statistics_of_other_batches_are_reported_without_blaming_the_momentum() -> None:
+    (finding,) = train_in_watch(wide_network(0.1), [rings()[0][:64] * 20 + 50] * 8)
+    assert "differ from the others" in finding.cause
+    assert train_in_watch(wide_network(0.1), []) == []
