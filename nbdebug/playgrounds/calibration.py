@@ -18,7 +18,7 @@ from nbdebug.views.line_chart import LineChart
 _UNSEEN, _BINS, _WIDTH, _RATE, _EVERY = 2048, 12, 64, 0.01, 20
 _TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 
 
 def _compute(steps: int, samples: int, noise: float, smoothing: float, temperature: float) -> PlayPicture:
@@ -58,12 +58,12 @@ def _compute(steps: int, samples: int, noise: float, smoothing: float, temperatu
     return PlayPicture(charts, tone, headline, explanation)
 
 
-def _logits(model: nn.Module, inputs: Tensor) -> Floats:
+def _logits(model: nn.Module, inputs: Tensor) -> _Floats:
     with torch.no_grad():
         return np.asarray(model(inputs).double().numpy())
 
 
-def _curve(logits: Floats, targets: NDArray[np.int64], temperature: float) -> CalibrationCurve:
+def _curve(logits: _Floats, targets: NDArray[np.int64], temperature: float) -> CalibrationCurve:
     confidence = torch.from_numpy(logits / temperature).softmax(1).amax(1).numpy()
     return calibration_curve(confidence, logits.argmax(1) == targets, _BINS)
 

@@ -20,7 +20,7 @@ _OFTEN, _BETTER = 0.5, 0.8  # share of steps that are clipped; ratio of losses t
 _LAST = 5  # validation losses that the end of a run averages
 
 _OUTLIERS = "A few samples far outside give gradients of that size, and each of them undoes many good steps."
-Runs = dict[float | str, tuple[Losses, list[tuple[float, float]]]]
+_Runs = dict[float | str, tuple[Losses, list[tuple[float, float]]]]
 
 
 def _compute(threshold: float | str, outliers: int, rate: float) -> PlayPicture:
@@ -51,7 +51,7 @@ def _compute(threshold: float | str, outliers: int, rate: float) -> PlayPicture:
 
 
 @cache
-def _sweep(outliers: int, rate: float) -> Runs:
+def _sweep(outliers: int, rate: float) -> _Runs:
     """Return the losses and the norm of the gradient by step for each threshold, from the same weights and batches."""
     seed_all(0)
     data, start = spirals(), perceptron(2, 32, 2)

@@ -13,7 +13,7 @@ from nbdebug.views.line_chart import LineChart
 _STEPS, _EVERY, _RATE = 800, 20, 0.01
 _MEMORIZED, _NOTICEABLE = 0.5, 0.03  # accuracy on wrong labels; loss of accuracy on the validation samples
 
-Series = dict[str, list[tuple[float, float]]]
+_Series = dict[str, list[tuple[float, float]]]
 
 
 def _compute(share: float, kind: str, width: int, samples: int, decay: float) -> PlayPicture:
@@ -24,9 +24,9 @@ def _compute(share: float, kind: str, width: int, samples: int, decay: float) ->
     data.targets[picked] = 1 - right[picked] if kind == "both classes" else 1
     is_wrong = data.targets != right
     model = perceptron(2, width, 2)
-    loss_lines: Series = {"right labels": [], **({"wrong labels": []} if is_wrong.any() else {})}
-    accuracy: Series = {"validation, right labels": [], **({"wrong labels, learned": []} if is_wrong.any() else {})}
-    precision: Series = {"loss": [], "chance": []}
+    loss_lines: _Series = {"right labels": [], **({"wrong labels": []} if is_wrong.any() else {})}
+    accuracy: _Series = {"validation, right labels": [], **({"wrong labels, learned": []} if is_wrong.any() else {})}
+    precision: _Series = {"loss": [], "chance": []}
 
     def measure(step: int) -> None:
         if step % _EVERY:
@@ -61,7 +61,7 @@ def _accuracy(model: nn.Module, inputs: Tensor, targets: Tensor) -> float:
     return float(_losses(model, inputs, targets)[1].mean())
 
 
-def _judge(accuracy: Series, found: list[tuple[float, float]]) -> tuple[Tone, str, str]:
+def _judge(accuracy: _Series, found: list[tuple[float, float]]) -> tuple[Tone, str, str]:
     validation = accuracy["validation, right labels"]
     best_step, best = max(validation, key=lambda point: point[1])
     last = validation[-1][1]

@@ -21,7 +21,7 @@ _LOW, _HIGH = -0.8, 0.8  # values of the other feature at which a feature is exp
 _GRID = torch.linspace(-1, 1, 33)
 _GOOD_FIT = 0.95  # explained variance of the network on unseen samples
 
-Function = Callable[[Tensor], Tensor]
+_Function = Callable[[Tensor], Tensor]
 """Maps samples of shape (samples, 2) to one number each."""
 
 
@@ -52,7 +52,7 @@ def _compute(drawing: tuple[float, ...], slope: float, interaction: float, corre
     )
     unseen = data.val_inputs
     fit = 1 - float((network(unseen) - data.val_targets).square().mean() / data.val_targets.var().clamp_min(1e-9))
-    sizes = [shap_values(network, data.val_inputs, background)[:, feature].abs().mean() for feature in (0, 1)]
+    sizes = [_shap_values(network, data.val_inputs, background)[:, feature].abs().mean() for feature in (0, 1)]
     tone, headline, explanation = _judge(fit, float(sizes[0]), float(sizes[1]), interaction, correlation)
     return PlayPicture(charts, tone, headline, explanation)
 
@@ -62,7 +62,7 @@ def _interpolate(heights: tuple[float, ...], x: Tensor) -> Tensor:
     return torch.from_numpy(np.interp(x.numpy(), places, heights)).float()
 
 
-def _samples(function: Function, correlation: float) -> Samples:
+def _samples(function: _Function, correlation: float) -> Samples:
     """Return samples of the function; the features are uniform from -1 to 1, and correlated."""
 
     def draw(count: int) -> Tensor:
@@ -78,7 +78,7 @@ def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.mse_loss(outputs.squeeze(1), targets)
 
 
-def shap_values(function: Function, inputs: Tensor, background: Tensor) -> Tensor:
+def _shap_values(function: _Function, inputs: Tensor, background: Tensor) -> Tensor:
     """Return the exact SHAP values of two features, shape (samples, 2).
 
     Shapley's formula with all four sets of features; those outside the set have the values of each background sample
@@ -97,14 +97,14 @@ def shap_values(function: Function, inputs: Tensor, background: Tensor) -> Tenso
     return torch.stack([first, both - nothing - first], 1)
 
 
-def _values_chart(function: Function, network: Function, background: Tensor, feature: int) -> LineChart:
+def _values_chart(function: _Function, network: _Function, background: Tensor, feature: int) -> LineChart:
     """Return the SHAP values of a feature along it, at a low and a high value of the other feature."""
     series = {}
     for other in (_LOW, _HIGH):
         line = torch.full((len(_GRID), 2), other)
         line[:, feature] = _GRID
         for name, explained in {"drawn": function, "network": network}.items():
-            values = shap_values(explained, line, background)[:, feature]
+            values = _shap_values(explained, line, background)[:, feature]
             series[f"{name}, x{'₂₁'[feature]} = {other:g}"] = _points(values)
     return LineChart(f"SHAP value of x{'₁₂'[feature]}", f"x{'₁₂'[feature]}", series=series)
 

@@ -14,7 +14,7 @@ from nbdebug.playgrounds import PLAYGROUNDS
 from nbdebug.playgrounds.loss_curves import PLAYGROUND as LOSS_CURVES
 from nbdebug.playgrounds.loss_landscape import _sharpness
 from nbdebug.playgrounds.play import Play
-from nbdebug.playgrounds.shap import shap_values
+from nbdebug.playgrounds.shap import _shap_values
 from nbdebug.playgrounds.small_networks import perceptron, spirals
 from nbdebug.views.kernel_bridge import get_response
 
@@ -185,7 +185,7 @@ def test_shap_values_of_a_drawn_function_sum_to_its_output_and_follow_the_drawin
     drawn = lines(play)["drawn"]
     assert [value - low[0] for value in low] == pytest.approx([value - drawn[0] for value in drawn], abs=1e-5)
     inputs, background = torch.rand(5, 2), torch.rand(9, 2)
-    product = shap_values(lambda x: x[:, 0] * x[:, 1], inputs, background)
+    product = _shap_values(lambda x: x[:, 0] * x[:, 1], inputs, background)
     assert torch.allclose(product.sum(1), inputs.prod(1) - background.prod(1).mean(), atol=1e-6)
 
 
