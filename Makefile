@@ -51,8 +51,9 @@ browser: $(VENV)/test
 	else $(BIN)/playwright install chromium; fi \
 	|| echo "=== NO BROWSER: the browser tests will be skipped; install Chromium, or set CHROMIUM to its path ==="
 
-pictures: $(VENV)/test ## Retakes the pictures of the README in JupyterLab.
+pictures: $(VENV)/test ## Retakes the pictures and the animation of the README in JupyterLab.
 	$(BIN)/python -m tests.lab.pictures
+	$(BIN)/python -m tests.lab.animation
 
 lowest: $(VENV)/python ## Runs a fast part of the tests with the lowest versions of the dependencies in pyproject.toml.
 	$(BIN)/pip install --quiet uv

@@ -28,7 +28,6 @@ SMALL_BY_NATURE = {
     "nbdebug.trainer_setups.transformers": "the reading of one trainer",
     "nbdebug.tools.summary.operation_count": "a dispatch mode",
     "nbdebug.clinic.session": "the open case of a notebook",
-    "nbdebug.playgrounds.playground": "types that the playgrounds, their result and its view share",
     "nbdebug.atomic_files": "one function that several writers share",
     "nbdebug.commands.pages": "two texts that commands print",
     "nbdebug.crashes.closures": "one repair, of an optimizer that needs a closure",

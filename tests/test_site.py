@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from docs.site_pages import ROOT, api_page, example_source, rule_page, symptom_p
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.rule_registry import find_rule
 from nbdebug.triage.pattern import load_patterns
+from nbdebug.views import page as pages
+from tests.axe import find_barriers
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +72,40 @@ def test_api_page_has_every_public_name() -> None:
     assert sorted(documented) == sorted(nbdebug.__all__)
 
 
-def test_code_of_the_page_on_writing_rules_runs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def code_blocks(page: str, language: str) -> list[str]:
+    """The blocks of a page in a language, in their order."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.+?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def run_page(page: str) -> dict[str, Any]:
+    """Execute the Python code of a page from top to bottom, and return its names."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in code_blocks(page, "python"):
+        exec(compile(block, page, "exec", dont_inherit=True), names)
+    return names
+
+
+def test_code_of_the_page_on_writing_rules_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule_registry, "_RULES", dict(rule_registry.load_rules()))
-    text = (folder / "writing_rules.md").read_text("utf-8")
-    names: dict[str, object] = {"__name__": "__main__"}
-    for block in re.findall(r"^```python\n(.+?)^```", text, re.DOTALL | re.MULTILINE):
-        exec(block, names)
+    run_page("writing_rules.md")
     assert find_rule("M901").name == "dropout-before-norm"
+
+
+@pytest.mark.parametrize("page", ["writing_adapters.md", "architecture.md"])
+def test_code_of_page_runs(page: str) -> None:
+    run_page(page)
+
+
+def test_view_of_the_page_on_writing_views_is_drawn(page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "nbdebug"
+    (package / "tools/labels").mkdir(parents=True)
+    (package / "views").symlink_to(pages.PACKAGE_FOLDER / "views")
+    (package / "tools/labels/page.js").write_text(code_blocks("writing_views.md", "javascript")[0], "utf-8")
+    monkeypatch.setattr(pages, "PACKAGE_FOLDER", package)
+    file = tmp_path / "page.html"
+    file.write_text(run_page("writing_views.md")["page"], "utf-8")
+    page.goto(file.as_uri())
+    assert page.get_by_role("row").all_inner_texts()[1:] == ["cat\t\t5", "dog\t\t3", "<b>fox</b>\t\t1"]
+    assert page.locator("progress").last.evaluate("node => node.value") == 0.2
+    assert find_barriers(page) == []

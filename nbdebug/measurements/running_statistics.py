@@ -14,7 +14,7 @@ from nbdebug.setup.evaluation_mode import evaluation_mode
 
 
 @dataclass(frozen=True)
-class RunningStatistics:
+class _RunningStatistics:
     """Mean losses of some training batches in eval mode.
 
     ``running_loss`` uses the running statistics, ``batch_loss`` those of each batch. ``path`` is the layer that kept
@@ -28,7 +28,7 @@ class RunningStatistics:
     initial_share: float
 
 
-def compare_running_statistics(setup: Setup, batches: Sequence[Batch]) -> RunningStatistics | None:
+def compare_running_statistics(setup: Setup, batches: Sequence[Batch]) -> _RunningStatistics | None:
     """Return the losses of some batches with both statistics; None without layers that keep running statistics."""
     layers = {
         path: module
@@ -43,7 +43,7 @@ def compare_running_statistics(setup: Setup, batches: Sequence[Batch]) -> Runnin
             batch_loss = _mean_loss(setup, batches)
     path = max(layers, key=lambda name: _initial_share(layers[name]))
     layer = layers[path]
-    return RunningStatistics(running_loss, batch_loss, path, layer.momentum, _initial_share(layer))
+    return _RunningStatistics(running_loss, batch_loss, path, layer.momentum, _initial_share(layer))
 
 
 def _mean_loss(setup: Setup, batches: Sequence[Batch]) -> float:

@@ -7,7 +7,19 @@ from importlib import import_module
 from nbdebug.playgrounds.play import Play as Play
 from nbdebug.validation import validate_choice
 
-PLAYGROUNDS = ("gradient-health", "loss-curves", "learning-rate", "batch-noise")
+PLAYGROUNDS = (
+    "loss-curves",
+    "gradient-health",
+    "activation-flow",
+    "weight-signatures",
+    "learning-rate",
+    "loss-landscape",
+    "batch-noise",
+    "clipping",
+    "label-noise",
+    "calibration",
+    "shap",
+)
 
 
 def play(name: str) -> Play:
@@ -17,7 +29,8 @@ def play(name: str) -> Play:
     unknown name.
 
     Args:
-        name: "gradient-health", "loss-curves", "learning-rate" or "batch-noise".
+        name: "loss-curves", "gradient-health", "activation-flow", "weight-signatures", "learning-rate",
+            "loss-landscape", "batch-noise", "clipping", "label-noise", "calibration" or "shap".
     """
     validate_choice("name", name, PLAYGROUNDS)
     module = import_module(f"nbdebug.playgrounds.{name.replace('-', '_')}")

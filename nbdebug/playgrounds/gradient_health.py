@@ -10,17 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.playgrounds.playground import Control, Playground, PlayPicture, Tone
-from nbdebug.playgrounds.small_networks import Samples, spirals, train
+from nbdebug.playgrounds.small_networks import ACTIVATIONS, NORMALIZATIONS, Samples, perceptron, spirals, train
 from nbdebug.views.line_chart import LineChart
 
-_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "sigmoid": nn.Sigmoid,
-    "tanh": nn.Tanh,
-    "ReLU": nn.ReLU,
-    "leaky ReLU": nn.LeakyReLU,
-    "GELU": nn.GELU,
-    "none": nn.Identity,
-}
 _INITIALIZATIONS: dict[str, Callable[[Tensor], object]] = {
     "PyTorch default": lambda weight: None,
     "Xavier": nn.init.xavier_normal_,
@@ -28,11 +20,6 @@ _INITIALIZATIONS: dict[str, Callable[[Tensor], object]] = {
     "orthogonal": nn.init.orthogonal_,
     "normal, 0.01": partial(nn.init.normal_, std=0.01),
     "normal, 1": nn.init.normal_,
-}
-_NORMALIZATIONS: dict[str, Callable[[int], list[nn.Module]]] = {
-    "none": lambda width: [],
-    "batch": lambda width: [nn.BatchNorm1d(width)],
-    "layer": lambda width: [nn.LayerNorm(width)],
 }
 _STEPS, _RATE = 100, 0.05
 _WEAK, _STRONG, _INACTIVE = 1e-2, 1e2, 0.5  # ratio of first to last gradient; share of units that pass no gradient
@@ -60,11 +47,7 @@ def _compute(activation: str, initialization: str, normalization: str, depth: in
 
 
 def _network(activation: str, initialization: str, normalization: str, depth: int, width: int) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for number in range(depth):
-        layers += [nn.Linear(width if number else 2, width), *_NORMALIZATIONS[normalization](width)]
-        layers.append(_ACTIVATIONS[activation]())
-    model = nn.Sequential(*layers, nn.Linear(width, 2))
+    model = perceptron(2, width, depth, activation, normalization)
     for layer in model:
         if isinstance(layer, nn.Linear):
             _INITIALIZATIONS[initialization](layer.weight)
@@ -74,7 +57,7 @@ def _network(activation: str, initialization: str, normalization: str, depth: in
 def _layer_outputs(model: nn.Sequential, data: Samples) -> list[Tensor]:
     """Run one forward and backward pass, and return the output of each activation with its gradient."""
     outputs, x = [], data.inputs
-    activations = tuple(type(make()) for make in _ACTIVATIONS.values())
+    activations = tuple(type(make()) for make in ACTIVATIONS.values())
     for layer in model:
         x = layer(x)
         if isinstance(layer, activations):
@@ -110,9 +93,9 @@ PLAYGROUND = Playground(
     title="Gradient health",
     question="Which networks let the gradient reach their first layer?",
     controls=(
-        Control("activation", "Activation", tuple(_ACTIVATIONS), "sigmoid"),
+        Control("activation", "Activation", tuple(ACTIVATIONS), "sigmoid"),
         Control("initialization", "Initialization", tuple(_INITIALIZATIONS), "PyTorch default"),
-        Control("normalization", "Normalization", tuple(_NORMALIZATIONS), "none"),
+        Control("normalization", "Normalization", tuple(NORMALIZATIONS), "none"),
         Control("depth", "Depth", (1, 2, 4, 8, 12, 16, 24, 32), 8),
         Control("width", "Width", (4, 8, 16, 32, 64, 128), 32),
     ),

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from nbdebug.playgrounds.playground import Control, Playground, PlayPicture, Value
+from nbdebug.playgrounds.playground import Playground, PlayPicture, Value
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.result import Result
-from nbdebug.validation import argument_error, validate_choice
+from nbdebug.validation import validate_choice
 from nbdebug.views.line_chart import sparkline
 from nbdebug.views.panel import find_handler
 
@@ -69,9 +69,7 @@ class Play(Result):
         controls = {control.name: control for control in self.playground.controls}
         for name, value in settings.items():
             validate_choice("control", name, controls)
-            if value not in controls[name].values:
-                choices = ", ".join(str(choice) for choice in controls[name].values)
-                raise argument_error(name, value, f"one of {choices}", "Choose one")
+            controls[name].check(value)
         self.settings, self.guess = {**self.settings, **settings}, ""
         return self
 
@@ -132,15 +130,7 @@ def _set_by_index(play: Play, request: Mapping[str, Any]) -> None:
     """Set the controls to the positions of the sliders of the page."""
     positions = dict(request.get("positions", {}))
     moved = [control for control in play.playground.controls if control.name in positions]
-    play.set({control.name: _value_at(control, positions[control.name]) for control in moved})
-
-
-def _value_at(control: Control, position: Any) -> Value:
-    if not isinstance(position, int) or not 0 <= position < len(control.values):
-        raise argument_error(
-            control.name, position, f"a position from 0 to {len(control.values) - 1}", "Reload the page"
-        )
-    return control.values[position]
+    play.set({control.name: control.value_at(positions[control.name]) for control in moved})
 
 
 _HANDLERS: dict[str, Callable[[Play, Mapping[str, Any]], object]] = {

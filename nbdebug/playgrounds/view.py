@@ -37,8 +37,8 @@ class PlayView(View):
                 "name": control.name,
                 "label": control.label,
                 "texts": [str(value) for value in control.values],
-                "position": control.values.index(self.settings[control.name]),
-                "is_list": control.is_list,
+                "positions": control.positions(self.settings[control.name]),
+                "kind": control.kind,
             }
             for control in playground.controls
         ]

@@ -70,7 +70,7 @@ export function bulletList(items) {
 
 /** The head of a table. @param {string[]} names */
 export function tableHead(names) {
-  return h("thead", {}, h("tr", {}, ...names.map((name) => h("th", { scope: "col" }, name))));
+  return h("thead", {}, h("tr", {}, ...names.map((name) => (name ? h("th", { scope: "col" }, name) : h("td")))));
 }
 
 /**
@@ -187,7 +187,7 @@ export function codeBlock(label, source, note = null, shown = h("pre.code", {}, 
   const button = makeButton("copy", "Copy", async () => {
     button.textContent = (await copyText(source)) ? "Copied" : "Select and copy";
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
-  }, { ariaLabel: `Copy the ${label.toLowerCase()}` });
+  }, { ariaLabel: `Copy: ${label}` });
   return h("div", {}, h("div.fix", {}, h("span.label", {}, label), note, source && button), shown);
 }
 

@@ -12,7 +12,7 @@ import { formatNumber, h, makeButton, redrawOnResize } from "./kit.js";
 /**
  * What a view may add: values that the axes must include, the usual distance of points, that y starts at zero and stays
  * linear, the height, the space above the plot, and functions that draw below and above the lines.
- * @typedef {{wide?: number[], high?: (number | null)[], spacing?: number, fromZero?: boolean, height?: number, room?: (x: (v: number) => number, left: number, right: number) => number, under?: Draw, over?: Draw}} Frame
+ * @typedef {{wide?: number[], high?: (number | null)[], spacing?: number | null, fromZero?: boolean, height?: number, room?: (x: (v: number) => number, left: number, right: number) => number, under?: Draw, over?: Draw}} Frame
  * @typedef {(g: Context, f: Layout, colors: Colors) => void} Draw
  */
 /** @typedef {CanvasRenderingContext2D} Context */
@@ -27,7 +27,7 @@ const MAX_GAP_IN_SPACINGS = 6, MIN_GAP = 16; // pixels; points further apart are
 export function lineChart(host, onPick) {
   const node = /** @type {HTMLCanvasElement} */ (h("canvas", { tabIndex: 0, role: "img" }));
   const tip = h("div.tip"), liveRegion = h("div.unseen", { ariaLive: "polite" }), legend = h("div.legend"), note = h("span"), label = h("span");
-  const logs = makeButton("toggle", "log", () => { logChoices.set(picture?.title, !log); draw(); }, { ariaLabel: "logarithmic axis" });
+  const logs = makeButton("toggle", "log", () => { logChoices.set(picture?.title, !log); draw(); }, { title: "logarithmic axis" });
   const plot = h("div.plot", {}, node, tip);
   host.append(h("div.bar", {}, legend, logs), plot, h("div.bar.note", {}, note, label), liveRegion);
   /** @type {Set<string>} */

@@ -83,7 +83,8 @@ class LineChart(View):
     ``series`` maps a name to its ``(x, y)`` points. A row for ``append`` holds the common x under ``x_label`` and a
     value for each line that has one there: ``{"step": 3, "loss": 0.5}``; an unknown name starts a new line. ``marks``
     are vertical ``(x, text)``; ``limits`` are horizontal ``(y, text)``. Values that are None, NaN or infinite become
-    gaps, and are counted.
+    gaps, and are counted. ``spacing`` is the usual distance of points, by default that of the densest line; points that
+    lie several times further apart are not joined.
     """
 
     module: ClassVar[str] = "views/curves.js"
@@ -97,6 +98,7 @@ class LineChart(View):
     limits: Sequence[tuple[float, str]] = ()
     log: bool = False
     log_x: bool = False
+    spacing: float | None = None
     status: str = ""
     stoppable: bool = False
 
@@ -141,7 +143,7 @@ class LineChart(View):
         labels = {"title": self.title, "x_label": self.x_label, "y_label": self.y_label}
         switches = {"log": self.log, "log_x": self.log_x, "stoppable": self.stoppable}
         lines = [line_data(name, x, y, max_points) for name, (x, y) in self._lines.items()]
-        return {**labels, **switches, **self.head(), "lines": lines}
+        return {**labels, **switches, **self.head(), "spacing": self.spacing, "lines": lines}
 
     def html(self) -> str:
         """Return a table with one row per line: ends, extremes, a sparkline."""

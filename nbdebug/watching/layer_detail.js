@@ -251,7 +251,7 @@ export function layerDetail(close, viewState) {
   const heads = h(
     "tr",
     {},
-    h("th"),
+    h("td"),
     ...STATISTICS.map((nextRow) => h("th", { scope: "col" }, nextRow === "nonfinite" ? "not finite" : nextRow)),
   );
   const node = h(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,16 +62,7 @@ def jupyter_lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def write_notebook(jupyter_lab: LabServer, request: pytest.FixtureRequest) -> Callable[..., str]:
     """Write a notebook with these code cells, and return its file name."""
 
-    def write(*sources: str) -> str:
-        import nbformat
-
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source.strip()) for source in sources])
-        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        name = f"{request.node.name}.ipynb"
-        nbformat.write(notebook, Path(jupyter_lab.notebooks, name))
-        return name
-
-    return write
+    return partial(jupyter_lab.write, f"{request.node.name}.ipynb")
 
 
 @pytest.fixture

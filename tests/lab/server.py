@@ -54,6 +54,15 @@ class LabServer:
         """A file that tests create to end a loop in a notebook; opening a notebook removes it."""
         return self.notebooks / "end"
 
+    def write(self, name: str, *sources: str) -> str:
+        """Write a notebook with these code cells, and return its file name."""
+        import nbformat
+
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source.strip()) for source in sources])
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(notebook, self.notebooks / name)
+        return name
+
     @contextmanager
     def open(
         self, notebook: str, theme: str = "light", size: tuple[int, int] = (1200, 900), scale: float = 1

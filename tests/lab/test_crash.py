@@ -47,7 +47,7 @@ def test_fix_of_crash_pasted_into_cell_makes_it_run(open_notebook: OpenNotebook)
         assert "float32 [16, 144]" in page.locator(".nb-raised").inner_text()
         assert page.locator("path.nb-broken").count() == 2
         assert lab.display_formats(2) == STATIC_FORMATS
-        page.get_by_role("button", name="Copy the fix").click()
+        page.get_by_role("button", name="Copy: fix").click()
         page.get_by_text("Copied").wait_for()
 
         lab.cell(1).locator(".cm-line", has_text=LINE_AT_FAULT).click()

@@ -119,8 +119,7 @@ def click_cell(page: Any, row: int, column: int, shape: tuple[int, int] = (3, 3)
 
 def gallery_rows(page: Any) -> list[int]:
     """The samples in the gallery, in order."""
-    labels = page.locator(".nb-e-card").evaluate_all("nodes => nodes.map((node) => node.ariaLabel)")
-    return [int(label.split(",")[0].removeprefix("sample ")) for label in labels]
+    return [int(name.removeprefix("sample ")) for name in page.locator(".nb-e-card > .nb-unseen").all_inner_texts()]
 
 
 def wait_for_filter(page: Any, text: str) -> None:

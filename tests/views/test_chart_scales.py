@@ -15,7 +15,7 @@ from .layers_pages import layers_view, open_layers, set_slider
 
 
 def log_switch(page: Any) -> Any:
-    return page.get_by_role("button", name="logarithmic axis").get_attribute("aria-pressed")
+    return page.get_by_role("button", name="log", exact=True).get_attribute("aria-pressed")
 
 
 def test_run_page_shows_sparse_points_marks_and_slider_on_scale_of_chart(open_page: OpenPage) -> None:

@@ -45,7 +45,7 @@ def test_comparison_arrow_keys_read_values_and_escape_hides_them(open_page: Open
 
 def test_comparison_logarithmic_axis_button_toggles(open_page: OpenPage) -> None:
     page = open_page(comparison_view())
-    button = page.get_by_role("button", name="logarithmic axis")
+    button = page.get_by_role("button", name="log", exact=True)
     before = button.get_attribute("aria-pressed")
     button.click()
     assert button.get_attribute("aria-pressed") != before

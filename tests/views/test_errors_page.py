@@ -141,7 +141,7 @@ def test_gallery_sorts_by_column_in_both_directions(page: Any, errors: Errors) -
     assert gallery_rows(page) == list(np.argsort(-size)[:24])
     page.get_by_role("button", name="highest first").click()
     page.wait_for_function(
-        "n => document.querySelector('.nb-e-card').ariaLabel.startsWith(`sample ${n},`)", arg=int(size.argmin())
+        "n => document.querySelector('.nb-e-card > .nb-unseen').textContent === `sample ${n}`", arg=int(size.argmin())
     )
     assert gallery_rows(page) == list(np.argsort(size)[:24])
 

@@ -53,7 +53,7 @@ def test_findings_filter_hides_severity_and_unnests_consequences(open_page: Open
 def test_finding_copy_button_puts_fix_on_clipboard(open_page: OpenPage) -> None:
     page = open_page(findings_view())
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy the fix").first.click()
+    page.get_by_role("button", name="Copy: fix").first.click()
     page.get_by_text("Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == "return x  # CrossEntropyLoss applies log_softmax itself"
 
@@ -71,7 +71,7 @@ def test_fix_that_changes_a_line_is_a_diff_with_a_copy_button(open_page: OpenPag
     assert page.locator(".nb-diff > .nb-added").all_inner_texts() == ["+ return x  # <logits>"]
     assert page.locator(".nb-trial").inner_text() == "Tried: the rule no longer reports it."
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy the fix").click()
+    page.get_by_role("button", name="Copy: fix").click()
     page.get_by_text("Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == "return x  # <logits>"
 

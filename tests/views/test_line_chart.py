@@ -78,7 +78,7 @@ def test_line_chart_logarithmic_axis_redraws_and_counts_non_positive_values(open
     page = open_page(LineChart(series={"gap": [(0, 1.0), (1, 0.0), (2, 0.01)]}))
     canvas = page.locator(".nb-plot canvas")
     before = canvas.evaluate("node => node.toDataURL()")
-    page.get_by_role("button", name="logarithmic axis").click()
+    page.get_by_role("button", name="log", exact=True).click()
     assert canvas.evaluate("node => node.toDataURL()") != before
     assert "1 not positive" in page.locator(".nb-note").inner_text()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.debugger import Debugger
 from nbdebug.tools.errors import Errors
 
-from .error_browser_pages import open_error_page
+from .error_browser_pages import gallery_rows, open_error_page
 
 
 def corner_images(rows: int, seed: int) -> TensorDataset:
@@ -58,8 +59,7 @@ def test_neighbors_panel_band_click_shows_its_samples(neighbors_page: Any, error
     count = int((disagreement == 1).sum())
     assert count > 5
     neighbors_page.get_by_text(f"of {count}", exact=False).first.wait_for()
-    labels = neighbors_page.locator(".nb-e-card").evaluate_all("nodes => nodes.map((node) => node.ariaLabel)")
-    keys = [int(label.split(",")[0].removeprefix("sample ")) for label in labels]
+    keys = gallery_rows(neighbors_page)
     rows = errors.rows_of(keys)
     assert (disagreement[rows] == 1).all()
     assert keys[0] == int(errors.neighbors().index[0])
@@ -68,7 +68,7 @@ def test_neighbors_panel_band_click_shows_its_samples(neighbors_page: Any, error
 def test_sample_detail_shows_nearest_training_samples(neighbors_page: Any, errors: Errors) -> None:
     neighbors_page.get_by_role("button", name="8 of 8").click()
     first = int(errors.neighbors().index[0])
-    neighbors_page.locator(f'.nb-e-card[aria-label^="sample {first},"]').dblclick()
+    neighbors_page.get_by_role("option", name=re.compile(rf"^sample {first}\b")).dblclick()
     neighbors_page.get_by_role("button", name="Nearest training samples").click()
     cards = neighbors_page.locator(".nb-neighbor")
     cards.first.wait_for()

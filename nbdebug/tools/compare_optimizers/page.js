@@ -16,7 +16,7 @@ const GRID_STYLE = "display:grid;grid-template-columns:repeat(auto-fill,minmax(m
 /** @param {Props} props */
 function render({ model, el }) {
   const { node, title, status } = heading(model, model.get("state").stoppable), banner = h("div"), key = h("div.note"), below = h("div");
-  const logs = makeButton("toggle", "log", () => { log = !log; draw(); }, { ariaLabel: "logarithmic axis" });
+  const logs = makeButton("toggle", "log", () => { log = !log; draw(); }, { title: "logarithmic axis" });
   const grid = h("div", { style: GRID_STYLE });
   mountView(el, node, banner, h("div.bar", {}, key, logs), grid, below);
   /** @type {ReturnType<typeof candidateChart>[]} */

@@ -154,6 +154,5 @@ export function cardMarks(card) {
 /** One sample in the gallery. @param {Card} card @param {string} by the column that it is sorted by */
 export function cardNode(card, by) {
   const box = h("span.e-check", { ariaHidden: "true" }), value = by && by in card.values ? h("div.e-value.soft", {}, `${by} ${formatCellValue(card.values[by])}`) : null;
-  const description = Object.entries(card.said).map(([name, text]) => `${name} ${text}`).join(", "), verdict = card.right === null ? "" : card.right ? "right, " : "wrong, ";
-  return h("div.e-card", { role: "option", tabIndex: -1, ariaSelected: "false", "aria-label": `sample ${card.key}, ${verdict}${description}` }, sampleContent(card.shown, Object.fromEntries(Object.entries(card.values).filter(([name]) => name !== by))), box, cardPrediction(card), value, cardMarks(card));
+  return h("div.e-card", { role: "option", tabIndex: -1, ariaSelected: "false" }, h("span.unseen", {}, `sample ${card.key}`), sampleContent(card.shown, Object.fromEntries(Object.entries(card.values).filter(([name]) => name !== by))), box, cardPrediction(card), value, cardMarks(card));
 }

@@ -193,7 +193,7 @@ export function dragHandle(read) {
   /** Move the handle to a value. @param {number} next */
   function setValue(next) {
     value = roundInRange(next);
-    node.ariaValueNow = String(value);
+    node.ariaValueNow = decimalText(value);
     node.ariaValueText = read(value);
     show();
   }
@@ -212,7 +212,7 @@ export function dragHandle(read) {
   function setRange(newState, first) {
     state = newState;
     node.hidden = first === null;
-    Object.assign(node, { ariaValueMin: String(newState.span[0]), ariaValueMax: String(newState.span[1]) });
+    Object.assign(node, { ariaValueMin: decimalText(newState.span[0]), ariaValueMax: decimalText(newState.span[1]) });
     if (first !== null && initialKey !== (initialKey = String(first))) setValue(first);
   }
 
@@ -232,4 +232,9 @@ export function dragHandle(read) {
     setValue(layout.x.invert(layout.x(value) + (by * (layout.x(state.span[1]) - layout.x(state.span[0]))) / KEY_STEPS));
   };
   return { node, setValue, setLayout, setRange, value: () => value };
+}
+
+/** A number without an exponent, which attributes of ARIA may not have. @param {number} v */
+function decimalText(v) {
+  return v.toLocaleString("en", { useGrouping: false, maximumSignificantDigits: 17 });
 }

@@ -47,7 +47,7 @@ function counterfactualCard({ decision, distance, farther, nearest, changes }, a
   const rows = changes.map((/** @type {any} */ change) => counterfactualRow(change, keep)), isFar = farther >= MAX_FARTHER_SHARE;
   const plausibility = nearest < 1e-6 ? "identical to a training sample" : farther < 0.5 ? `closer to training data than ${Math.round(100 - 100 * farther)}% of training samples are to each other` : `farther from training data than ${Math.round(100 * farther)}% of training samples are from each other`;
   const foot = h("div.note", {}, h("span", { title: "sum of the changes, each divided by the median absolute deviation of its column" }, `size ${formatRounded(distance)}`), "; ", isFar ? h("span.warning.x-far", {}, `▲ ${plausibility}: implausible`) : plausibility);
-  return h("section.x-answer", { role: "listitem", ariaLabel: `change ${at + 1}: ${decision}` }, h("div.x-then", {}, "then ", h("b", {}, decision)), ...rows, foot);
+  return h("div.x-answer", { role: "listitem", ariaLabel: `change ${at + 1}: ${decision}` }, h("div.x-then", {}, "then ", h("b", {}, decision)), ...rows, foot);
 }
 
 /** One changed feature: values before and after, and their positions in the observed range. @param {any} change @param {(name: string) => void} keep */
