@@ -16,6 +16,7 @@ from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
 from nbdebug.tensors.row_search import find_rows_with_values, to_columns
 
+_MANY_ROWS = 50_000
 _MIN_DISTINCT_VALUES, _MIN_ROWS, _MAX_COLUMNS = 5, 50, 512
 _MAX_RELATIVE_ERROR = 1e-4  # of the range of the means
 _SAMPLED_ROWS, _SAMPLED_VALUES, _FEW_VALUES = 4_096, 64, 512
@@ -109,11 +110,17 @@ def _find_encodings(columns: Tensor, target: Tensor, index: int, has_validation:
 
 
 def _factorize(column: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the number of the value of each row, and the values; faster than ``unique``, which sorts."""
+    """Return the number of the value of each row, and the values.
+
+    Pandas takes a while to import, and is faster on many rows than ``unique``, which sorts.
+    """
+    if len(column) < _MANY_ROWS:
+        values, groups = column.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        return groups, values
     from pandas import factorize
 
-    groups, values = factorize(column.numpy(), use_na_sentinel=False)
-    return torch.from_numpy(groups), torch.from_numpy(values)
+    numbers, distinct = factorize(column.numpy(), use_na_sentinel=False)
+    return torch.from_numpy(numbers), torch.from_numpy(distinct)
 
 
 def _may_be_encoded(column: Tensor, target: Tensor, is_binary: bool) -> bool:

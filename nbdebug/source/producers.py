@@ -130,7 +130,7 @@ def _source(
         return None
     if value.id in scope.arguments:
         return scope.arguments[value.id], position
-    assigned = assigned_expression(expression, value.id, may_make)
+    assigned = _assigned_expression(expression, value.id, may_make)
     if assigned is None:
         return None
     source, own_position = assigned
@@ -204,7 +204,7 @@ def _returned_values(statement: ast.stmt) -> Iterator[ast.expr]:
         yield from (n.value for n in ast.iter_child_nodes(statement) if isinstance(n, ast.Yield) and n.value)
 
 
-def assigned_expression(
+def _assigned_expression(
     expression: Expression, name: str, may_make: Callable[[ast.expr], bool] | None = None
 ) -> _Part | None:
     """Return what the last assignment of a variable before an expression assigns; None if it is not certain."""
