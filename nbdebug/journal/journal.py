@@ -147,7 +147,13 @@ class Journal(Result):
 
     @check_option_names()
     def conclude(
-        self, experiment: Experiment | str, conclusion: str, *, after: str = "", status: Status | None = None
+        self,
+        experiment: Experiment | str,
+        conclusion: str,
+        *,
+        after: str = "",
+        hypothesis: Hypothesis | str | None = None,
+        status: Status | None = None,
     ) -> Experiment:
         """Add the conclusion of an experiment that stands in the journal, and return it.
 
@@ -155,14 +161,17 @@ class Journal(Result):
             experiment: The experiment, or its name, such as "E1".
             conclusion: What follows from it.
             after: What was seen after the change, if that is not written yet.
-            status: The status from now on of the hypothesis that it tests.
+            hypothesis: The hypothesis that it tests, if that is not written yet; ``try_fix`` cannot know it.
+            status: The status from now on of that hypothesis.
         """
         item = _find("experiment", experiment, self.experiments)
-        self._check_status(item.hypothesis, status)
-        self._append("conclusion", {"name": item.name, "after": after, "conclusion": conclusion})
+        tested = item.hypothesis if hypothesis is None else self._find_hypothesis(hypothesis).name
+        self._check_status(tested, status)
+        data = {"name": item.name, "after": after, "conclusion": conclusion, "hypothesis": tested}
+        self._append("conclusion", data)
         if status is not None:
-            self.decide(item.hypothesis, status, conclusion or f"by {item.name}")
-        return replace(item, after=after or item.after, conclusion=conclusion)
+            self.decide(tested, status, conclusion or f"by {item.name}")
+        return replace(item, after=after or item.after, conclusion=conclusion, hypothesis=tested)
 
     def add_result(self, tool: str, headline: str, settings: Mapping[str, str]) -> None:
         """Add the result of a tool, with the settings that changed since the last one; nothing if it is not open."""
@@ -202,8 +211,8 @@ class Journal(Result):
             if entry.kind == "experiment":
                 items[entry.data["name"]] = Experiment(**{**entry.data, "changes": tuple(entry.data["changes"])})
             elif entry.kind == "conclusion" and (item := items.get(entry.data["name"])) is not None:
-                after = entry.data["after"] or item.after
-                items[item.name] = replace(item, after=after, conclusion=entry.data["conclusion"])
+                data = {**entry.data, "after": entry.data["after"] or item.after}
+                items[item.name] = replace(item, **data)
         return tuple(items.values())
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,12 +59,12 @@ def test_conclusion_is_added_to_an_experiment_later(journal: Journal) -> None:
     tested = journal.experiment("rate 0.1 → 0.01", before="2.3", hypothesis=rate)
     assert journal.conclude(tested, "it falls", after="0.4", status="supported").after == "0.4"
     journal.experiment("batch 8 → 64", after="1.9")
-    journal.conclude("E2", "no effect")
+    journal.conclude("E2", "no effect", hypothesis="H1")
     first, second = reopened(journal).experiments
     assert (first.before, first.after, first.conclusion) == ("2.3", "0.4", "it falls")
-    assert (second.after, second.conclusion) == ("1.9", "no effect")
+    assert (second.after, second.conclusion, second.hypothesis) == ("1.9", "no effect", "H1")
     assert (journal.hypotheses[0].status, journal.hypotheses[0].reason) == ("supported", "it falls")
-    for refused, options in (("E7", {}), ("E2", {"status": "refuted"})):
+    for refused, options in (("E7", {}), ("E2", {"status": "refuted"}), ("E2", {"hypothesis": "H7"})):
         with pytest.raises(SetupError, match="expected"):
             journal.conclude(refused, "x", **options)  # type: ignore[arg-type]
 
