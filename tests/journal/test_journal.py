@@ -64,7 +64,8 @@ def test_conclusion_is_added_to_an_experiment_later(journal: Journal) -> None:
     assert (first.before, first.after, first.conclusion) == ("2.3", "0.4", "it falls")
     assert (second.after, second.conclusion, second.hypothesis) == ("1.9", "no effect", "H1")
     assert (journal.hypotheses[0].status, journal.hypotheses[0].reason) == ("supported", "it falls")
-    for refused, options in (("E7", {}), ("E2", {"status": "refuted"}), ("E2", {"hypothesis": "H7"})):
+    journal.experiment("a wider layer")
+    for refused, options in (("E7", {}), ("E3", {"status": "refuted"}), ("E3", {"hypothesis": "H7"})):
         with pytest.raises(SetupError, match="expected"):
             journal.conclude(refused, "x", **options)  # type: ignore[arg-type]
 

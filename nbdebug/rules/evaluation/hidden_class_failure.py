@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.metrics.classification import Counts
 from nbdebug.rule_engine.rule_registry import rule
@@ -32,7 +33,9 @@ _CONFIDENCE_LEVEL, _MIN_RECALL_OF_OTHERS, _MAX_FINDINGS = 0.95, 0.6, 5
 
 
 @rule("E702", "warning")
-def hidden_class_failure(errors: Errors, *, most: float = 0.25, share: float = 1 / 3) -> Iterator[Finding]:
+def hidden_class_failure(
+    errors: Errors, *, most: float = 0.25, share: float = 1 / 3, background: float = 0.5
+) -> Iterator[Finding]:
     """The recall of a class is close to zero while the overall accuracy is good.
 
     ## What it does
@@ -48,7 +51,7 @@ def hidden_class_failure(errors: Errors, *, most: float = 0.25, share: float = 1
     is correct, this requires 12 rows of the class with two classes and 27 with ten; fewer rows are inconclusive. A
     class is not reported if a tenth of its rows are correct and its recall, by its interval, is above that of a random
     guess that predicts the class as often. For masks and tags, recall is that of positions, and the interval is that of
-    the number of samples that contain the class.
+    the number of samples that contain the class; a class must cover a ``background`` of half of the positions.
 
     ## How to fix
     Increase the weight of the class in the loss, sample it more often, or move its threshold. Inspect its rows first:
@@ -63,7 +66,9 @@ def hidden_class_failure(errors: Errors, *, most: float = 0.25, share: float = 1
     """
     from nbdebug.predictions.per_element import PerElementTable
 
-    if isinstance(errors.table, PerElementTable) and errors.table.counts is not None:
+    if isinstance(errors.table, PerElementTable):
+        if errors.table.counts is None or errors.table.matrix.sum(1).max() < background * errors.table.matrix.sum():
+            raise NotChecked("no class is a background that covers half of the positions")
         failing = _failing_classes(_counts_of_samples(errors.table), most, share)
         classes, matrix, unit = errors.table.classes, errors.table.matrix, "positions"
     else:
