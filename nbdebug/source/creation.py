@@ -164,7 +164,21 @@ def _contradicts(creation: Creation, created: object) -> bool:
             return True
         if argument is not None and _is_other_class(argument, inspect.getattr_static(created, name, None)):
             return True
+    if _contradicts_weights(creation, created, is_complete):
+        return True
     return _contradicts_groups(creation, created) or (is_complete and _contradicts_order(creation, created))
+
+
+def _contradicts_weights(creation: Creation, created: object, is_complete: bool) -> bool:
+    """Check whether a call passes a tensor, such as class weights, that a module does not have, or leaves it out."""
+    buffers = getattr(created, "__dict__", {}).get("_buffers", {})
+    for name in buffers.keys() & _defaults(type(created)):
+        buffer, argument = buffers[name], creation.argument(created, name)
+        if is_complete and argument is None and buffer is not None:
+            return True
+        if buffer is None and isinstance(argument, (ast.Call, ast.BinOp)):
+            return True
+    return False
 
 
 def _contradicts_groups(creation: Creation, created: object) -> bool:

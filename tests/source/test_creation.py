@@ -65,6 +65,18 @@ def marked_line(text: str) -> int | None:
     return next((number for number, line in enumerate(text.splitlines(), 1) if line.endswith("# here")), None)
 
 
+@pytest.mark.parametrize("is_weighted", [True, False])
+def test_find_creation_tells_a_loss_with_class_weights_from_one_without(tmp_path: Path, is_weighted: bool) -> None:
+    text = (
+        "def build(weighted):\n    if weighted:\n        return nn.CrossEntropyLoss(weight=torch.ones(3))\n"
+        "    return nn.CrossEntropyLoss()\n"
+    )
+    module = load_module(tmp_path / "losses.py", HEADER + text)
+    creation = find_creation(module.build(is_weighted), [str(tmp_path / "losses.py")])
+    assert creation is not None
+    assert ("weight=" in creation.line.text) == is_weighted
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_find_creation_returns_the_call_that_created_an_optimizer(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

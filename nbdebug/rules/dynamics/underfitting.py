@@ -23,7 +23,7 @@ _MIN_COMPARED_STEPS = 100  # fine-tuning of few steps has not been trained
 
 @rule("T610", "warning")
 def underfitting(
-    record: Record, reference: Reference | NotChecked, *, poor: float = 0.5, gap: float = 0.1, learned: float = 0.8
+    record: Record, reference: Reference | NotChecked, *, poor: float = 0.5, gap: float = 0.1, learned: float = 0.75
 ) -> Iterator[Finding]:
     """The network learns the training samples worse than a simple learner, or its loss remains high.
 
@@ -41,8 +41,8 @@ def underfitting(
     sample without having seen it. It is a warning if the reference is better by ``gap`` = 0.1 of accuracy or explained
     variance, or by half of it with a third of the network's error, in any case by four standard errors of the paired
     difference, the run has 100 steps or more, and its last quarter gained less than a twentieth of the remaining loss.
-    It is a note if the network has reached ``learned`` = 0.8 of the reference's gain over a constant prediction: more
-    epochs may be all it needs.
+    It is a note if the network has reached ``learned`` = three quarters of the reference's gain over a constant
+    prediction: more epochs may be all it needs.
     The loss must be one of torch's own, or equal one: only then is the output a prediction. Accuracy must be
     better balanced over the classes too, since a weighted loss trades one for the other. The reference was better by at
     most 0.01 on 14 of 15 healthy programs; on the other one, with weighted classes, only the balanced accuracy was

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location
 from nbdebug.metrics.classification import Counts
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import (
@@ -21,6 +22,8 @@ from nbdebug.rules.examples import (
     training_setup,
 )
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import creation_line
+from nbdebug.source.location import get_location
 from nbdebug.statistics.intervals import wilson_interval
 
 if TYPE_CHECKING:
@@ -76,7 +79,13 @@ def hidden_class_failure(
         failing = _failing_classes(table.matrix, most, share)
         classes, matrix, unit = table.classes, table.matrix, "rows"
     for class_index in failing[:_MAX_FINDINGS]:
-        yield _finding(classes, matrix, unit, class_index, len(failing))
+        finding = _finding(classes, matrix, unit, class_index, len(failing))
+        yield replace(finding, where=_loss_location(errors.setup) if unit == "positions" else Location())
+
+
+def _loss_location(setup: Setup | None) -> Location:
+    """Return where the loss is created, which gives the class no larger weight than a background."""
+    return get_location(creation_line(setup, setup.loss_fn)) if setup is not None else Location()
 
 
 def _counts_of_samples(table: PerElementTable) -> NDArray[np.float64]:

@@ -78,36 +78,36 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
 
 
 def _reloaded_finding(reloads: StateDictLoads) -> Finding:
-    """Report states that are loaded into the tensors they consist of."""
+    """Report states that are loaded into the tensors they consist of, at the line that stores them."""
+    store = _find_store(reloads.line) if reloads.line else None
     return Finding(
         message=f"{reloads.live_tensor_loads} of {reloads.count} calls to load_state_dict received the live tensors "
         "themselves, so they had no effect.",
-        where=get_location(reloads.line, None, reloads.first_parameter),
+        where=get_location(_store_line(reloads.line, store), None, reloads.first_parameter),
         cause="state_dict() returns the tensors themselves, not copies; or the copied network is the same object.",
         fix="best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
         evidence={"loaded": reloads.count, "own": reloads.live_tensor_loads},
         explains=("R904",),
-        edits=_copy_edits(reloads.line) if reloads.line else (),
+        edits=(_copy_edit(reloads.line.file, store),) if reloads.line and store else (),
     )
 
 
-def _copy_edits(line: SourceLine) -> tuple[Edit, ...]:
-    """Return the change of the only line that stores the state which a line loads, so that it stores a copy.
-
-    The line itself may be the one that stores it.
-    """
+def _find_store(line: SourceLine) -> ast.Assign | None:
+    """Return the only assignment that stores the state which a line loads; the line itself may be that one."""
     statement, tree = covering_statement(line), syntax_tree(line.file)
     if isinstance(statement, ast.Assign) and call_name(statement.value) == "state_dict":
-        return (_copy_edit(line.file, statement),)
+        return statement
     loads = [node for node in ast.walk(statement) if call_name(node) == "load_state_dict"] if statement else []
     if tree is None or len(loads) != 1 or not isinstance(loads[0], ast.Call) or not loads[0].args:
-        return ()
+        return None
     name = ast.unparse(loads[0].args[0])
     stores = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and call_name(node.value) == "state_dict"]
     stores = [node for node in stores if ast.unparse(node.targets[0]) == name]
-    if len(stores) != 1:
-        return ()
-    return (_copy_edit(line.file, stores[0]),)
+    return stores[0] if len(stores) == 1 else None
+
+
+def _store_line(line: SourceLine | None, store: ast.Assign | None) -> SourceLine | None:
+    return SourceLine(line.file, store.lineno) if line and store else line
 
 
 def _copy_edit(file: str, store: ast.Assign) -> Edit:
