@@ -12,7 +12,6 @@ from threading import Event, RLock, Timer
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbdebug.distributed.rank_group import is_first_rank
 from nbdebug.formatting import encodable_text, html_paragraph, to_json_value
 from nbdebug.views.line_chart import pack_rows
 from nbdebug.views.notebook_kernel import execution_count, in_kernel, is_silent, outputs_share_page
@@ -316,6 +315,8 @@ def _display_bundle(bundle: dict[str, str]) -> None:
 
 def print_in_script(headline: str, *, on_any_rank: bool = False) -> None:
     """Print a line to standard error outside a notebook, where nothing is displayed; in a distributed run, once."""
+    from nbdebug.distributed.rank_group import is_first_rank  # imports torch
+
     if not in_kernel() and not is_silent() and (on_any_rank or is_first_rank()):
         print(encodable_text(headline), file=sys.stderr)
 

@@ -40,4 +40,4 @@ def select_confusion_of_c_as_a(lab: LabPage) -> None:
 
 def sample_index(card: Any) -> str:
     """The index of the sample on a card."""
-    return str(card.get_attribute("aria-label").split(",")[0].removeprefix("sample "))
+    return str(card.locator(".nb-unseen").first.inner_text().split(",")[0].removeprefix("sample "))

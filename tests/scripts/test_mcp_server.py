@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,12 @@ def text(result: Any) -> str:
     return "".join(part.text for part in result.content)
 
 
+def in_own_thread(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine in a thread without an event loop: that of a browser of other tests may run in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
 @pytest.fixture(scope="module")
 def conversation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("mcp")
@@ -43,7 +51,7 @@ def conversation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[st
         ("rule", {"code": "T603"}),
         ("findings", {"record": "runs/2"}),
     ]
-    tools, results = asyncio.run(converse(folder, ["--allow-run"], calls))
+    tools, results = in_own_thread(converse(folder, ["--allow-run"], calls))
     return tools, dict(zip(["check", "findings", "summary", "replay", "rule", "missing"], results, strict=True))
 
 
@@ -84,6 +92,6 @@ def test_unusable_argument_is_an_error_that_says_what_to_do(conversation: tuple[
 def test_server_offers_no_run_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     from nbdebug.commands.mcp_server import create_server
 
-    tools = asyncio.run(create_server(allows_runs=False).list_tools())
+    tools = in_own_thread(create_server(allows_runs=False).list_tools())
     assert {tool.name for tool in tools} == READING
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 import nbdebug
 from nbdebug.history import diagnose
+from nbdebug.journal import Journal
 from nbdebug.rules.examples import classifier
 from nbdebug.tools.importance import drift
 from nbdebug.views.live import ProgressView
@@ -40,6 +43,15 @@ def guide_view() -> View:
     return debugger.guide().view()
 
 
+def journal_view() -> View:
+    journal = Journal()
+    with TemporaryDirectory() as folder:
+        journal.open(Path(folder) / "journal.md", problem="The loss oscillates.")
+        journal.hypothesis("the rate is too high", prior=0.6)
+        journal.experiment("rate 0.1 → 0.01", before="2.3", hypothesis="H1")
+        return journal.view()
+
+
 def guessed_playground() -> View:
     return nbdebug.play("loss-curves").take_guess("healthy").view()
 
@@ -58,6 +70,7 @@ def explanation_with_panels() -> list[View]:
 BUILDERS: dict[str, Callable[[], View | list[View]]] = {
     "checklist/page.js": guide_view,
     "crashes/page.js": crash_view,
+    "journal/page.js": journal_view,
     "history/page.js": lambda: diagnose({"loss": [1.0, 0.5, 0.2, 0.1], "val_loss": [1.0, 0.6, 0.8, 1.2]}).view(),
     "playgrounds/page.js": guessed_playground,
     "playgrounds/page.js, drawing": lambda: nbdebug.play("shap").view(),

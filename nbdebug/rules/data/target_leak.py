@@ -125,7 +125,8 @@ def target_leak(
         findings = [_smoothed_finding(item) for item in smoothed_series[:1]]
     if not findings and table is not None and not isinstance(smoothed_targets, NotChecked):
         findings = [_averaged_target_finding(setup, table, item) for item in smoothed_targets[:1]]
-    if not findings and table is not None and isinstance(separating_column, SeparatingColumn):
+    is_asked = not findings and isinstance(importance, NotChecked)  # the importance judges by the model
+    if is_asked and table is not None and isinstance(separating_column, SeparatingColumn):
         findings = [_separating_column_finding(setup, table, separating_column)]
     yield from findings
     if not isinstance(importance, NotChecked):
