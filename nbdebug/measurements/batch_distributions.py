@@ -68,18 +68,21 @@ def batch_distribution(
     if len(scores) != size or size < 2 or scores.shape[1] in (1, size):
         return None
     shape = tuple(scores.shape)
-    if _is_over_batch(scores, shape, scores) or _is_over_batch(scores, shape, scores.exp()):
+    if _may_be_shares(scores, shape) and (_is_over_batch(scores) or _is_over_batch(scores.float().exp())):
         root = first_pass.trace.get_graph(scores).root
         return BatchDistribution(shape, root.where if root else Location(), is_output=True)
     calls = loss_calls if isinstance(loss_calls, list) else []
-    call = next((c for c in calls if _is_over_batch(c.outputs[0], shape, c.outputs[0].float().exp())), None)
+    results = ((call, call.outputs[0]) for call in calls if _may_be_shares(call.outputs[0], shape))
+    call = next((call for call, result in results if _is_over_batch(result.float().exp())), None)
     return BatchDistribution(shape, call.where, is_output=False) if call else None
 
 
-def _is_over_batch(result: Tensor, shape: tuple[int, ...], shares: Tensor) -> bool:
-    """Return whether the shares of a result are positive and sum to one over the first axis, not over the second."""
-    if result.shape != shape or not result.requires_grad or not result.is_floating_point():
-        return False
-    sums, other_sums = shares.detach().float().sum(0), shares.detach().float().sum(1)
-    is_one = bool(((sums - 1).abs() < _TOLERANCE).all()) and bool((shares >= 0).all())
-    return is_one and not bool(((other_sums - 1).abs() < _TOLERANCE).all())
+def _may_be_shares(result: Tensor, shape: tuple[int, ...]) -> bool:
+    return result.shape == shape and result.requires_grad and result.is_floating_point()
+
+
+def _is_over_batch(shares: Tensor) -> bool:
+    """Return whether shares are not negative and sum to one over the first axis, but not over the second."""
+    shares = shares.detach().float()
+    is_one = [bool(((shares.sum(axis) - 1).abs() < _TOLERANCE).all()) for axis in (0, 1)]
+    return is_one == [True, False] and bool((shares >= 0).all())

@@ -90,6 +90,12 @@ class ReferenceComparison:
         return is_large and self.gain > _MIN_SIGMAS * self.gain_error
 
     @property
+    def learned_share(self) -> float:
+        """The share of the reference's gain over a constant prediction that the network has; 0 without such a gain."""
+        possible = self.reference - self.constant
+        return (self.network - self.constant) / possible if possible > 0 else 0.0
+
+    @property
     def is_informative(self) -> bool:
         """True if the reference learner itself has learned something beyond a constant prediction."""
         return self.reference - self.constant > _MIN_REFERENCE_GAIN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -58,13 +58,12 @@ def _initial_share(layer: _BatchNorm) -> float:
 
 
 @contextmanager
-def _batch_statistics_in_use(layers: Iterable[_BatchNorm]) -> Iterator[None]:
+def _batch_statistics_in_use(layers: Collection[_BatchNorm]) -> Iterator[None]:
     """Normalize by the statistics of each batch within the block, without changing the running ones."""
-    changed = list(layers)
-    for layer in changed:
+    for layer in layers:
         layer.training, layer.track_running_stats = True, False
     try:
         yield
     finally:
-        for layer in changed:
+        for layer in layers:
             layer.training, layer.track_running_stats = False, True

@@ -10,6 +10,7 @@ from torch import Tensor
 from nbdebug.baselines.input_features import feature_matrix, standardize_columns
 from nbdebug.baselines.reference_learner import ReferenceLearner, Targets
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.feature_values import sample_positions
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.tensors.row_search import is_finite
 
@@ -40,7 +41,7 @@ def separating_column(tables: dict[str, SplitTable]) -> SeparatingColumn | None:
     labels = _binary_labels(table) if table is not None else None
     if table is None or labels is None:
         return None
-    rows = torch.linspace(0, len(labels) - 1, min(_MAX_ROWS, len(labels))).long()
+    rows = sample_positions(len(labels), _MAX_ROWS)
     labels, parts = labels[rows], [part[rows] for part in table.inputs]
     columns = [
         (index, column, part[:, column].float())

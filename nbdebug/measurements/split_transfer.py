@@ -18,6 +18,7 @@ from nbdebug.setup.loaders import get_visited_indices, is_map_style
 _MIN_VISITED = 0.5
 _MAX_ROWS = 600  # of each split: a kernel ridge of 600 rows takes 0.1 s
 _BLOCKS = 4
+_MIN_GAIN = 0.05  # of the accuracy, from which the rows are left out in blocks: that takes eight more fits
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,9 @@ class SplitTransfer:
     """Accuracies of kernel ridge regressions on the same validation rows.
 
     ``across`` is that of one fitted on ``train_rows`` training rows, ``inside`` that of one fitted on the other
-    validation rows, and ``within_train`` that of one on training rows that were left out. Rows are left out in blocks
-    of neighbors, since rows of one subject or of one hour tell each other's targets. ``gain_error`` is the standard
-    error of ``inside`` minus ``across``.
+    validation rows, and ``within_train`` that of one on training rows that were left out. If ``inside`` is larger,
+    rows are left out in blocks of neighbors, since rows of one subject or of one hour tell each other's targets.
+    ``gain_error`` is the standard error of ``inside`` minus ``across``.
     """
 
     across: float
@@ -63,8 +64,11 @@ def split_transfer(reference: Reference) -> SplitTransfer:
     train_targets, val_targets = (rows.targets.take(slice(_MAX_ROWS)) for rows in (train, val))
     learner = ReferenceLearner(train_x, train_targets)
     across = val_targets.agreement(_match_columns(learner.predict(val_x), val_targets.columns.shape[1]))
-    inside = _blocked_agreement(val_x, val_targets, np.array(val.indices)[: len(val_x)])
-    within_train = _blocked_agreement(train_x, train_targets, np.array(train.indices)[: len(train_x)])
+    inside = val_targets.agreement(ReferenceLearner(val_x, val_targets).kernel_ridge.predictions)
+    within_train = train_targets.agreement(learner.kernel_ridge.predictions)
+    if inside.mean() - across.mean() > _MIN_GAIN:
+        inside = _blocked_agreement(val_x, val_targets, np.array(val.indices)[: len(val_x)])
+        within_train = _blocked_agreement(train_x, train_targets, np.array(train.indices)[: len(train_x)])
     return SplitTransfer(
         float(across.mean()),
         float(inside.mean()),

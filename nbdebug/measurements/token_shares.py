@@ -1,4 +1,4 @@
-"""A token that one split consists of and the other hardly contains, such as the one that stands for unknown words."""
+"""A token that is frequent in one split and rare in the other, such as the one that stands for unknown words."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _compare(index: int, train: Tensor, val: Tensor) -> TokenShares | None:
 def _shares(part: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """Return the share of each token in all tokens, and the share of the samples that contain it.
 
-    The longest run of equal tokens at the end or the start of a sample is its padding, if all samples have the same.
+    Padding does not count.
     """
     is_real = ~_padding(part)
     counts = torch.bincount(part[is_real], minlength=size).double()
@@ -75,7 +75,7 @@ def _shares(part: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 
 def _padding(part: Tensor) -> Tensor:
-    """Return the runs of one token at the end, or at the start, that several samples share."""
+    """Return which tokens are padding: runs of the same token at the end, or at the start, of two samples or more."""
     for columns in (part.flip(1), part):
         filler = columns[:, 0].mode().values
         run = (columns == filler).int().cumprod(1).bool()

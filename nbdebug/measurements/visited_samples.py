@@ -54,9 +54,11 @@ def visited_samples(setup: Setup) -> VisitedSamples:
     loader, samples = setup.train_loader, dataset_length(setup.train_loader)
     if samples is None or not is_map_style(loader):
         raise NotChecked("the samples of the training loader cannot be counted")
+    if isinstance(loader.sampler, DistributedSampler):
+        raise NotChecked("each rank visits a part of the dataset")
     visited = set(get_visited_indices(loader))
     others = _validation_indices(setup) - visited
-    if len(visited) == samples or isinstance(loader.sampler, DistributedSampler):
+    if len(visited) == samples:
         return VisitedSamples(samples, samples, samples, samples, changes=False)
     draws = sum(1 for _ in islice(iterate_sampler_indices(loader), MAX_SAMPLER_INDICES))
     changes = len(visited | set(get_visited_indices(loader))) > _NEW_SHARE * len(visited)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding, Location, Severity
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import are_rows_distinctive
 from nbdebug.rule_engine.rule_registry import rule
@@ -16,6 +16,11 @@ from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
 from nbdebug.tensors.row_search import get_row_keys
 
+_CAUSES: dict[Severity, str] = {
+    "error": "The dataset reads the same input for each index.",
+    "warning": "Copies were labeled twice, or labels were joined to the wrong inputs.",
+    "note": "Inputs with few distinct values repeat by chance, or a few samples were labeled twice.",
+}
 _MIN_VARIED_VALUES = 3  # of an input that is no constant
 _OF_SINGLE_INPUT = ("D105", "D108", "D109", "D112", "T601", "T607", "T610", "M306", "M307", "E706", "E709", "G415")
 
@@ -80,19 +85,16 @@ def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Findin
     is_significant = is_single_input or (
         count >= share * len(table) and are_rows_distinctive(table, get_row_keys([*table.inputs, *table.targets]))
     )
+    severity: Severity = "error" if is_single_input else "warning" if is_significant else "note"
     return Finding(
         message=f"{count} of {len(table)} {table.split} samples ({count / len(table):.1%}) have the same input as "
         f"another sample and a different label, for example: {first}.",
         where=Location(sample=pairs[0][0][0]),
-        cause="The dataset reads the same input for each index."
-        if is_single_input
-        else "Copies were labeled twice, or labels were joined to the wrong inputs."
-        if is_significant
-        else "Inputs with few distinct values repeat by chance, or a few samples were labeled twice.",
+        cause=_CAUSES[severity],
         fix=f"for i in ({', '.join(str(index) for index, _ in pairs[0][:2])}):\n    print(dataset[i])",
         evidence={"split": table.split, "samples": count, "groups of (index, label)": pairs},
         explains=("T606", "T608", "D111", "D107", *(_OF_SINGLE_INPUT if is_single_input else ())),
-        severity="error" if is_single_input else None if is_significant else "note",
+        severity=severity,
     )
 
 

@@ -99,10 +99,9 @@ def _ctc_findings(setup: Setup, node: Node) -> Iterator[Finding]:
     lengths, scores = node.get_saved("target_lengths"), node.get_saved("log_probs")
     if not isinstance(targets, Tensor) or not isinstance(scores, Tensor) or lengths is None:
         return
-    classes, lengths = scores.shape[-1], torch.as_tensor(lengths).cpu()
-    if targets.dim() > 1:
-        targets = targets[torch.arange(targets.shape[1]) < lengths[:, None]]
-    labels = targets.cpu()
+    classes, labels = scores.shape[-1], targets.cpu()
+    if labels.dim() > 1:
+        labels = labels[torch.arange(labels.shape[1]) < torch.as_tensor(lengths).cpu()[:, None]]
     wrong = labels[(labels == blank) | (labels < 0) | (labels >= classes)]
     if not len(wrong):
         return

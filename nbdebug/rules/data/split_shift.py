@@ -166,7 +166,12 @@ def _token_finding(setup: Setup, shares: TokenShares) -> Finding:
         cause="The texts of the two splits were prepared differently (case, punctuation, tokenizer, vocabulary), so "
         "that many words of one split are unknown.",
         fix="# prepare the texts of both splits by one function, and use the vocabulary of the training split",
-        evidence={"input": shares.input_index, "token": shares.token, "training": shares.train, "val": shares.val},
+        evidence={
+            "input": shares.input_index,
+            "token": shares.token,
+            "training": shares.train,
+            "validation": shares.val,
+        },
         explains=(*_CONSEQUENCES, "D105", "D107", "D122", "D123"),
     )
 

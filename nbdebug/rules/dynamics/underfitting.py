@@ -98,7 +98,6 @@ def underfitting(
 def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComparison, learned: float) -> Finding:
     """Report a reference learner that is better on the training samples of the network."""
     metric = comparison.metric
-    learned_share = (comparison.network - comparison.constant) / (comparison.reference - comparison.constant)
     return Finding(
         message=f"After {summary.step_count} steps, the training {metric} is {comparison.network:.3g}; "
         f"{comparison.learner} on the same {comparison.rows:,} rows reaches {comparison.reference:.3g} on rows that it "
@@ -117,7 +116,7 @@ def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComp
             "constant prediction": summary.chance,
         },
         explains=("T601", "T606", "E709"),
-        severity="note" if learned_share >= learned else None,
+        severity="note" if comparison.learned_share >= learned else None,
     )
 
 
