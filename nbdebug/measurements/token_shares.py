@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -34,14 +35,9 @@ def token_shares(tables: dict[str, SplitTable]) -> TokenShares | None:
     train, val = tables["train"], tables["val"]
     if min(len(train), len(val)) < _MIN_ROWS:
         raise NotChecked(f"needs {_MIN_ROWS} readable samples of each split")
-    candidates = [
-        shares
-        for index, (first, second) in enumerate(zip(train.inputs, val.inputs, strict=False))
-        if _are_tokens(first) and _are_tokens(second)
-        for shares in [_compare(index, first, second)]
-        if shares is not None
-    ]
-    return max(candidates, key=lambda shares: abs(shares.val - shares.train), default=None)
+    pairs = [pair for pair in enumerate(zip(train.inputs, val.inputs, strict=False)) if all(map(_are_tokens, pair[1]))]
+    differing = [shares for index, parts in pairs for shares in _differing_tokens(index, *parts)]
+    return max(differing, key=lambda shares: abs(shares.val - shares.train), default=None)
 
 
 def _are_tokens(part: Tensor) -> bool:
@@ -49,29 +45,23 @@ def _are_tokens(part: Tensor) -> bool:
     return is_whole and part.dim() == 2 and part.shape[1] >= _MIN_POSITIONS and int(part.min()) >= 0
 
 
-def _compare(index: int, train: Tensor, val: Tensor) -> TokenShares | None:
-    """Return the token of one input that dominates one split only."""
-    size = int(max(train.max(), val.max())) + 1
-    shares, row_shares = zip(*(_shares(part, size) for part in (train, val)), strict=True)
-    smaller, larger = torch.minimum(*shares), torch.maximum(*shares)
-    is_common = (larger >= _MIN_SHARE) & (torch.maximum(*row_shares) >= _MIN_ROW_SHARE)
-    differs = is_common & (larger >= _MIN_RATIO * smaller)
-    if not bool(differs.any()):
-        return None
-    token = int((larger * differs).argmax())
-    return TokenShares(index, token, float(shares[0][token]), float(shares[1][token]))
+def _differing_tokens(index: int, train: Tensor, val: Tensor) -> Iterator[TokenShares]:
+    """Yield the tokens of one input that are frequent in one split only."""
+    real = [part[~_padding(part)] for part in (train, val)]
+    for token in _frequent_tokens(real[0]) | _frequent_tokens(real[1]):
+        shares = [_mean(tokens == token) for tokens in real]
+        row_share = max(_mean((part == token).any(1)) for part in (train, val))
+        if max(shares) >= _MIN_RATIO * min(shares) and row_share >= _MIN_ROW_SHARE:
+            yield TokenShares(index, token, *shares)
 
 
-def _shares(part: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return the share of each token in all tokens, and the share of the samples that contain it.
+def _frequent_tokens(tokens: Tensor) -> set[int]:
+    values, counts = tokens.unique(return_counts=True)  # type: ignore[no-untyped-call]
+    return {int(value) for value in values[counts >= max(_MIN_SHARE * len(tokens), 1)].tolist()}
 
-    Padding does not count.
-    """
-    is_real = ~_padding(part)
-    counts = torch.bincount(part[is_real], minlength=size).double()
-    kept = part.where(is_real, torch.full_like(part, size)).long()
-    present = torch.zeros(len(part), size + 1, dtype=torch.bool).scatter_(1, kept, True)[:, :size]
-    return counts / counts.sum().clamp_min(1), present.double().mean(0)
+
+def _mean(is_token: Tensor) -> float:
+    return float(is_token.double().mean()) if len(is_token) else 0.0
 
 
 def _padding(part: Tensor) -> Tensor:

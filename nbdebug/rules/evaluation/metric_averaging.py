@@ -240,11 +240,10 @@ def _next_reading_line(line: SourceLine) -> SourceLine | None:
     """Return the next statement that reads what a comprehension on a line collects."""
     statement, scope = covering_statement(line), enclosing_scope(line)
     is_collected = isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.ListComp, ast.GeneratorExp))
-    names = (
-        {getattr(target, "id", "") for target in assignment_targets(statement)} if statement and is_collected else ()
-    )
-    statements = own_statements(scope) if scope and names else ()
-    later = [node.lineno for node in statements if node.lineno > line.number and read_names(node) & {*names}]
+    if statement is None or scope is None or not is_collected:
+        return None
+    names = {getattr(target, "id", "") for target in assignment_targets(statement)}
+    later = [node.lineno for node in own_statements(scope) if node.lineno > line.number and read_names(node) & names]
     return SourceLine(line.file, min(later), line.function) if later else None
 
 

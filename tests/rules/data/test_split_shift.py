@@ -268,3 +268,21 @@ def test_split_shift_of_validation_words_that_are_unknown_names_their_token() ->
     counts = [int((tokens == 1).sum()) / int((tokens > 0).sum()) for tokens in (val[0], train[0])]
     assert f"{counts[0]:.1%} of the validation tokens and {counts[1]:.1%} of the training tokens" in finding.message
     assert rule_findings(two_split_setup(*token_splits(0.05), model), "D109") == []
+
+
+def test_split_shift_of_large_identifiers_needs_no_memory_for_each_possible_token() -> None:
+    identifiers = torch.randint(0, 10**12, (300, 4), generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(300) % 3
+    setup = two_split_setup((identifiers[:200], labels[:200]), (identifiers[200:], labels[200:]), Remainders())
+    assert rule_findings(setup, "D109") == []
+
+
+class Remainders(nn.Module):
+    """Scores of the remainders of whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, identifiers: Tensor) -> Tensor:
+        return self.head((identifiers % 7).float())
