@@ -379,7 +379,8 @@ class Watch:
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
-        if test_model and session.heads and (self.setup.loss_fn is None or "checkup" in self.reports):
+        heads = session.heads if not session.step_trace.is_partial else []
+        if test_model and heads and (self.setup.loss_fn is None or "checkup" in self.reports):
             self.time_budget.attempt("heads", self.judge_heads, reports)
         if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)

@@ -136,7 +136,7 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     target = batches[0].target if isinstance(batches, list) else None
     shapes = {"Predictions": loop.forward_passes.shape, "Targets": target.shape if isinstance(target, Tensor) else None}
     columns = [name for name, shape in shapes.items() if shape and len(shape) == 2 and shape[1] == 1]
-    if loop.shape_mismatch is not None and len(columns) == 1:
+    if loop.shape_mismatch is not None and columns:
         yield _broadcast_finding(loop.shape_mismatch, columns[0])
 
 

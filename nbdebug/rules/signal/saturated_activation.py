@@ -18,6 +18,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.initialization import initialization_line
+from nbdebug.source.location import add_line
 
 _MAX_SATURATED_SHARE = 0.75
 _MIN_SPREAD = 0.25  # below this standard deviation, all values lie at one bound, as for an open gate
@@ -69,7 +70,7 @@ def saturated_activation(
     elif over_limit := [activation for activation in saturation if activation.saturated_share > most]:
         finding, layer = _finding(over_limit[-1], len(over_limit), most), _layer_before(setup, over_limit[-1].node)
         line = initialization_line(setup, layer) if layer else None
-        yield replace(finding, where=line.where(layer)) if line else finding
+        yield replace(finding, where=add_line(finding.where, line)) if line else finding
 
 
 def _layer_before(setup: Setup, node: Node) -> str | None:
