@@ -117,11 +117,11 @@ def _pad(rows: list[list[int]], length: int) -> Tensor:
 
 def watch() -> tuple[Tensor, Tensor]:
     """2,229 windows of 200 steps and 6 channels of a smartwatch, in 7 exercises (seglearn); neighbors share half."""
-    x, y, _ = watch_with_subjects()
+    x, y, _ = smartwatch()
     return x, y
 
 
-def watch_with_subjects(step: int = 100) -> tuple[Tensor, Tensor, Tensor]:
+def smartwatch(step: int = 100) -> tuple[Tensor, Tensor, Tensor]:
     """The windows of the smartwatch, every so many steps, with the subject of each."""
     recordings = np.load(_package_folder("seglearn") / "data" / "watch_dataset.npy", allow_pickle=True).item()
     places = [(row, start) for row, x in enumerate(recordings["X"]) for start in range(0, len(x) - 199, step)]

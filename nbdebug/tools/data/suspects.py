@@ -91,11 +91,12 @@ class LabelQuality:
     pairs: tuple[FlippedPair, ...] = ()
     planted: tuple[PlantedNoise, ...] = ()
     source: str = "learners on the inputs"
+    is_decidable: bool = True
 
     @property
     def suspects(self) -> tuple[SuspectLabel, ...]:
-        """The samples whose labels are more probably wrong than right."""
-        return tuple(item for item in self.ranked if item.probability > _MIN_SUSPECT)
+        """The samples whose labels are more probably wrong than right; none if that is not decidable."""
+        return tuple(item for item in self.ranked if item.probability > _MIN_SUSPECT and self.is_decidable)
 
     @property
     def noticeable_noise(self) -> PlantedNoise | None:
@@ -226,6 +227,7 @@ def _judge_split(
         noise.unusual_pairs(labels) if noise.looks_wrong else (),
         planted,
         source,
+        noise.is_decidable,
     )
 
 
