@@ -11,7 +11,6 @@ the share of planted copies that are listed with their original; alarms are all 
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any
@@ -24,16 +23,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.setup import Setup
-from nbdebug.tools.data import data
+from nbdebug.tools.data.duplicates import find_duplicates
+from nbdebug.tools.data.reading import SplitReader
+from nbdebug.tools.data.split_profile import SplitAccumulator
 
-_COPIES, _PATCH, _MAX_ROWS = 40, 32, 2_000
+_COPIES, _PATCH, _MAX_ROWS, _MIN_CONTRAST = 40, 32, 2_000, 0.05
 _PHOTOS = ("astronaut", "chelsea", "coffee", "rocket", "ihc")
 Change = Callable[[Tensor, torch.Generator], Tensor]
 
 
 def patches() -> Tensor:
-    """Patches of 32 × 32 of photographs (scikit-learn and scikit-image), which do not overlap."""
+    """Patches of 32 × 32 of photographs (scikit-learn and scikit-image), which do not overlap and are not smooth."""
     from skimage import data as photos
     from sklearn.datasets import load_sample_images
 
@@ -44,7 +46,8 @@ def patches() -> Tensor:
         except Exception:  # a photograph that the package would have to download
             continue
     parts = [_cut(torch.from_numpy(np.ascontiguousarray(image[..., :3]))) for image in images]
-    return torch.cat(parts).float() / 255
+    cut = torch.cat(parts).float() / 255
+    return cut[cut.mean(1).flatten(1).std(1) > _MIN_CONTRAST]
 
 
 def _cut(image: Tensor) -> Tensor:
@@ -121,14 +124,25 @@ def _long_texts(x: Tensor) -> Tensor:
 
 
 def list_pairs(x: Tensor, x_val: Tensor) -> set[tuple[int, int]]:
-    """Return the pairs across the splits that data() lists, by training and validation index."""
-    y, y_val = (torch.arange(len(part)) % 2 for part in (x, x_val))
-    loaders = [DataLoader(TensorDataset(*pair), 64) for pair in ((x, y), (x_val, y_val))]
-    setup = Setup(nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), 2)), *loaders, loss_fn=nn.CrossEntropyLoss())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pairs = data(setup, samples=None).duplicates.pairs
+    """Return the pairs across the splits that the duplicates of data() list, by training and validation index."""
+    loaders = {"train": _make_loader(x), "val": _make_loader(x_val)}
+    model = nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), 2))
+    setup = Setup(model, *loaders.values(), loss_fn=nn.CrossEntropyLoss())
+    accumulators, tables = dict[str, SplitAccumulator](), dict[str, SplitTable]()
+    for split, loader in loaders.items():
+        reader = SplitReader(setup, split, loader, None, None, 0)
+        accumulators[split] = SplitAccumulator(reader, None)
+        for chunk in reader.chunks():
+            accumulators[split].add(chunk)
+        table = accumulators[split].table()
+        assert table is not None
+        tables[split] = table
+    pairs = find_duplicates(setup, accumulators, tables, set()).pairs
     return {(pair.first[1], pair.second[1]) for pair in pairs if pair.is_across}
+
+
+def _make_loader(x: Tensor) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(x, torch.arange(len(x)) % 2), 64)
 
 
 def plant(name: str, x: Tensor, x_val: Tensor, change: Change | None, generator: torch.Generator) -> Tensor:

@@ -133,7 +133,7 @@ def _pair_check(name: str, count: int, power: str) -> DataCheck:
 
 
 def _near_check(duplicates: Duplicates) -> DataCheck:
-    count = duplicates.count(False, "near") + duplicates.count(True, "near")
+    count = sum(duplicates.count(is_across, "near", "crop") for is_across in (False, True))
     if not duplicates.near_rows:
         return DataCheck("near duplicates", "not decidable", "too few rows", "60 rows with numbers or tokens", "")
     power = f"pairs closer than {duplicates.near_ratio:.0%} of the distance of the twentieth neighbor"

@@ -16,6 +16,7 @@ _KIND_TITLES = {
     "exact": "Exact duplicates",
     "same index": "The same sample in both splits",
     "near": "Near duplicates, the closest first",
+    "crop": "Crops, the closest first",
     "shifted window": "Overlapping windows",
 }
 
@@ -41,7 +42,7 @@ def _duplicate_groups(duplicates: Duplicates, displays: Mapping[str, SampleDispl
 
 def _pair_row(pair: DuplicatePair, displays: Mapping[str, SampleDisplay]) -> CardRow:
     texts = ["different labels"] if pair.has_same_target is False else []
-    texts += [f"distance {pair.ratio:.1%} of that of the 20th neighbor"] if pair.kind == "near" else []
+    texts += [f"distance {pair.ratio:.1%} of that of the 20th neighbor"] if pair.kind in ("near", "crop") else []
     cards = [_sample_card(split, index, displays) for split, index in (pair.first, pair.second)]
     return CardRow(cards, ", ".join(texts))
 

@@ -51,8 +51,8 @@ class ProfileData:
         """Return the dataset indices of a split to leave out, ascending, for any of the reasons.
 
         "duplicates" are later exact copies within the split, "overlap" are samples that are in the other split too,
-        exactly, by index or as an overlapping window, "near" are near duplicates, and "suspects" are suspect labels.
-        Raises SetupError for an unknown reason, and for a split whose samples have no index.
+        exactly, by index or as an overlapping window, "near" are near duplicates and crops, and "suspects" are suspect
+        labels. Raises SetupError for an unknown reason, and for a split whose samples have no index.
         """
         unknown = [reason for reason in reasons if reason not in _REASONS]
         if isinstance(reasons, str) or unknown:
@@ -72,7 +72,7 @@ class ProfileData:
 
 def _dropped_by_pair(pair: DuplicatePair, split: str, reasons: Sequence[str]) -> list[int]:
     """Return the indices of a pair that are left out of a split."""
-    reason = "near" if pair.kind == "near" else "overlap" if pair.is_across else "duplicates"
+    reason = "near" if pair.kind in ("near", "crop") else "overlap" if pair.is_across else "duplicates"
     if reason not in reasons:
         return []
     if pair.is_across:
