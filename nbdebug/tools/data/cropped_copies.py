@@ -53,7 +53,8 @@ def _gray_images(images: Tensor) -> tuple[Tensor, NDArray[np.int64]]:
     """Return images of one channel and at most 32 × 32 with their positions, without those of low contrast."""
     gray = torch.nan_to_num(images.float().mean(1, keepdim=True), 0.0, 0.0, 0.0)
     if max(gray.shape[-2:]) > _MAX_SIDE:
-        gray = F.adaptive_avg_pool2d(gray, tuple(min(side, _MAX_SIDE) for side in gray.shape[-2:]))
+        height, width = (min(side, _MAX_SIDE) for side in gray.shape[-2:])
+        gray = F.adaptive_avg_pool2d(gray, (height, width))
     contrast = gray.flatten(1).std(1)
     rows = np.flatnonzero((contrast > _MIN_CONTRAST * contrast.median()).numpy())
     return gray[torch.as_tensor(rows)], rows
@@ -66,8 +67,8 @@ def _find_candidates(gray: Tensor) -> tuple[Floats, Rows]:
     distances, rows = index.nearest(_signature(gray), own, _CANDIDATES)
     for crops in _coarse_crops(gray):
         found = index.nearest(_signature(crops), own, _CANDIDATES, probes=2)
-        joined = [np.concatenate(parts, 1) for parts in ((distances, found[0]), (rows, found[1]))]
-        distances, rows = keep_nearest(joined[0], joined[1], _CANDIDATES)
+        distances, rows = np.concatenate([distances, found[0]], 1), np.concatenate([rows, found[1]], 1)
+        distances, rows = keep_nearest(distances, rows, _CANDIDATES)
     return distances, rows
 
 
@@ -88,7 +89,7 @@ def _coarse_crops(gray: Tensor) -> Iterator[Tensor]:
         for left in corners:
             window = torch.tensor([[_SEARCH_SCALE, 0, left], [0, _SEARCH_SCALE, top]])
             grid = F.affine_grid(window[None].float(), [1, 1, _CROP_SIDE, _CROP_SIDE], align_corners=False)
-            blocks = gray.split(8_192)
+            blocks = torch.split(gray, 8_192)
             yield torch.cat(
                 [F.grid_sample(block, grid.expand(len(block), -1, -1, -1), align_corners=False) for block in blocks]
             )
