@@ -2,8 +2,7 @@
 
     python benchmarks/data.py [--resamples 20] [--clean 100] [--only clean|faults|cost] [--sets digits titanic]
 
-The data are the digits of scikit-learn, its table of breast cancer, the passengers of the Titanic (of
-bokeh-sampledata, if it is installed) and synthetic sensor windows. Each resample is another random split into two
+The sets are those of data_sets.py. Each resample is another random split into two
 thirds for training and one third for validation. A clean resample counts as quiet if no drift, duplicate or label is
 reported; a planted one counts as found if the fault is reported as such. The precision at k is that of the first k
 listed suspects, where k is the number of planted wrong labels that are listed or, if fewer are, the number of suspects.
@@ -16,14 +15,12 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from data_sets import SETS
 from process_memory import current_resident_kib, peak_resident_kib
-from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -57,57 +54,6 @@ class Splits:
 
 Change = Callable[[Splits, torch.Generator], None]
 Criterion = Callable[[DataProfile, Splits], bool]
-
-
-def digits() -> tuple[Tensor, Tensor]:
-    """1,797 images of 8 × 8 with values from 0 to 1."""
-    loaded = load_digits()
-    return torch.tensor(loaded.images / 16, dtype=torch.float32)[:, None], torch.tensor(loaded.target)
-
-
-def breast_cancer() -> tuple[Tensor, Tensor]:
-    """569 rows of 30 standardized columns."""
-    loaded = load_breast_cancer()
-    x = torch.tensor(loaded.data, dtype=torch.float32)
-    return (x - x.mean(0)) / x.std(0), torch.tensor(loaded.target)
-
-
-def titanic() -> tuple[Tensor, Tensor]:
-    """1,313 passengers: class, sex, age (missing for many) and length of the name."""
-    import pandas as pd
-
-    spec = find_spec("bokeh_sampledata")
-    assert spec is not None
-    assert spec.origin is not None
-    frame = pd.read_csv(Path(spec.origin).parent / "_data" / "titanic_all.csv")
-    columns = [
-        pd.to_numeric(frame["class"].str[0], errors="coerce"),
-        (frame["sex"] == "female").astype(float),
-        frame["age"],
-    ]
-    table = np.stack([*columns, frame["name"].str.len().astype(float)], 1)
-    return torch.tensor(table, dtype=torch.float32), torch.tensor(frame["survived"].to_numpy())
-
-
-def sensor_windows() -> tuple[Tensor, Tensor]:
-    """1,500 windows of 64 steps and 3 channels of noisy oscillations, in 4 classes of frequency."""
-    generator = torch.Generator().manual_seed(0)
-    y = torch.randint(0, 4, (1500,), generator=generator)
-    steps = torch.arange(64.0)
-    phase = 6.28 * torch.rand(1500, 1, 3, generator=generator)
-    x = torch.sin(steps[None, :, None] * (0.15 + 0.1 * y[:, None, None]) + phase)
-    return x * (1 + 0.2 * torch.rand(1500, 1, 3, generator=generator)) + 0.4 * torch.randn(
-        1500, 64, 3, generator=generator
-    ), y
-
-
-SETS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
-    "digits": digits,
-    "breast cancer": breast_cancer,
-    "sensor windows": sensor_windows,
-}
-if find_spec("bokeh_sampledata") is not None:
-    SETS["titanic"] = titanic
 
 
 def split(x: Tensor, y: Tensor, seed: int) -> tuple[Splits, torch.Generator]:

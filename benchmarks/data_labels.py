@@ -13,33 +13,15 @@ from __future__ import annotations
 
 import argparse
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from data import SETS, flip, split
+from data import flip, split
+from data_sets import SETS
 from sklearn.metrics import average_precision_score
-from torch import Tensor
 
 from nbdebug.baselines.class_scores import OutOfFoldScorer, feature_views
 from nbdebug.statistics.label_noise import estimate_label_noise
-
-
-def watch_windows() -> tuple[Tensor, Tensor]:
-    """2,229 windows of 200 steps and 6 channels of a smartwatch, in 7 exercises (seglearn)."""
-    spec = find_spec("seglearn")
-    assert spec is not None
-    assert spec.origin is not None
-    watch = np.load(Path(spec.origin).parent / "data" / "watch_dataset.npy", allow_pickle=True).item()
-    starts = [(number, start) for number, x in enumerate(watch["X"]) for start in range(0, len(x) - 199, 100)]
-    windows = np.stack([watch["X"][number][start : start + 200] for number, start in starts])
-    return torch.tensor(windows).float(), torch.tensor([int(watch["y"][number]) for number, _ in starts])
-
-
-LABELED_SETS = dict(SETS)
-if find_spec("seglearn") is not None:
-    LABELED_SETS["watch"] = watch_windows
 
 
 def rank_by_cleanlab(probabilities: Any, labels: Any) -> dict[str, Any]:
@@ -57,7 +39,7 @@ def rank_by_cleanlab(probabilities: Any, labels: Any) -> dict[str, Any]:
 
 def judge(name: str, share: float, is_confusable: bool, seed: int) -> dict[str, float]:
     """Return the figures of one seed."""
-    splits, generator = split(*LABELED_SETS[name](), seed)
+    splits, generator = split(*SETS[name](), seed)
     true = splits.y.clone()
     if share:
         flip(share, is_confusable)(splits, generator)
@@ -86,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--share", type=float, default=0.05)
-    parser.add_argument("--sets", nargs="*", default=list(LABELED_SETS))
+    parser.add_argument("--sets", nargs="*", default=list(SETS))
     arguments = parser.parse_args()
     for name in arguments.sets:
         for is_confusable in (False, True) if arguments.share else (False,):

@@ -18,6 +18,7 @@ _TREES, _MIN_VOTE = 150, 5e-3
 _NEIGHBORS, _MIN_NEIGHBOR_VOTE = 12, 1e-2
 _LINEAR_PENALTIES, _MAX_COMPONENTS, _MAX_LEVERAGE = (1.0, 10.0, 100.0, 1000.0), 200, 0.999
 _MIN_PROBABILITY = 1e-3
+_MIN_SQUARE = 1e-12  # of a component, relative to the largest
 _STEPS, _BANDS = 16, 24
 
 
@@ -82,9 +83,13 @@ class _ViewScorer:
     def _components(self) -> tuple[Floats, Floats]:
         """The principal components of the rows, and their squared lengths."""
         centered = (self.x - self.x.mean(0)).astype(np.float64)
-        vectors, lengths, _ = np.linalg.svd(centered, full_matrices=False)
-        count = min(_MAX_COMPONENTS, int((lengths > 1e-6 * lengths[0]).sum()))
-        return vectors[:, :count], lengths[:count] ** 2
+        is_wide = centered.shape[1] > len(centered)
+        # The eigenvectors of the smaller product always converge, unlike the singular vectors of some matrices.
+        squares, vectors = np.linalg.eigh(centered @ centered.T if is_wide else centered.T @ centered)
+        order = np.argsort(-squares)[:_MAX_COMPONENTS]
+        order = order[squares[order] > _MIN_SQUARE * max(float(squares.max()), _MIN_SQUARE)]
+        squares, vectors = squares[order], vectors[:, order]
+        return (vectors if is_wide else centered @ vectors / np.sqrt(squares)), squares
 
     def _score_by_line(self, targets: Floats) -> Floats:
         """Return the predictions of the best linear ridge regression for rows left out one at a time."""

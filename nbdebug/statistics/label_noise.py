@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,9 @@ from nbdebug.statistics.intervals import Number
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
-_HALF_CHI2_95 = 1.9207  # half of the 95% quantile of chi-squared with one degree of freedom
+_HALF_CHI2 = 1.9207  # half of the 95% quantile of chi-squared with one degree of freedom
+# Half of the 99% quantile: scores of real learners are not quite calibrated, so that the 95% level covers less often.
+_INTERVAL_LEVEL = 3.3174
 _MIN_LOG_RATE, _NEGLIGIBLE_RATE, _MAX_RATE = -12.0, 1e-4, 0.5
 _STARTS = ((0.0, 0.03), (1.0, 0.08))  # by how much the logarithms of the weights are raised, and the rate
 _PSEUDO_FLIPS = 5.0  # for each class, spread over the other classes
@@ -66,13 +69,18 @@ class LabelNoise:
         return float(self.wrong[self.is_suspect].mean()) if self.is_suspect.any() else 0.0
 
     @property
+    def is_decidable(self) -> bool:
+        """True if the scores are certain enough to tell wrong labels from ambiguous inputs."""
+        return self.ambiguity < _MAX_AMBIGUITY
+
+    @property
     def looks_wrong(self) -> bool:
         """True if wrong labels explain the scores better than ambiguous inputs, and can be told from them."""
         return (
-            self.gain > _HALF_CHI2_95
+            self.is_decidable
+            and self.gain > _HALF_CHI2
             and int(self.is_suspect.sum()) >= _MIN_SUSPECTS
             and self.certainty > _MIN_CERTAINTY
-            and self.ambiguity < _MAX_AMBIGUITY
         )
 
     def unusual_pairs(self, labels: _Ints) -> tuple[FlippedPair, ...]:
@@ -101,39 +109,65 @@ def estimate_label_noise(scores: _Floats, labels: _Ints, is_quick: bool = False)
     labels contradict even the most confident scores, which tells them apart. ``is_quick`` leaves out interval and
     flips. The model of the labels is that of Angluin and Laird 1988, doi:10.1007/BF00116829, for pairs of classes as in
     Patrini et al. 2017, arXiv:1609.03683; the interval is that of the profile likelihood (Venzon and Moolgavkar 1988,
-    doi:10.2307/2347496).
+    doi:10.2307/2347496). If the scores are too uncertain to tell wrong labels from ambiguous inputs, the flips stay
+    equal and the interval begins at 0. Then ``wrong`` ranks the labels as self-confidence does (Northcutt, Jiang and
+    Chuang 2021, doi:10.1613/jair.1.12125).
     """
     centered = scores - scores.mean(2, keepdims=True)
     weights, clean_loss = _NoiseModel(centered, labels).fit_weights(_MIN_LOG_RATE, np.zeros(len(scores)))
     starts = _STARTS[:1] if is_quick else _STARTS
     updates = 0 if is_quick or scores.shape[2] == 2 else _FLIP_UPDATES
     fits = [_fit_from(_NoiseModel(centered, labels), weights + added, rate, updates) for added, rate in starts]
-    model, parameters, lowest = min(fits, key=lambda fit: fit[2])
-    posterior, prior = model.posterior(parameters), model.prior(parameters)
-    gain = max(clean_loss - lowest, 0.0)
-    rate = float(np.exp(parameters[-1]))
-    bounds = (float("nan"), float("nan")) if is_quick else _find_bounds(model, parameters, lowest, gain)
+    best = min(fits, key=lambda fit: fit.loss)
+    ambiguity = best.ambiguity
+    if ambiguity >= _MAX_AMBIGUITY and updates:  # flips of ambiguous inputs are not those of wrong labels
+        fits = [_fit_from(_NoiseModel(centered, labels), best.parameters[:-1], np.exp(best.parameters[-1]), 0)]
+        best = fits[0]
+    gain = max(clean_loss - best.loss, 0.0)
+    bounds = (float("nan"), float("nan")) if is_quick else _find_bounds(fits, best.loss, gain)
+    low = bounds[0] if ambiguity < _MAX_AMBIGUITY else 0.0
+    rate = best.rate
+    model, posterior, prior = best.model, best.model.posterior(best.parameters), best.model.prior(best.parameters)
     return LabelNoise(
-        Number(rate if rate > _NEGLIGIBLE_RATE else 0.0, *bounds),
+        Number(rate if rate > _NEGLIGIBLE_RATE else 0.0, low, bounds[1]),
         (posterior * (1 - model.is_label)).sum(1),
         np.where(model.is_label > 0, -1, posterior).argmax(1),
         prior.argmax(1),
         model.count_flips(posterior),
-        float(1 - prior.max(1).mean()),
+        ambiguity,
         gain,
-        np.exp(parameters[:-1]),
+        np.exp(best.parameters[:-1]),
         clean_loss / len(labels),
     )
 
 
-def _fit_from(model: _NoiseModel, weights: _Floats, rate: float, updates: int) -> tuple[_NoiseModel, _Floats, float]:
-    """Fit a model from a start, in turn its parameters and its flips; return it with its parameters and its loss."""
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A model with its parameters and its penalized loss."""
+
+    model: _NoiseModel
+    parameters: _Floats
+    loss: float
+
+    @property
+    def rate(self) -> float:
+        """The share of wrong labels."""
+        return float(np.exp(self.parameters[-1]))
+
+    @property
+    def ambiguity(self) -> float:
+        """The expected error of the scores if no label were wrong."""
+        return float(1 - self.model.prior(self.parameters).max(1).mean())
+
+
+def _fit_from(model: _NoiseModel, weights: _Floats, rate: float, updates: int) -> _Fit:
+    """Fit a model from a start, in turn its parameters and its flips."""
     parameters = np.append(weights, np.log(rate))
     for _ in range(updates):
         model.update_flips(parameters)
         parameters, _ = model.fit(parameters)
     parameters, loss = model.fit(parameters)
-    return model, parameters, loss + model.flip_penalty()
+    return _Fit(model, parameters, loss + model.flip_penalty())
 
 
 class _NoiseModel:
@@ -235,23 +269,27 @@ def _minimize(loss: Any, start: _Floats, bounds: Any) -> tuple[_Floats, float]:
     return np.asarray(result.x), float(result.fun)
 
 
-def _find_bounds(model: _NoiseModel, best: _Floats, lowest: float, gain: float) -> tuple[float, float]:
-    """Return the interval of the rate; it begins at 0 if no wrong labels explain the scores nearly as well."""
-    low = _find_bound(model, best, lowest, _MIN_LOG_RATE) if gain > _HALF_CHI2_95 else 0.0
-    return low, _find_bound(model, best, lowest, np.log(_MAX_RATE))
+def _find_bounds(fits: Sequence[_Fit], lowest: float, gain: float) -> tuple[float, float]:
+    """Return the interval of the rate, around all fits that explain the labels nearly as well as the best one.
+
+    It begins at 0 if no wrong labels explain the scores nearly as well.
+    """
+    likely = sorted((fit for fit in fits if fit.loss - lowest < _INTERVAL_LEVEL), key=lambda fit: fit.rate)
+    low = _find_bound(likely[0], lowest, _MIN_LOG_RATE) if gain > _INTERVAL_LEVEL else 0.0
+    return low, _find_bound(likely[-1], lowest, np.log(_MAX_RATE))
 
 
-def _find_bound(model: _NoiseModel, best: _Floats, lowest: float, limit: float) -> float:
-    """Return the rate at which the profile likelihood has fallen to the 95% level, by bisection of its logarithm."""
-    weights, inner, outer = best[:-1], float(best[-1]), float(limit)
+def _find_bound(fit: _Fit, lowest: float, limit: float) -> float:
+    """Return the rate at which the profile likelihood has fallen to the level of the interval, by bisection."""
+    model, weights, inner, outer = fit.model, fit.parameters[:-1], float(fit.parameters[-1]), float(limit)
     flips = model.flip_shares, model.class_rates
-    if model.fit_at_rate(outer, weights)[1] - lowest < _HALF_CHI2_95:
+    if model.fit_at_rate(outer, weights)[1] - lowest < _INTERVAL_LEVEL:
         return 0.0 if outer < inner else float(np.exp(outer))
     model.flip_shares, model.class_rates = flips
     for _ in range(_BISECTIONS):
         middle = (inner + outer) / 2
         fitted, loss = model.fit_at_rate(middle, weights)
-        if loss - lowest < _HALF_CHI2_95:
+        if loss - lowest < _INTERVAL_LEVEL:
             inner, weights = middle, fitted
         else:
             outer = middle

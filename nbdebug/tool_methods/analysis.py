@@ -35,6 +35,7 @@ class AnalysisMethods(ToolRunner):
         reference: Any = None,
         pred_probs: Any = None,
         groups: Any = None,
+        ratings: Any = None,
     ) -> DataProfile:
         """Profile what enters the model: structure, statistics, drift, duplicates and suspect labels of both splits.
 
@@ -50,6 +51,9 @@ class AnalysisMethods(ToolRunner):
             groups: The source of each sample, such as its subject, recording or document: a dict by split, "train" and
                 "val", with a value for each sample of the dataset, or a list for the dataset that both splits are
                 subsets of. Without it, sources are guessed from names and from the order of the samples.
+            ratings: The classes that several raters chose: a row for each sample of the training dataset and a column
+                for each rater, NaN where missing, or a dict of them by split. The labels are compared with their
+                consensus.
         """
         options = without_self(locals())
         from nbdebug.tools.data import data

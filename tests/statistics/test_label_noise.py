@@ -70,8 +70,15 @@ def test_probability_of_being_wrong_is_calibrated() -> None:
         assert flipped[inside].mean() == pytest.approx(wrong[inside].mean(), abs=0.12)
 
 
+def test_ambiguous_inputs_leave_the_lower_bound_open() -> None:
+    noise, _ = noise_of(0, 0.1, spread=2.0)
+    assert not noise.is_decidable
+    assert noise.rate.low == 0
+    assert not noise.looks_wrong
+
+
 def test_flips_between_two_classes_are_named() -> None:
-    scores, labels, _ = scored_labels(0, 0.0)
+    scores, labels, _ = scored_labels(0, 0.0, spread=8.0)
     changed = labels.copy()
     rows = np.flatnonzero(labels == 2)[:40]
     changed[rows] = 0

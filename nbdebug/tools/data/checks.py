@@ -19,6 +19,7 @@ from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile
 from nbdebug.tools.data.suspects import LabelQuality, LabelReview
+from nbdebug.tools.data.unknown_tokens import MAX_UNKNOWN_SHARE, UnknownTokens
 
 Verdict = Literal["fault", "no fault", "not decidable"]
 _PLANTING = "planted in copies of the labels"
@@ -43,6 +44,7 @@ class DataCheck:
 def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     """Return all checks of a profile, in the order of its panels."""
     checks = [check for split in profile.splits for check in _split_checks(split)]
+    checks += [_unknown_check(item) for item in profile.unknown_tokens]
     checks += _duplicate_checks(profile)
     checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
@@ -63,15 +65,25 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         "samples of another structure": sum(count for _, count, _ in split.schemas[1:]),
         "missing or infinite values": sum(leaf.missing for leaf in split.leaves)
         + sum(feature.infinite for leaf in split.leaves for feature in leaf.features),
+        "texts of a wrong encoding": sum(leaf.texts.damaged for leaf in split.leaves if leaf.texts is not None),
         "constant features": sum(feature.is_constant for leaf in split.leaves for feature in leaf.features),
     }
     is_drawn = split.is_random or split.is_complete
     for name, count in faults.items():
         if name == "samples of another structure" and not split.schemas:
             continue
+        if name == "texts of a wrong encoding" and all(leaf.texts is None for leaf in split.leaves):
+            continue
         verdict: Verdict = "fault" if count else "no fault" if is_drawn else "not decidable"
         wanted = power if is_drawn else "the samples cannot be drawn at random; samples=None reads all"
         yield DataCheck(f"{split.title}: {name}", verdict, f"{count:,}", wanted, _BINOMIAL if is_drawn else "")
+
+
+def _unknown_check(item: UnknownTokens) -> DataCheck:
+    power = f"a share above {_percent(MAX_UNKNOWN_SHARE)}"
+    name = f"{SPLIT_NAMES[item.split]}: unknown tokens"
+    observation = f"{_percent(item.share)} of {item.tokens:,} tokens"
+    return DataCheck(name, "fault" if item.is_fault else "no fault", observation, power, "all rows read")
 
 
 def _leak_checks(profile: ProfileData) -> Iterator[DataCheck]:
@@ -133,7 +145,7 @@ def _pair_check(name: str, count: int, power: str) -> DataCheck:
 
 
 def _near_check(duplicates: Duplicates) -> DataCheck:
-    count = duplicates.count(False, "near") + duplicates.count(True, "near")
+    count = sum(duplicates.count(is_across, "near", "crop") for is_across in (False, True))
     if not duplicates.near_rows:
         return DataCheck("near duplicates", "not decidable", "too few rows", "60 rows with numbers or tokens", "")
     power = f"pairs closer than {duplicates.near_ratio:.0%} of the distance of the twentieth neighbor"
@@ -169,6 +181,11 @@ def _label_checks(labels: LabelReview) -> Iterator[DataCheck]:
         yield DataCheck(name, verdict, observation, power, "scores after shuffling")
     for quality in labels.splits:
         yield _noise_check(quality)
+    for review in labels.raters:
+        verdict = "fault" if review.contradicted else "no fault" if review.is_reliable else "not decidable"
+        power = "a label with another consensus of probability above 90%, if the agreement is at least 0.67"
+        name = f"{SPLIT_NAMES[review.split]}: labels against raters"
+        yield DataCheck(name, verdict, review.text, power, "error rates of the raters (Dawid and Skene 1979)")
     if labels.reason:
         wanted = "one class for each sample, and at least 100 samples with inputs that can be compared"
         yield DataCheck("wrong labels", "not decidable", labels.reason, wanted, "")

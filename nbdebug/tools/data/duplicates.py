@@ -18,6 +18,7 @@ from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import SharedSamples, SharedWindows, are_rows_distinctive
 from nbdebug.setup import Setup
 from nbdebug.tensors.row_search import get_row_keys
+from nbdebug.tools.data.cropped_copies import find_cropped_pairs
 from nbdebug.tools.data.near_duplicates import NearPairs, find_near_pairs, signatures
 from nbdebug.tools.data.overlapping_windows import find_overlapping_windows
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
@@ -25,8 +26,8 @@ from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 if TYPE_CHECKING:
     import pandas
 
-_Kind = Literal["exact", "same index", "near", "shifted window"]
-_MAX_NEAR_ROWS = 60_000
+_Kind = Literal["exact", "same index", "near", "crop", "shifted window"]
+_MAX_NEAR_ROWS, _MAX_CHANNELS = 60_000, 4
 _COMPARED = ("train", "val")
 
 
@@ -98,6 +99,7 @@ def _describe_pairs(first: str, second: str, kind: str) -> str:
     names = {
         "exact": "exact duplicates",
         "near": "near duplicates",
+        "crop": "crops",
         "shifted window": "overlapping windows",
     }
     if kind == "same index":
@@ -136,8 +138,8 @@ def find_duplicates(
     if not is_decidable:
         notes.append("overlap: only one split is augmented at random, so that copies of its samples differ")
     near, search = _near_pairs({split: tables[split] for split in compared}, labels)
-    known = {(pair.first, pair.second) for pair in pairs}
-    pairs += [pair for pair in near if (pair.first, pair.second) not in known]
+    known = {frozenset((pair.first, pair.second)) for pair in pairs}
+    pairs += [pair for pair in near if frozenset((pair.first, pair.second)) not in known]
     return Duplicates(tuple(pairs), rows, search.rows, search.detectable_ratio, is_decidable, tuple(notes))
 
 
@@ -199,11 +201,26 @@ def _near_pairs(
     if points is None:
         return [], NearPairs((), (), 0.0, 0)
     near = find_near_pairs(points)
-    result = []
+    listed: dict[tuple[int, int], tuple[_Kind, float]] = {}
     for (row, other), ratio in zip(near.pairs, near.ratios, strict=True):
+        listed[row, other] = ("near", ratio)
+    for row, other, ratio in _cropped_pairs(parts, distinct):
+        listed.setdefault((min(row, other), max(row, other)), ("crop", ratio))
+    result = []
+    for (row, other), (kind, ratio) in listed.items():
         first, second = places[distinct[row]], places[distinct[other]]
-        result.append(DuplicatePair("near", first, second, ratio, _have_same_label(labels, first, second)))
+        result.append(DuplicatePair(kind, first, second, ratio, _have_same_label(labels, first, second)))
     return result, near
+
+
+def _cropped_pairs(parts: Sequence[Tensor], distinct: NDArray[np.int64]) -> list[tuple[int, int, float]]:
+    """Return the crops among the only input, if it holds images, channels first or last."""
+    if len(parts) != 1 or parts[0].dim() != 4 or parts[0].is_complex():
+        return []
+    images = parts[0][torch.as_tensor(distinct)]
+    if images.shape[1] > _MAX_CHANNELS:
+        images = images.movedim(3, 1)
+    return find_cropped_pairs(images) if images.shape[1] <= _MAX_CHANNELS else []
 
 
 def _comparable_inputs(tables: Sequence[SplitTable]) -> list[Tensor]:

@@ -16,6 +16,7 @@ _KIND_TITLES = {
     "exact": "Exact duplicates",
     "same index": "The same sample in both splits",
     "near": "Near duplicates, the closest first",
+    "crop": "Crops, the closest first",
     "shifted window": "Overlapping windows",
 }
 
@@ -41,7 +42,7 @@ def _duplicate_groups(duplicates: Duplicates, displays: Mapping[str, SampleDispl
 
 def _pair_row(pair: DuplicatePair, displays: Mapping[str, SampleDisplay]) -> CardRow:
     texts = ["different labels"] if pair.has_same_target is False else []
-    texts += [f"distance {pair.ratio:.1%} of that of the 20th neighbor"] if pair.kind == "near" else []
+    texts += [f"distance {pair.ratio:.1%} of that of the 20th neighbor"] if pair.kind in ("near", "crop") else []
     cards = [_sample_card(split, index, displays) for split, index in (pair.first, pair.second)]
     return CardRow(cards, ", ".join(texts))
 
@@ -55,25 +56,31 @@ def _sample_card(split: str, index: int, displays: Mapping[str, SampleDisplay], 
 def _suspect_groups(
     profile: ProfileData, labels: LabelReview, displays: Mapping[str, SampleDisplay]
 ) -> list[CardGroup]:
-    """Return the suspect labels of each split with given and predicted class."""
-    return [_suspect_group(profile, quality, displays) for quality in labels.splits if quality.suspects]
+    """Return the suspect labels of each split with given and predicted class; the first ones if none can be told."""
+    return [
+        _suspect_group(profile, quality, displays)
+        for quality in labels.splits
+        if quality.suspects or not quality.is_decidable
+    ]
 
 
 def _suspect_group(profile: ProfileData, quality: LabelQuality, displays: Mapping[str, SampleDisplay]) -> CardGroup:
     rows = []
-    for suspect in quality.suspects[:_MAX_SUSPECTS]:
+    doubtful = quality.suspects if quality.is_decidable else quality.ranked[:_MAX_SUSPECTS]
+    for suspect in doubtful[:_MAX_SUSPECTS]:
         given, predicted = profile.class_name(suspect.label), profile.class_name(suspect.predicted)
-        detail = f"label {given}, predicted {predicted}, wrong with {suspect.probability:.0%}"
+        detail = f"label {given}, predicted {predicted}"
+        detail += f", wrong with {suspect.probability:.0%}" if quality.is_decidable else ""
         rows.append(CardRow([_sample_card(suspect.split, suspect.index, displays, detail)]))
     name = SPLIT_NAMES[quality.split].capitalize()
-    title = f"{name}: {len(quality.suspects):,} of {quality.rows:,} labels are suspect"
-    note = (
-        f"The share of wrong labels is {quality.noise.percent()}. Ambiguous samples do not explain them."
-        if quality.looks_wrong
-        else "They are as well explained by ambiguous samples as by wrong labels."
-    )
+    title = f"{name}: {len(doubtful):,} of {quality.rows:,} labels are suspect"
+    note = "They are as well explained by ambiguous samples as by wrong labels."
+    if quality.looks_wrong:
+        note = f"The share of wrong labels is {quality.noise.percent()}. Ambiguous samples do not explain them."
+    elif not quality.is_decidable:
+        title = f"{name}: the {len(doubtful):,} most doubtful labels"
     note += "".join(
         f" {profile.class_name(pair.correct)} is labeled {profile.class_name(pair.given)} about {pair.count:.0f} times."
         for pair in quality.pairs[:3]
     )
-    return CardGroup(title, rows, note, max(len(quality.suspects) - _MAX_SUSPECTS, 0))
+    return CardGroup(title, rows, note, max(len(doubtful) - _MAX_SUSPECTS, 0))

@@ -16,6 +16,7 @@ from nbdebug.measurements.feature_values import feature_rows, is_image_batch
 from nbdebug.measurements.padding import find_trailing_frames, find_trailing_padding
 from nbdebug.sample_display.arrays import as_array
 from nbdebug.tools.data.reading import LeafValues
+from nbdebug.tools.data.text_statistics import TextCounter, TextStatistics
 
 _Floats = NDArray[np.float64]
 _MAX_DISTINCT, _MAX_LENGTHS, _MAX_FEATURES = 1_000, 100_000, 4_096
@@ -59,7 +60,8 @@ class LeafProfile:
     ``role`` is "input", "target" or "other" (not passed to model or loss). ``shapes`` are the most common shapes of a
     sample with their counts. ``lengths`` are the numbers of steps before the padding, one for each sample, if there is
     padding or if the lengths differ; ``padding`` is the share of padded steps, 0 without padding. ``values`` are the
-    most common values of a leaf with few of them, and ``distinct`` is their number, None for many.
+    most common values of a leaf with few of them, and ``distinct`` is their number, None for many. ``texts`` describes
+    strings.
     """
 
     role: str
@@ -73,6 +75,7 @@ class LeafProfile:
     values: tuple[tuple[str, int], ...] = ()
     distinct: int | None = None
     missing: int = 0
+    texts: TextStatistics | None = None
 
     @property
     def title(self) -> str:
@@ -202,6 +205,7 @@ class LeafAccumulator:
     values: Counter[str] | None = field(default_factory=Counter)
     missing: int = 0
     form: str = ""
+    texts: TextCounter | None = None
 
     def add(self, values: LeafValues, size: int) -> None:
         """Add the values of some samples."""
@@ -286,6 +290,9 @@ class LeafAccumulator:
             self._add_rows(torch.tensor([[float(value)]]))
         if isinstance(value, (str, bytes)) and len(self.lengths) < _MAX_LENGTHS:
             self.lengths.append(len(value))
+        if isinstance(value, str):
+            self.texts = self.texts or TextCounter()
+            self.texts.add(value)
         if self.values is not None and isinstance(value, (str, int, bool)):
             self.values[str(value)[:100]] += 1
             if len(self.values) > 2 * _MAX_DISTINCT:
@@ -311,6 +318,7 @@ class LeafAccumulator:
             tuple(values.most_common(_MAX_DISTINCT)),
             len(values) or None,
             self.missing + sum(feature.missing for feature in features),
+            self.texts.statistics() if self.texts is not None else None,
         )
 
     def _names(self, count: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Near duplicates among the rows of all splits, by an inverted file over perceptual signatures."""
+"""Near duplicates among the rows of all splits, by an index of perceptual signatures."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nbdebug.statistics.intervals import benjamini_hochberg
+from nbdebug.tools.data.row_index import RowIndex
 
 _Matrix = NDArray[np.float32]
 _MAX_COLUMNS, _IMAGE_SIDE, _HASHED_TOKENS = 256, 12, 192
-_ROWS_PER_CELL, _MAX_CENTER_ROWS, _PROBES = 700, 5_000, 3
-_NEIGHBORS, _MIN_ROWS, _LEVEL, _MAX_RATIO = 20, 60, 0.01, 0.35
+NEIGHBORS, _MIN_ROWS, _LEVEL, _MAX_RATIO = 20, 60, 0.01, 0.6
 _MIN_DIMENSION, _MAX_DIMENSION = 1.0, 60.0
 
 
@@ -80,7 +80,7 @@ class NearPairs:
         if not self.rows:
             return 0.0
         chance = _LEVEL / self.rows
-        return float(min(-np.expm1(np.log1p(-chance) / (_NEIGHBORS - 1)), 1.0) ** (1 / self.dimension))
+        return float(min(-np.expm1(np.log1p(-chance) / (NEIGHBORS - 1)), 1.0) ** (1 / self.dimension))
 
 
 def find_near_pairs(points: _Matrix) -> NearPairs:
@@ -88,17 +88,17 @@ def find_near_pairs(points: _Matrix) -> NearPairs:
 
     Where points are spread evenly around a row in m dimensions, the nearest of its k neighbors has less than a share r
     of the distance of the k-th with probability 1 - (1 - r^m)^(k - 1). Rows are selected at a false discovery rate of
-    1% (Benjamini and Hochberg), and by a ratio below 0.35. m is the median of the local dimensions (Levina and Bickel
+    1% (Benjamini and Hochberg), and by a ratio below 0.6. m is the median of the local dimensions (Levina and Bickel
     2004, Maximum Likelihood Estimation of Intrinsic Dimension).
     """
     if len(points) < _MIN_ROWS:
         return NearPairs((), (), 0.0, 0)
-    distances, neighbors = _search(points)
+    distances, neighbors = RowIndex(points).nearest(points, np.arange(len(points)), NEIGHBORS)
     farthest = distances[:, -1]
     usable = np.isfinite(farthest) & (farthest > 0)
     ratios = np.where(usable, distances[:, 0] / np.where(usable, farthest, 1), 1.0)
     dimension = _median_dimension(distances[usable])
-    chance = -np.expm1((_NEIGHBORS - 1) * np.log1p(-np.minimum(ratios**dimension, 1 - 1e-12)))
+    chance = -np.expm1((NEIGHBORS - 1) * np.log1p(-np.minimum(ratios**dimension, 1 - 1e-12)))
     is_near = (benjamini_hochberg(chance, len(chance)) <= _LEVEL) & (ratios < _MAX_RATIO)
     pairs: dict[tuple[int, int], float] = {}
     for row in np.flatnonzero(is_near).tolist():
@@ -117,65 +117,7 @@ def _median_dimension(distances: _Matrix) -> float:
     """
     if not len(distances):
         return _MIN_DIMENSION
-    inner = np.arange(_NEIGHBORS // 2, _NEIGHBORS)
-    expected = sum(float((1 / np.arange(j, _NEIGHBORS)).sum()) for j in inner)
+    inner = np.arange(NEIGHBORS // 2, NEIGHBORS)
+    expected = sum(float((1 / np.arange(j, NEIGHBORS)).sum()) for j in inner)
     logs = np.log(distances[:, -1:] / np.maximum(distances[:, inner - 1], 1e-30)).sum(1)
     return float(np.clip(np.median(expected / np.maximum(logs, 1e-6)), _MIN_DIMENSION, _MAX_DIMENSION))
-
-
-def _search(points: _Matrix) -> tuple[_Matrix, NDArray[np.int64]]:
-    """Return the distances and rows of the nearest neighbors of each row, among those in the cells around it.
-
-    Each row belongs to the cell of its nearest center and is compared with the rows of its three nearest cells
-    (Jégou, Douze and Schmid 2011, Product Quantization for Nearest Neighbor Search). With about 700 rows for each cell,
-    the work grows with the number of rows, not with its square.
-    """
-    tensor = torch.as_tensor(points)
-    cells = _nearest_cells(points)
-    members = [np.flatnonzero(cells[:, 0] == cell) for cell in range(int(cells.max()) + 1)]
-    found_distances = np.full((len(points), 0), np.inf, np.float32)
-    found_rows = np.zeros((len(points), 0), np.int64)
-    for probe in range(cells.shape[1]):
-        distances = np.full((len(points), _NEIGHBORS), np.inf, np.float32)
-        rows = np.zeros((len(points), _NEIGHBORS), np.int64)
-        for cell, own in enumerate(members):
-            queries = np.flatnonzero(cells[:, probe] == cell)
-            if len(queries) and len(own):
-                nearest, positions = _nearest_in_cell(tensor, queries, own)
-                distances[queries, : nearest.shape[1]] = nearest
-                rows[queries, : nearest.shape[1]] = positions
-        found_distances = np.concatenate([found_distances, distances], 1)
-        found_rows = np.concatenate([found_rows, rows], 1)
-    order = np.argsort(found_distances, 1, kind="stable")[:, :_NEIGHBORS]
-    return np.take_along_axis(found_distances, order, 1), np.take_along_axis(found_rows, order, 1)
-
-
-def _nearest_cells(points: _Matrix) -> NDArray[np.int64]:
-    """Return the nearest centers of each row, of up to three cells."""
-    count = max(len(points) // _ROWS_PER_CELL, 1)
-    if count == 1:
-        return np.zeros((len(points), 1), np.int64)
-    from sklearn.cluster import MiniBatchKMeans
-
-    sample = np.random.default_rng(0).permutation(len(points))[:_MAX_CENTER_ROWS]
-    centers = MiniBatchKMeans(count, n_init=1, max_iter=20, random_state=0).fit(points[sample]).cluster_centers_
-    centers = torch.as_tensor(centers.astype(np.float32))
-    blocks = torch.split(torch.as_tensor(points), 8192)
-    probes = min(_PROBES, count)
-    nearest = [torch.cdist(block, centers).topk(probes, largest=False).indices for block in blocks]
-    cells: NDArray[np.int64] = torch.cat(nearest).numpy()
-    return cells
-
-
-def _nearest_in_cell(
-    points: Tensor, queries: NDArray[np.int64], own: NDArray[np.int64]
-) -> tuple[_Matrix, NDArray[np.int64]]:
-    """Return the nearest rows of a cell for some queries, without the query itself."""
-    candidates = points[torch.as_tensor(own)]
-    parts = []
-    for block in np.array_split(queries, max(len(queries) // 2048, 1)):
-        distances = torch.cdist(points[torch.as_tensor(block)], candidates)
-        distances[torch.as_tensor(block)[:, None] == torch.as_tensor(own)[None]] = torch.inf
-        nearest = distances.topk(min(_NEIGHBORS, len(own)), largest=False)
-        parts.append((nearest.values.numpy(), own[nearest.indices.numpy()]))
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])

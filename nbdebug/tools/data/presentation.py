@@ -38,7 +38,8 @@ def _verdict(profile: ProfileData) -> str:
 
 def _all_faults(profile: ProfileData) -> list[str]:
     parts = (profile.leaks.faults, profile.drift.faults, profile.duplicates.faults, profile.labels.faults)
-    return [*_flagged_features(profile), *(text for faults in parts for text in faults)]
+    unknown = [item.text for item in profile.unknown_tokens if item.is_fault]
+    return [*_flagged_features(profile), *unknown, *(text for faults in parts for text in faults)]
 
 
 def _flagged_features(profile: ProfileData) -> list[str]:
@@ -60,6 +61,11 @@ def _split_faults(split: SplitProfile) -> Iterator[str]:
         for feature in leaf.features:
             name = f"{split.title} {' '.join(filter(None, (leaf.title, feature.name)))}"
             yield from (f"{name}: {tag.description}" for tag in _feature_tags(feature))
+        if leaf.texts is not None and leaf.texts.damaged:
+            yield (
+                f"{split.title} {leaf.title}: {leaf.texts.damaged:,} of {leaf.samples:,} texts were decoded by a wrong "
+                f"encoding, such as {leaf.texts.example!r}"
+            )
         if leaf.missing and not leaf.features:
             yield f"{split.title} {leaf.title}: {leaf.missing:,} of {leaf.samples:,} values are missing"
 
@@ -143,6 +149,9 @@ def _details(split: SplitProfile, leaf: LeafProfile) -> Iterator[tuple[str, str]
         yield f"{split.title} lengths", f"{low:.0f} to {high:.0f}, median {middle:.0f}"
     if leaf.padding:
         yield f"{split.title} padding", f"{leaf.padding:.1%} of all steps"
+    if leaf.texts is not None and leaf.texts.scripts:
+        scripts = [f"{name} {count:,}" for name, count in leaf.texts.scripts]
+        yield f"{split.title} scripts", join_names(scripts, 8)
     if leaf.values:
         common = [f"{value}: {count:,}" for value, count in leaf.values[:8]]
         yield f"{split.title} values", f"{leaf.distinct:,} distinct; {join_names(common, 8)}"

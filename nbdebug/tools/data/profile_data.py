@@ -11,13 +11,14 @@ from nbdebug.tools.data.duplicates import DuplicatePair, Duplicates
 from nbdebug.tools.data.leaks import Leaks
 from nbdebug.tools.data.split_profile import SplitProfile
 from nbdebug.tools.data.suspects import LabelReview
+from nbdebug.tools.data.unknown_tokens import UnknownTokens
 from nbdebug.validation import argument_error
 
 if TYPE_CHECKING:
     from nbdebug.tools.data.view import CardGroup
 
 DEFAULT_REASONS = ("duplicates", "overlap")
-_REASONS = (*DEFAULT_REASONS, "near", "suspects")
+_REASONS = (*DEFAULT_REASONS, "near", "suspects", "raters")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +27,8 @@ class ProfileData:
 
     ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model, and ``drift``
     compares the splits. ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``leaks`` what of
-    the target and of validation is visible in training. ``galleries`` show pairs and suspects, by the name of the
-    panel. ``seed`` drew the samples.
+    the target and of validation is visible in training. ``unknown_tokens`` are their shares by split. ``galleries``
+    show pairs and suspects, by the name of the panel. ``seed`` drew the samples.
     """
 
     splits: tuple[SplitProfile, ...]
@@ -36,6 +37,7 @@ class ProfileData:
     duplicates: Duplicates = field(default_factory=Duplicates)
     labels: LabelReview = field(default_factory=LabelReview)
     leaks: Leaks = field(default_factory=Leaks)
+    unknown_tokens: tuple[UnknownTokens, ...] = ()
     galleries: tuple[tuple[str, CardGroup], ...] = ()
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
@@ -51,8 +53,9 @@ class ProfileData:
         """Return the dataset indices of a split to leave out, ascending, for any of the reasons.
 
         "duplicates" are later exact copies within the split, "overlap" are samples that are in the other split too,
-        exactly, by index or as an overlapping window, "near" are near duplicates, and "suspects" are suspect labels.
-        Raises SetupError for an unknown reason, and for a split whose samples have no index.
+        exactly, by index or as an overlapping window, "near" are near duplicates and crops, "suspects" are suspect
+        labels, and "raters" are labels that the raters contradict. Raises SetupError for an unknown reason, and for a
+        split whose samples have no index.
         """
         unknown = [reason for reason in reasons if reason not in _REASONS]
         if isinstance(reasons, str) or unknown:
@@ -63,6 +66,9 @@ class ProfileData:
         dropped = {index for pair in self.duplicates.pairs for index in _dropped_by_pair(pair, split, reasons)}
         if "suspects" in reasons:
             dropped |= {suspect.index for suspect in self.labels.suspects if suspect.split == split}
+        if "raters" in reasons:
+            listed = (item for review in self.labels.raters for item in review.contradicted)
+            dropped |= {item.index for item in listed if item.split == split}
         return sorted(dropped)
 
     def class_name(self, number: int) -> str:
@@ -72,7 +78,7 @@ class ProfileData:
 
 def _dropped_by_pair(pair: DuplicatePair, split: str, reasons: Sequence[str]) -> list[int]:
     """Return the indices of a pair that are left out of a split."""
-    reason = "near" if pair.kind == "near" else "overlap" if pair.is_across else "duplicates"
+    reason = "near" if pair.kind in ("near", "crop") else "overlap" if pair.is_across else "duplicates"
     if reason not in reasons:
         return []
     if pair.is_across:

@@ -19,6 +19,7 @@ from nbdebug.statistics.intervals import Number
 from nbdebug.statistics.label_noise import FlippedPair, LabelNoise, estimate_label_noise
 from nbdebug.tools.data.planted_noise import PlantedNoise, plant_noise
 from nbdebug.tools.data.predicted_probabilities import rows_of_probabilities
+from nbdebug.tools.data.raters import RaterReview
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 
 if TYPE_CHECKING:
@@ -91,11 +92,12 @@ class LabelQuality:
     pairs: tuple[FlippedPair, ...] = ()
     planted: tuple[PlantedNoise, ...] = ()
     source: str = "learners on the inputs"
+    is_decidable: bool = True
 
     @property
     def suspects(self) -> tuple[SuspectLabel, ...]:
-        """The samples whose labels are more probably wrong than right."""
-        return tuple(item for item in self.ranked if item.probability > _MIN_SUSPECT)
+        """The samples whose labels are more probably wrong than right; none if that is not decidable."""
+        return tuple(item for item in self.ranked if item.probability > _MIN_SUSPECT and self.is_decidable)
 
     @property
     def noticeable_noise(self) -> PlantedNoise | None:
@@ -105,11 +107,15 @@ class LabelQuality:
 
 @dataclass(frozen=True)
 class LabelReview:
-    """The labels of the splits; ``reason`` says why they could not be judged, if so."""
+    """The labels of the splits; ``reason`` says why they could not be judged, if so.
+
+    ``raters`` compares them with the ratings that the user passes.
+    """
 
     splits: tuple[LabelQuality, ...] = ()
     relations: tuple[tuple[str, _LabelRelation], ...] = ()
     reason: str = ""
+    raters: tuple[RaterReview, ...] = ()
 
     def get_split(self, split: str) -> LabelQuality | None:
         """Return the labels of a split, "train" or "val"; None if they were not judged."""
@@ -135,6 +141,7 @@ class LabelReview:
                     f"{SPLIT_NAMES[name]} targets look unrelated to the inputs: {relation.metric} "
                     f"{relation.score:.3g}, after shuffling {relation.shuffled:.3g}"
                 )
+        texts += [review.text for review in self.raters if review.contradicted or not review.is_reliable]
         return texts
 
     def to_frame(self) -> pandas.DataFrame:
@@ -226,6 +233,7 @@ def _judge_split(
         noise.unusual_pairs(labels) if noise.looks_wrong else (),
         planted,
         source,
+        noise.is_decidable,
     )
 
 

@@ -20,11 +20,13 @@ from nbdebug.tools.data.galleries import make_galleries
 from nbdebug.tools.data.leaks import Leaks, find_leaks
 from nbdebug.tools.data.predicted_probabilities import validate_probabilities
 from nbdebug.tools.data.presentation import build_view
+from nbdebug.tools.data.raters import review_ratings, validate_ratings
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.result import DataProfile
 from nbdebug.tools.data.sample_groups import validate_groups
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
-from nbdebug.tools.data.suspects import review_labels
+from nbdebug.tools.data.suspects import LabelReview, review_labels
+from nbdebug.tools.data.unknown_tokens import measure_unknown_tokens
 from nbdebug.validation import validate_int, validate_number
 from nbdebug.views.live import LiveScreen, Screen, show_view
 
@@ -42,6 +44,7 @@ class _DataReader:
     reference: Any
     pred_probs: Any = None
     groups: Any = None
+    ratings: Any = None
     accumulators: list[SplitAccumulator] = field(default_factory=list)
     stopped: bool = False
 
@@ -107,15 +110,19 @@ class _DataReader:
             drift=self.compare_splits(),
             duplicates=duplicates,
             leaks=self.find_leaks(duplicates),
-            labels=review_labels(self.setup, self.accumulators, self.seed, self.validated_probabilities()),
+            unknown_tokens=tuple(measure_unknown_tokens(_tables(self.accumulators), displays)),
+            labels=self.review_labels(),
         )
         galleries = make_galleries(result, displays)
         return replace(result, galleries=galleries, seconds=time.perf_counter() - self.started)
 
-    def validated_probabilities(self) -> dict[str, Any]:
-        """Return the user's class probabilities by split."""
+    def review_labels(self) -> LabelReview:
+        """Review the labels by the user's class probabilities and ratings, and by learners."""
         sizes = {item.reader.split: item.reader.size if item.reader.is_indexed else None for item in self.accumulators}
-        return validate_probabilities(self.pred_probs, sizes)
+        ratings = validate_ratings(self.ratings, sizes)
+        probabilities = validate_probabilities(self.pred_probs, sizes)
+        review = review_labels(self.setup, self.accumulators, self.seed, probabilities)
+        return replace(review, raters=review_ratings(ratings, _tables(self.accumulators)))
 
     def find_leaks(self, duplicates: Duplicates) -> Leaks:
         """Find what of the target and of the validation samples is visible in training."""
@@ -165,6 +172,7 @@ def data(
     reference: Any = None,
     pred_probs: Any = None,
     groups: Any = None,
+    ratings: Any = None,
 ) -> DataProfile:
     """Profile what enters the model from up to ``samples`` of each split, read in ``seconds`` in all.
 
@@ -172,8 +180,9 @@ def data(
     ``samples=None`` reads all, without a time limit unless their number is unknown. ``reference`` is a loader of other
     data to compare the training split with. ``pred_probs`` are out-of-sample class probabilities of the samples of the
     training dataset, or a dict by split, from which suspect labels are found. ``groups`` are the sources of the
-    samples, a dict by split or a list for the dataset under both. Raises SetupError for invalid options and an empty
-    loader.
+    samples, a dict by split or a list for the dataset under both. ``ratings`` are the classes that several raters
+    chose, with a row for each sample of the training dataset and NaN where missing, or a dict by split. Raises
+    SetupError for invalid options and an empty loader.
     """
     if samples is not None:
         validate_int("samples", samples, minimum=2)
@@ -183,7 +192,7 @@ def data(
     reference = make_peekable(reference, "reference")
     loaders = (setup.train_loader, setup.val_loader, reference)
     with Preserve(*setup.mutable_objects, loaders=loaders):
-        reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, groups)
+        reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, groups, ratings)
         with show_view(build_view(reader.profile(), live=True)) as screen:
             reader.read(screen)
             result = reader.complete_profile()

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.data import data
+from nbdebug.tools.data.cropped_copies import find_cropped_pairs
 from nbdebug.tools.data.near_duplicates import find_near_pairs, signatures
 
 from .setups import AnyInput, EndlessStream, digits, profile_of, profile_of_inputs
@@ -163,3 +164,14 @@ def test_series_that_repeat_their_values_do_not_overlap() -> None:
     y = torch.arange(200) % 2
     profile = profile_of_inputs((levels[:100], y[:100]), (levels[100:], y[100:]))
     assert profile.duplicates.count(True, "shifted window") == 0
+
+
+def test_crops_of_images_are_listed_and_other_images_are_not() -> None:
+    generator = torch.Generator().manual_seed(0)
+    coarse = torch.rand(200, 1, 9, 9, generator=generator)
+    images = torch.nn.functional.interpolate(coarse, (28, 28), mode="bicubic")
+    crops = [image[:, 2 : 2 + size, 1 : 1 + size] for image, size in zip(images, (24, 25, 26, 25), strict=False)]
+    scaled = torch.cat([torch.nn.functional.interpolate(crop[None], (28, 28), mode="bicubic") for crop in crops])
+    pairs = find_cropped_pairs(torch.cat([images, scaled]))
+    assert {(row, other) for row, other, _ in pairs} == {(0, 200), (1, 201), (2, 202), (3, 203)}
+    assert find_cropped_pairs(images) == []
