@@ -19,6 +19,7 @@ from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
 from tests.clock import real_time
+from tests.rules.message_numbers import unsupported_numbers
 
 RULES = rule_registry.load_rules()
 HEADINGS = ["What it does", "Why it matters", "How it is measured", "How to fix", "When to ignore", "References"]
@@ -77,6 +78,7 @@ def test_rule_on_bad_setup_fires(rule: Rule) -> None:
         assert finding.message.endswith(".")
         assert finding.cause
         assert finding.evidence
+        assert unsupported_numbers(finding, rule) == []
 
 
 @every_rule

@@ -14,6 +14,7 @@ from nbdebug.hooks.training_events import ClippingCall
 from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.schedules import ThinnedStream
 from nbdebug.source.location import SourceLine
+from nbdebug.tensors.sampling import tensor_norms
 
 _MAX_MOMENTUM = 0.999
 _WEIGHT_TOLERANCE = 0.02  # of the weight of a divided loss
@@ -27,7 +28,7 @@ def nonzero_gradients(parameters: Sequence[Tensor]) -> list[bool]:
     """
     gradients = [_dense_values(p.grad) for p in parameters]
     nonempty = [gradient for gradient in gradients if gradient is not None and gradient.numel()]
-    norms = iter(_fetch_numbers(torch._foreach_norm(nonempty)) if nonempty else ())
+    norms = iter(_fetch_numbers(tensor_norms(nonempty)) if nonempty else ())
     nonzero = []
     for gradient in gradients:
         if gradient is None or not gradient.numel():
@@ -433,7 +434,7 @@ def effect_of_limit(tracked_optimizer: TrackedOptimizer, limit: float) -> tuple[
         [p.detach() for p in tracked_optimizer.parameters if p.numel()],
     )
     if isinstance(tracked_optimizer.optimizer, torch.optim.SGD):
-        weight_norm = sum(norm * norm for norm in _fetch_numbers(torch._foreach_norm(weights))) ** 0.5
+        weight_norm = sum(norm * norm for norm in _fetch_numbers(tensor_norms(weights))) ** 0.5
         learning_rate = max(float(group["lr"]), float(group.get("initial_lr", 0.0)))
         momentum = min(float(group["momentum"]), _MAX_MOMENTUM)
         return learning_rate * limit / (1 - momentum) / max(weight_norm, 1e-12), None

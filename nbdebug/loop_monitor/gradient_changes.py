@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from torch import Tensor
 from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, effect_of_limit
 from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.write_trace import WriteTrace
-from nbdebug.tensors.sampling import strided_sample
+from nbdebug.tensors.sampling import strided_sample, tensor_norms
 
 _MAX_PARAMETERS, _MAX_SAMPLED_VALUES = 64, 256  # of the model; of each gradient
 _MIN_COMMON_SHARE = 0.2  # of the values have the common ratio, if gradients are scaled or clipped
@@ -78,20 +79,23 @@ class GradientChangeMonitor:
         self.write_trace.close()
         samples, self.samples = self.samples, {}
         pairs = [
-            (samples[id(p)].double(), _sample_values(p.grad).double())
+            (samples[id(p)], _sample_values(p.grad))
             for p in tracked.parameters
             if id(p) in samples and p.grad is not None and _is_dense(p.grad)
         ]
-        if not pairs or not all(bool(values.isfinite().all()) for pair in pairs for values in pair):
+        if not pairs:
+            return
+        before, after = (torch.cat([pair[position] for pair in pairs]).double() for position in (0, 1))
+        norm_before, norm_after = float(before.norm()), float(after.norm())
+        if not (math.isfinite(norm_before) and math.isfinite(norm_after)):
             return
         self.last_tracked = tracked
         self.rates.add(float(tracked.optimizer.param_groups[0]["lr"]))
-        before, after = (torch.cat([pair[position] for pair in pairs]) for position in (0, 1))
-        self.record_norms(tracked, float(before.norm()), float(after.norm()))
+        self.record_norms(tracked, norm_before, norm_after)
         if torch.equal(before, after):
             return
         self.changed_steps += 1
-        counts = torch.stack([_clipped_counts(*pair) for pair in pairs]).sum(0).tolist()
+        counts = torch.stack([_clipped_counts(first.double(), last.double()) for first, last in pairs]).sum(0).tolist()
         for side, (clipped, larger_on_other_side) in ((1, counts[:2]), (-1, counts[2:])):
             other_clipped = counts[2] if side > 0 else counts[0]
             self.one_sided_steps[side] += not other_clipped and min(clipped, larger_on_other_side) >= _MIN_VALUES
@@ -99,7 +103,7 @@ class GradientChangeMonitor:
     def record_norms(self, tracked: TrackedOptimizer, sample_before: float, sample_after: float) -> None:
         """Record the norm of all gradients before the step; that after the backward pass follows from the samples."""
         gradients = [p.grad for p in tracked.parameters if p.grad is not None and _is_dense(p.grad)]
-        norm = float(torch.stack([value.double() for value in torch._foreach_norm(gradients)]).norm())
+        norm = float(torch.stack([value.double() for value in tensor_norms(gradients)]).norm())
         self.norms.append((norm * sample_before / sample_after if sample_after else 0.0, norm))
 
     def summary(self) -> GradientChanges:

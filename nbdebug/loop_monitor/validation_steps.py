@@ -38,8 +38,10 @@ class ValidationStepCounter:
 
     def on_step_end(self, optimizer: torch.optim.Optimizer) -> None:
         """Record a step."""
-        split = "val" if self.uses_only_validation else "train" if self.drawn["train"] else ""
-        self.steps.setdefault(id(optimizer), Counter())[split] += 1
+        split = "val" if self.uses_only_validation else "train" if "train" in self.drawn else ""
+        if (key := id(optimizer)) not in self.steps:
+            self.steps[key] = Counter()
+        self.steps[key][split] += 1
         self.drawn.clear()
         self.passes.clear()
         self.backward_passes = 0
@@ -47,8 +49,8 @@ class ValidationStepCounter:
     @property
     def uses_only_validation(self) -> bool:
         """True if all batches since the previous step are of the validation loader, and were used for the step."""
-        drawn, passes = self.drawn["val"], self.passes["val"]
-        if self.drawn.total() != drawn:
+        drawn, passes = self.drawn.get("val", 0), self.passes.get("val", 0)
+        if not (drawn or passes) or self.drawn.total() != drawn:
             return False
         if not self.passes:  # of the whole model
             return self.backward_passes >= drawn > 0

@@ -10,7 +10,7 @@ from nbdebug.loss_curves.run_summary import RunSummary, quarter_levels, segment_
 from nbdebug.statistics.time_series import change_points
 
 MIN_STEPS = 30
-_OPENING_STEPS = 12  # a learning rate that is too high raises the loss within these steps
+OPENING_STEPS = 12  # a learning rate that is too high raises the loss within these steps
 _MIN_EXPLOSIVE_UPDATE = 0.02  # smallest first update, relative to the weights, if the rate makes the loss explode
 
 
@@ -180,13 +180,13 @@ def describe_opening(run: RunSummary, signs: RateTooHigh) -> str:
     """Return what the loss did in the first steps, as the beginning of a sentence."""
     first = float(run.loss[0])
     if signs.highest > first:
-        return f"the loss rose from {first:.3g} to {signs.highest:.3g} in the first {_OPENING_STEPS} steps"
+        return f"the loss rose from {first:.3g} to {signs.highest:.3g} in the first {OPENING_STEPS} steps"
     return f"the loss started at {first:.3g}"
 
 
 def _opening_peak(run: RunSummary) -> float:
     """Return the highest finite loss of the first steps."""
-    losses = run.loss[:_OPENING_STEPS]
+    losses = run.loss[:OPENING_STEPS]
     return float(losses[np.isfinite(losses)].max(initial=-np.inf))
 
 
@@ -195,7 +195,7 @@ def _opening_jump(run: RunSummary) -> float:
 
     The start counts as at least half of the chance level.
     """
-    losses = run.loss[:_OPENING_STEPS]
+    losses = run.loss[:OPENING_STEPS]
     losses = losses[np.isfinite(losses)]
     reference = max(run.start, 0.5 * (run.chance or 0.0))
     return float(np.minimum(losses[1:], losses[:-1]).max() / reference) if len(losses) > 1 and reference > 0 else 0.0

@@ -17,6 +17,7 @@ from nbdebug.autograd.non_finite import NonFiniteOrigin
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_map, tree_tensors
+from nbdebug.tensors.sampling import max_absolute
 
 _AutocastState = tuple[tuple[str, bool, torch.dtype], ...]  # autocast state of each device type
 _MAX_BUFFER_BYTES = 1 << 20
@@ -257,6 +258,5 @@ def size_in_bytes(tensors: Sequence[Tensor]) -> int:
 
 def largest_absolute_value(tensors: Iterable[Tensor]) -> float:
     """Return the largest absolute value in some tensors."""
-    values = [p.detach() for p in tensors if type(p) in _PLAIN_TYPES and p.layout == torch.strided and p.numel()]
-    with torch.no_grad():
-        return max((float(part) for part in torch._foreach_norm(values, math.inf)), default=math.nan) if values else 0.0
+    values = [p for p in tensors if type(p) in _PLAIN_TYPES and p.layout == torch.strided and p.numel()]
+    return max((float(max_absolute(value)) for value in values), default=0.0)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import SetupError
 from nbdebug.records import RecordedModule
 from nbdebug.replay.ring_buffer import MAX_SMALL_PARAMETER
-from nbdebug.tensors.sampling import MAX_SAMPLES_PER_TENSOR, TensorSampler, flatten, sample_values, squared_norm
+from nbdebug.tensors.sampling import MAX_SAMPLES_PER_TENSOR, TensorSampler, max_absolute, sample_values, squared_norm
 from nbdebug.tensors.unit_activity import live_units
 from nbdebug.watching.step_recorder import Number, defer_scalar
 
@@ -72,12 +72,6 @@ class _LargestValueRotation:
     def advance(self, needed: bool = True) -> None:
         """Advance to the next parameter of the rotation if ``needed``; otherwise select none."""
         self.parameter_index = next(self.rotation) if needed else None
-
-
-def _max_absolute(tensor: Tensor) -> Tensor:
-    """Return the largest absolute value of a tensor on its device, or NaN if the tensor contains NaN."""
-    low, high = flatten(tensor).aminmax()
-    return high.maximum(-low).float()
 
 
 class WatchedModules:
@@ -215,7 +209,7 @@ class StepSampler:
         if factor is not None:
             values = values / factor
         if parameter_index is not None and (gradient := current[parameter_index]) is not None:
-            max_value = _max_absolute(gradient)
+            max_value = max_absolute(gradient)
             snapshot.largest["gradient", parameter_index] = (
                 max_value if factor is None else max_value / factor.to(max_value)
             )
@@ -269,7 +263,7 @@ class StepSampler:
         if (snapshot := self.snapshot) is None:
             return
         if (parameter_index := self.largest_values.parameter_index) is not None:
-            snapshot.largest["weight", parameter_index] = _max_absolute(self.parameters[parameter_index])
+            snapshot.largest["weight", parameter_index] = max_absolute(self.parameters[parameter_index])
         snapshot.is_stepped = _elementwise_or(snapshot.is_stepped, self.stepped_parameters(optimizer))
         self.pending = snapshot, self.write_counts
         if not next_is_sampled or self.weights_change_between_steps or _is_compared(snapshot.step + 1):

@@ -75,12 +75,16 @@ def _explain(
     text = crash.text(node) if node is not None else name
     message = f"{owner} takes {_EXPECTED.get(allowed, 'finite numbers')} for {name}; {text} is {describe_tensor(value)}"
     message += f", from {format_value(float(low))} to {format_value(float(high))}."
+    evidence = {"argument": text, "value": describe_tensor(value), "range": (float(low), float(high))}
     if not bool(value.isfinite().all()):
-        return CrashCause(f"{message} It has NaN or infinite values.", "What is computed before is not finite.")
+        message += " It has NaN or infinite values."
+        return CrashCause(message, "What is computed before is not finite.", evidence=evidence)
     template, reason = _CHANGES.get(allowed, ("", ""))
     if not template or node is None:
-        return CrashCause(message, f"{text} is outside of what {owner} allows.", "Map it into the allowed range.")
-    return CrashCause(message, f"{text} can have any value: {reason}.", edits=wrap_operand(crash, node, template))
+        cause = f"{text} is outside of what {owner} allows."
+        return CrashCause(message, cause, "Map it into the allowed range.", evidence=evidence)
+    cause, edits = f"{text} can have any value: {reason}.", wrap_operand(crash, node, template)
+    return CrashCause(message, cause, edits=edits, evidence=evidence)
 
 
 _EXPECTED = {"positive": "positive numbers", "unit": "numbers from 0 to 1", "simplex": "probabilities that sum to 1"}

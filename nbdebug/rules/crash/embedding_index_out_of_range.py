@@ -79,7 +79,7 @@ def embedding_index_out_of_range(crash: Crash) -> CrashCause | None:
     elif owner_of_parameter(crash, weight) is not None and (edit := resize_parameter(crash, weight, rows, high + 1)):
         edits = (edit,)
     sample = position[0] if len(position) > 1 else None
-    evidence = {"rows": rows, "smallest index": low, "largest index": high, "position": position}
+    evidence = {"rows": rows, "valid": (0, rows - 1), "index": value, "position": position, "indices": (low, high)}
     return CrashCause(
         message, cause, "" if edits else fix, edits, modules, module=path, sample=sample, evidence=evidence
     )

@@ -121,7 +121,8 @@ def _outside(crash: Crash) -> CrashCause | None:
             edits = wrap_at_source(crash, node, "{} - 1") if from_one else ()
             cause = "The index counts from 1." if from_one else f"The tensor needs {high + 1} entries on this axis."
             fix = "" if edits else f"# make axis {axis} of {source} {high + 1} long, or renumber {text}"
-            return CrashCause(message, cause, fix, edits)
+            evidence = {"indices": (low, high), "valid": (0, size - 1)}
+            return CrashCause(message, cause, fix, edits, evidence=evidence)
     return _number(crash, owner_node, owner)
 
 
@@ -164,12 +165,12 @@ def _number(crash: Crash, owner_node: ast.expr, owner: Tensor) -> CrashCause | N
         if isinstance(value, int) and not -owner.shape[axis] <= value < owner.shape[axis]:
             size, text = owner.shape[axis], crash.text(owner_node)
             message = f"{text} is {describe_tensor(owner)}: axis {axis} has {size} entries, 0…{size - 1}, not {value}."
-            fix = f"Use an index from 0 to {size - 1}."
+            fix, evidence = f"Use an index from 0 to {size - 1}.", {"index": value, "valid": (0, size - 1)}
             if value != size or crash.own is None:
-                return CrashCause(message, "Indices start at 0.", fix)
+                return CrashCause(message, "Indices start at 0.", fix, evidence=evidence)
             shifted = str(size - 1) if isinstance(key, ast.Constant) else f"{crash.text(key)} - 1"
             edit = replace_node(crash.own.file, key, shifted)
-            return CrashCause(message, "Indices start at 0.", edits=(edit,))
+            return CrashCause(message, "Indices start at 0.", edits=(edit,), evidence=evidence)
         if isinstance(value, float) and crash.own is not None:
             message = f"{crash.text(owner_node)} is indexed with the number {value}; indices are integers."
             return CrashCause(

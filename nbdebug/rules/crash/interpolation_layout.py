@@ -49,12 +49,14 @@ def interpolation_layout(crash: Crash) -> CrashCause | list[CrashCause] | None:
     node = crash.input_node
     text = crash.text(node) if node is not None else "The input"
     message = f"The mode {mode} takes {_AXES[mode]} axes; {text} is {describe_tensor(input)}, with {input.dim()}."
+    axes, evidence = _AXES[mode], {"mode": mode, "axes": input.dim(), "expected": _AXES[mode]}
     candidates = [
-        CrashCause(message, cause, edits=wrap_operand(crash, node, template))
-        for template, cause in _changes(crash, input, _AXES[mode])
+        CrashCause(message, cause, edits=wrap_operand(crash, node, template), evidence=evidence)
+        for template, cause in _changes(crash, input, axes)
         if node is not None
     ]
-    return [*candidates, CrashCause(message, "An axis is missing or too many.", f"Pass {_AXES[mode]} axes.")]
+    cause = "An axis is missing or too many."
+    return [*candidates, CrashCause(message, cause, f"Pass {axes} axes.", evidence=evidence)]
 
 
 def _changes(crash: Crash, input: Tensor, axes: int) -> Iterator[tuple[str, str]]:

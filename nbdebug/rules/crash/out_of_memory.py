@@ -76,9 +76,8 @@ def out_of_memory(crash: Crash) -> CrashCause | None:
     edits = _smaller_numbers(crash, wanted)
     if edits:
         cause += f" With {edits[0].text} instead, it needs less than {_BUDGET >> 20} MiB."
-    return CrashCause(
-        message, cause, "" if edits else "Use smaller batches, a smaller layer, or fewer pairs at once.", edits
-    )
+    fix = "" if edits else "Use smaller batches, a smaller layer, or fewer pairs at once."
+    return CrashCause(message, cause, fix, edits, evidence={"memory": amount, "line": text})
 
 
 def _smaller_numbers(crash: Crash, wanted: int) -> tuple[Edit, ...]:

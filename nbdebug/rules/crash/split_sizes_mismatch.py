@@ -83,7 +83,9 @@ def _explain(
     place = "in no part" if difference > 0 else "too many"
     cause = f"{abs(difference)} {what} are {place}: give the last part what the others leave."
     edit = _edit(crash, node, count) if sum(sizes[:-1]) <= total else None
-    return CrashCause(message, cause, "" if edit else f"sizes[-1] = {count} - sum(sizes[:-1])", (edit,) if edit else ())
+    fix = "" if edit else f"sizes[-1] = {count} - sum(sizes[:-1])"
+    evidence = {"sizes": [*sizes], "sum": sum(sizes), "total": total}
+    return CrashCause(message, cause, fix, (edit,) if edit else (), evidence=evidence)
 
 
 def _edit(crash: Crash, node: ast.expr | None, count: str) -> Edit | None:

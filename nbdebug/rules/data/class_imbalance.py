@@ -86,7 +86,13 @@ def class_imbalance(
         cause=f"All {_unit(class_counts)} have the same weight, so the common class dominates the training.",
         fix=_class_weight_fix(class_counts),
         setup_fix="class weights",
-        evidence={"counts": dict(sorted(counts.items())[:50]), "gradient of each class": class_weights.gradient_norms},
+        evidence={
+            "counts": dict(sorted(counts.items())[:50]),
+            "samples": counts.total(),
+            "common over rare": common_count / rare_count,
+            "expected less than": 1 / share,
+            "gradient of each class": class_weights.gradient_norms,
+        },
         explains=("E702", "E703", "E706", "E709", "T607", "T601"),
     )
 
@@ -104,7 +110,11 @@ def _inverted_weights_finding(class_counts: ClassCounts, rare: int, common: int,
         cause="The class weights are inverted: they are proportional to the class frequencies, not to their inverse.",
         fix=_class_weight_fix(class_counts),
         setup_fix="class weights",
-        evidence={"counts": dict(sorted(counts.items())[:50]), "common over rare": weight_ratio},
+        evidence={
+            "counts": dict(sorted(counts.items())[:50]),
+            "samples": counts.total(),
+            "weight of common over rare": weight_ratio,
+        },
         explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
     )
 

@@ -92,7 +92,13 @@ def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Findin
         where=Location(sample=pairs[0][0][0]),
         cause=_CAUSES[severity],
         fix=f"for i in ({', '.join(str(index) for index, _ in pairs[0][:2])}):\n    print(dataset[i])",
-        evidence={"split": table.split, "samples": count, "groups of (index, label)": pairs},
+        evidence={
+            "split": table.split,
+            "samples": count,
+            "rows": len(table),
+            "share": count / len(table),
+            "groups of (index, label)": pairs,
+        },
         explains=("T606", "T608", "D111", "D107", *(_OF_SINGLE_INPUT if is_single_input else ())),
         severity=severity,
     )

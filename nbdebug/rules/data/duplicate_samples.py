@@ -84,7 +84,12 @@ def duplicate_samples(
         where=Location(sample=table.indices[codes.index(code)]),
         cause="A table was joined to itself by a cell that ran twice, or samples were repeated to enlarge the dataset.",
         fix="table = table.drop_duplicates()   # before the split",
-        evidence={"samples": len(codes), "different": len(counts), "most common": max_copies},
+        evidence={
+            "samples": len(codes),
+            "different": len(counts),
+            "copies": len(codes) - len(counts),
+            "most common": max_copies,
+        },
         explains=("T609",),
     )
 

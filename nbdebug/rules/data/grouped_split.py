@@ -62,7 +62,12 @@ def _finding(pairs: list[tuple[int, int]], mean_rank: float) -> Finding:
         where=Location(sample=val_index),
         cause="Consecutive samples come from one source, and were split at random.",
         fix=_FIX,
-        evidence={"mean rank": mean_rank, "pairs": len(pairs), "first pairs of train and val": pairs[:20]},
+        evidence={
+            "mean rank": mean_rank,
+            "expected": 0.5,
+            "pairs": len(pairs),
+            "first pairs of train and val": pairs[:20],
+        },
         explains=("T611",),
     )
 

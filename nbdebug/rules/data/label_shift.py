@@ -66,7 +66,10 @@ def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float =
         evidence={
             "train": dict(sorted(train.items())[:50]),
             "val": dict(sorted(val.items())[:50]),
+            "shares of the class": (shares[0][worst], shares[1][worst]),
             "distance": distance,
+            "expected less than": apart,
+            "probability": p_value,
         },
         explains=("T609", "T611", "E702", "E703", "E706", "E709"),
     )

@@ -143,16 +143,13 @@ def labels_unrelated(
                 relation,
                 f"If each sample gets the label of the sample {direction} it, the accuracy is {reference.accuracy:.0%}",
                 None,
+                reference,
             )
         elif split == "train" and isinstance(label_alignment, LabelAlignment) and label_alignment.has_cause(lagging):
             yield _alignment_finding(label_alignment, lagging)
         elif related_splits and any(reference.rows <= relation.rows for reference in related_splits.values()):
             other, reference = next(iter(related_splits.items()))
-            text = (
-                f"The same learner on the {other} split reaches {reference.accuracy:.0%}, and "
-                f"{reference.chance_accuracy:.0%} with shuffled labels"
-            )
-            yield _finding(split, relation, text, None)
+            yield _finding(split, relation, _describe_reference(other, reference), None, reference)
         elif split == "train" and not label_probe.is_by_position and loss_kind in _CLASS_LOSSES:
             yield _finding(split, relation, "This learner may be too simple for the task", "note")
 
@@ -165,14 +162,23 @@ def _unrelated_target_findings(
         for other, reference in relations.items():
             has_relation = reference.sigma >= related and reference.accuracy - reference.chance_accuracy >= _MIN_GAIN
             if relation.sigma < unrelated and has_relation and reference.rows <= 2 * relation.rows:
-                text = (
-                    f"The same learner on the {other} split reaches {reference.accuracy:.0%}, and "
-                    f"{reference.chance_accuracy:.0%} with shuffled labels"
-                )
-                yield _finding(split, relation, text, None)
+                yield _finding(split, relation, _describe_reference(other, reference), None, reference)
 
 
-def _finding(split: str, relation: LabelPredictability, comparison: str, severity: Severity | None) -> Finding:
+def _describe_reference(split: str, reference: LabelPredictability) -> str:
+    return (
+        f"The same learner on the {split} split reaches {reference.accuracy:.0%}, and "
+        f"{reference.chance_accuracy:.0%} with shuffled labels"
+    )
+
+
+def _finding(
+    split: str,
+    relation: LabelPredictability,
+    comparison: str,
+    severity: Severity | None,
+    reference: LabelPredictability | None = None,
+) -> Finding:
     return Finding(
         message=f"The {split} labels have no detectable relation to the inputs: a simple learner on them reaches an "
         f"{relation.metric} of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} "
@@ -186,7 +192,9 @@ def _finding(split: str, relation: LabelPredictability, comparison: str, severit
             "split": split,
             "right": relation.accuracy,
             "after shuffling": relation.chance_accuracy,
+            "deviation after shuffling": relation.chance_std,
             "sigma": relation.sigma,
+            "reference": (reference.accuracy, reference.chance_accuracy) if reference else None,
         },
         explains=_CONSEQUENCES,
         severity=severity,

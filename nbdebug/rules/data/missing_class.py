@@ -67,7 +67,11 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
             else "The class is so rare that it is missing from the split by chance.",
             fix="order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0)).tolist()\n"
             "train, val = Subset(data, order[:cut]), Subset(data, order[cut:])",
-            evidence={"train": dict(sorted(train.items())[:50]), "val": dict(sorted(val.items())[:50])},
+            evidence={
+                "train": dict(sorted(train.items())[:50]),
+                "val": dict(sorted(val.items())[:50]),
+                "probability": min(chance, 1),
+            },
             explains=_CONSEQUENCES,
             severity=None if chance < level else "note",
         )

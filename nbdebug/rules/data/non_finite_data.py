@@ -88,6 +88,7 @@ def _tensor_findings(
             "samples": samples[:20],
             "columns": columns[:20],
             "values": int((~finite).sum()),
+            "rows": len(tensor),
         },
         explains=NON_FINITE_CONSEQUENCES,
         severity="note" if is_masked else None,

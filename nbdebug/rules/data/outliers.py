@@ -87,6 +87,9 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
             "features": rows,
             "samples": [features.indices[int(distances[number].argmax())] for number in rows],
             "distances": [float(distances[number].max()) for number in rows],
+            "value": float(values[row, position]),
+            "count": count,
+            "limit": limit,
         },
     )
 

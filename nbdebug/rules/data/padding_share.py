@@ -88,7 +88,12 @@ def _finding(name: str, real_steps: list[int], width: int) -> Finding:
         f"{width // len(real_steps)} steps, {sum(real_steps) / len(real_steps):.3g} are real on average.",
         cause="All sequences are padded to one fixed or very long length.",
         fix=_FIX,
-        evidence={"share": padded, "real steps": real_steps[:20], "steps": width},
+        evidence={
+            "share": padded,
+            "real steps": real_steps[:20],
+            "mean real steps": sum(real_steps) / len(real_steps),
+            "steps": width // len(real_steps),
+        },
     )
 
 

@@ -207,7 +207,12 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
         cause="One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "
         "mapping of its own.",
         fix="# create each vocabulary, mapping and transform once, from the training split, and use it for both splits",
-        evidence={"across": transfer.across, "inside": transfer.inside, "within training": transfer.within_train},
+        evidence={
+            "rows": (transfer.train_rows, transfer.val_rows),
+            "across": transfer.across,
+            "inside": transfer.inside,
+            "within training": transfer.within_train,
+        },
         explains=_CONSEQUENCES,
     )
 
@@ -274,6 +279,7 @@ def _finding(part_units: UnitComparison, observation: str, repair: str, where: L
             "means": part_units.means,
             "mean absolute deviations": part_units.spreads,
             "within samples": part_units.step_ratio,
+            "scale of validation": part_units.scale_factor,
         },
         explains=_CONSEQUENCES,
     )
@@ -298,7 +304,11 @@ def _drift_finding(part_units: UnitComparison) -> Finding:
         message=f"The means of {part_units.name} differ between training and validation by "
         f"{part_units.mean_shift:.3g} mean absolute deviations (median over the features).",
         cause="The split follows time or location, or one split was not centered.",
-        evidence={"means": part_units.means, "moved": part_units.mean_shifts.tolist()[:20]},
+        evidence={
+            "means": part_units.means,
+            "moved": part_units.mean_shifts.tolist()[:20],
+            "median": part_units.mean_shift,
+        },
         severity="note",
     )
 

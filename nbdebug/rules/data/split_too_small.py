@@ -87,7 +87,7 @@ def _finding(count: int, half_width: float, has_classes: bool) -> Finding:
         "epochs or models can be chance.",
         cause="The validation split is small.",
         fix="train, val = torch.utils.data.random_split(data, [0.8, 0.2])   # or cross-validation",
-        evidence={"samples": count, "half-width": half_width if has_classes else error},
+        evidence={"samples": count, "half-width": half_width if has_classes else error, "confidence": 0.95},
     )
 
 

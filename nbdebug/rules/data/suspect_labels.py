@@ -77,6 +77,7 @@ def _finding(split: str, result: SplitLabels) -> Finding:
         evidence={
             "split": split,
             "contradicted": len(rows),
+            "share": len(rows) / len(result.labels),
             "rows": len(result.labels),
             "accuracy of the predictions": result.score,
             "lead of the predicted class": result.contradicted.margin,

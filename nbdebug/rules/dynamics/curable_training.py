@@ -72,12 +72,15 @@ def curable_training(treatments: Treatments) -> Iterator[Finding]:
 
 
 def _evidence(treatments: Treatments) -> dict[str, object]:
+    from nbdebug.tools.treatments.trial import LONGER
+
     return {
         "metric": f"{treatments.split} {treatments.metric}",
         "without treatment": treatments.untreated_score,
         "own loop": treatments.trained_score,
         "reference": treatments.reference_score,
         "steps": treatments.steps,
+        "steps without treatment": LONGER * treatments.steps,
         "seeds": treatments.seeds,
     }
 

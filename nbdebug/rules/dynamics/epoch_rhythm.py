@@ -68,6 +68,7 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
         fix="Create the train loader with shuffle=True.",
         evidence={
             "period": summary.steps_per_epoch,
+            "epochs": rhythm.periods,
             "swing": rhythm.amplitude,
             "agreement": rhythm.agreement,
             "slow": rhythm.slow_share,

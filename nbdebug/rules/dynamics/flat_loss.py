@@ -62,7 +62,9 @@ def flat_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Findin
         evidence={
             "start": summary.start,
             "end": summary.end,
+            "steps": summary.step_count,
             "standard error": summary.end_error,
+            "noise": 4 * summary.end_error,
             "change": summary.full_trend.change,
             "share of constant prediction": summary.remaining_share,
         },

@@ -67,7 +67,14 @@ def loss_spike(record: Record) -> Iterator[Finding]:
         cause="A batch at these steps contains outliers, or the previous steps were too large.",
         fix="torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # before step(), and inspect the batch",
         severity="note" if has_recovered else None,
-        evidence={"steps": steps[:50], "highest": float(summary.loss[worst]), "typical": _typical_loss(summary, worst)},
+        evidence={
+            "steps": steps[:50],
+            "of": summary.step_count,
+            "steps per epoch": summary.steps_per_epoch,
+            "batches": [(step - 1) % max(summary.steps_per_epoch, 1) + 1 for step in steps[:_MAX_STEPS_LISTED]],
+            "highest": float(summary.loss[worst]),
+            "typical": _typical_loss(summary, worst),
+        },
     )
 
 

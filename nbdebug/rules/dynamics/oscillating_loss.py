@@ -57,7 +57,13 @@ def oscillating_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator
         f"{summary.end_text}.",
         cause="The steps are so large that the weights overshoot the minimum in both directions.",
         fix="optimizer.param_groups[0]['lr'] /= 10",
-        evidence={"rises": oscillation.rises, "largest": oscillation.largest, "end": summary.end},
+        evidence={
+            "rises": oscillation.rises,
+            "at least": 0.25,
+            "largest": oscillation.largest,
+            "end": summary.end,
+            "remaining share": summary.remaining_share,
+        },
         explains=("T605", "T606", "T610"),
     )
 

@@ -58,6 +58,8 @@ def plateau(record: Record) -> Iterator[Finding]:
         fix="scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)",
         evidence={
             "since": result.start_step,
+            "steps": summary.step_count,
+            "end": summary.end,
             "share": result.remaining_share,
             "gain of the second half": -summary.second_half.change,
         },

@@ -62,6 +62,7 @@ def stopped_early(record: Record) -> Iterator[Finding]:
             "gain of the last quarter": decrease.gain,
             "standard errors": decrease.sigmas,
             "end": summary.end,
+            "remaining share": summary.remaining_share,
             "steps": summary.step_count,
             "score": summary.score,
         },

@@ -86,7 +86,9 @@ def underfitting(
         else "The network is worse than a constant prediction.",
         fix=_NEXT_STEPS,
         evidence={
+            "steps": summary.step_count,
             "end": summary.end,
+            "remaining share": summary.remaining_share,
             "constant prediction": summary.chance,
             "training": _last_value(summary.train.loss),
             "validation": _last_value(summary.val.loss),
@@ -113,6 +115,7 @@ def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComp
             f"constant {metric}": comparison.constant,
             "error of the difference": comparison.gain_error,
             "rows": comparison.rows,
+            "steps": summary.step_count,
             "end": summary.end,
             "constant prediction": summary.chance,
         },

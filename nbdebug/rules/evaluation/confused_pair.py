@@ -104,7 +104,14 @@ def _finding(table: ClassificationTable, swap: MutualConfusion) -> Finding:
         if swapped
         else "The features that distinguish the two classes are missing or not learned, or their labels are confused.",
         fix=f"errors.rows(cells=[({swap.first}, {swap.second}), ({swap.second}, {swap.first})])",
-        evidence={"pair": (a, b), "there": swap.forward, "back": swap.backward, "expected": swap.expected, "p": swap.p},
+        evidence={
+            "pair": (a, b),
+            "rows": (first, second),
+            "there": swap.forward,
+            "back": swap.backward,
+            "expected": swap.expected,
+            "p": swap.p,
+        },
         explains=("E702",) if swapped else (),
         severity="warning" if swapped else None,
     )

@@ -120,7 +120,7 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     if not loop.forward_passes.calls:
         raise NotChecked("no forward pass of the model was recorded in your loop")
     metrics = [*dict.fromkeys(find_degenerate_metrics(loop.forward_passes))]
-    yield from map(_finding, metrics)
+    yield from (_finding(metric, loop.forward_passes.shape) for metric in metrics)
     reported = {(metric.line.file, metric.line.number) for metric in metrics}
     for decision in loop.constant_decisions:
         if (decision.line.file, decision.line.number) not in reported:
@@ -140,13 +140,13 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
         yield _broadcast_finding(loop.shape_mismatch, columns[0])
 
 
-def _finding(metric: DegenerateMetric) -> Finding:
+def _finding(metric: DegenerateMetric, shape: tuple[int, ...] | None) -> Finding:
     return Finding(
         message=f"The metric on this line is meaningless: {metric.problem}.",
         where=metric.line.where(),
         cause="Its value is the same whatever the model has learned.",
         fix=metric.fix,
-        evidence={"line": metric.line.text.strip()},
+        evidence={"line": metric.line.text.strip(), "output": shape},
         explains=("E706", "E702", "E709") if metric.measures_model else (),
         severity=None if metric.measures_model else "note",
     )

@@ -136,7 +136,16 @@ def _finding(classes: Sequence[str], matrix: Counts, unit: str, class_index: int
         f"from it, or its rows resemble those of {confused_name!r}.",
         fix=f"errors.rows(cells=[({class_index}, {confused_index})])   # inspect them, then weight the class "
         "in the loss, or draw it more often",
-        evidence={"class": name, "right": hits, "rows": support, "predicted": predicted, "classes that fail": count},
+        evidence={
+            "class": name,
+            "right": hits,
+            "rows": support,
+            "predicted": predicted,
+            "predicted as the other class": int(row[confused_index]),
+            "classes that fail": count,
+            "accuracy": right / rows,
+            "all rows": rows,
+        },
         explains=("E703", "E704", "E705", "E709"),
     )
 

@@ -63,7 +63,13 @@ def majority_predictor(errors: Errors, *, nearly: float = 0.9, usual: float = 0.
         cause="The prediction hardly depends on the input: the network has not learned, its units are dead, or almost "
         "all of its training labels are this class.",
         fix="dbg.overfit()   # if the model cannot learn sixteen samples either, the fault is in the model or the loss",
-        evidence={"class": name, "predicted": predicted_count, "true": target_count, "rows": rows},
+        evidence={
+            "class": name,
+            "predicted": predicted_count,
+            "true": target_count,
+            "share": target_count / rows,
+            "rows": rows,
+        },
         explains=("E702", "E703", "E704", "E705", "E709"),
     )
 

@@ -166,7 +166,16 @@ def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: flo
         where=average.line.where(),
         cause=_CAUSES[average.kind],
         fix=average.fix or _FIXES[average.kind].format(metric=average.metric),
-        evidence={"line": average.line.text.strip(), "kind": average.kind, "batches": len(sizes), "factor": factor},
+        evidence={
+            "line": average.line.text.strip(),
+            "kind": average.kind,
+            "batches": len(sizes),
+            "rows": sum(sizes),
+            "rows of the first and the last batch": (sizes[0], sizes[-1]) if sizes else (),
+            "first over last": sizes[0] / sizes[-1] if sizes else None,
+            "factor": factor,
+            "rows of equal uncertainty": sum(sizes) / factor if factor else None,
+        },
         severity="note" if average.kind == "means" and factor < warn else None,
     )
 

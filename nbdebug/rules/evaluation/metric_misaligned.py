@@ -129,6 +129,7 @@ def _finding(disagreement: RankDisagreement) -> Finding:
             "loss": signal_label(disagreement.loss),
             "best step by metric": disagreement.step,
             "best step by loss": disagreement.loss_step,
+            "metric at both": (disagreement.best, disagreement.at_loss),
             "loss at best metric": disagreement.losses,
             "rank correlation": disagreement.rank,
             "epochs": disagreement.epochs,

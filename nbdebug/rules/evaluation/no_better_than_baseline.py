@@ -159,7 +159,7 @@ def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list
         else "The predictions are related to the input, but a constant is as good by every metric: their scale, "
         "threshold or offset is wrong.",
         fix="dbg.overfit()   # if the model cannot learn sixteen samples either, the fault is in the model or the loss",
-        evidence=_metric_values(baselines, metric),
+        evidence=_metric_values(baselines, metric) | {"difference": (other.gain_low, other.gain_high)},
         explains=("E703", "E704", "E705"),
         confirms=(LABELS_UNRELATED,) if blind else (),
         severity=None if blind or "mean" in equal_baselines else "warning",
@@ -176,7 +176,8 @@ def _worse_than_linear_finding(baselines: Baselines, linear: list[MetricComparis
         cause="The network has not found what a linear model finds in the inputs: it was not trained long enough, its "
         "learning rate or the scale of its inputs is wrong, or its architecture loses the information.",
         fix='errors.baselines().only["linear"]   # the rows that only the linear model predicts correctly',
-        evidence=_metric_values(baselines, comparison.metric),
+        evidence=_metric_values(baselines, comparison.metric)
+        | {"difference": (comparison.gain_low, comparison.gain_high)},
         severity="warning",
     )
 
@@ -190,7 +191,8 @@ def _equal_to_linear_finding(baselines: Baselines, linear: list[MetricComparison
         f"{comparison.gain_high:.3g} ({comparison.rows} rows).",
         cause="On these rows, the network is not better than a linear model.",
         fix="errors.baselines()",
-        evidence=_metric_values(baselines, comparison.metric),
+        evidence=_metric_values(baselines, comparison.metric)
+        | {"difference": (comparison.gain_low, comparison.gain_high)},
         severity="note",
     )
 

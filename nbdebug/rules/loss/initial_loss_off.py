@@ -143,6 +143,7 @@ def _finding(initial_loss: float, expected: ExpectedLoss) -> Finding:
     evidence = {
         "loss": initial_loss,
         "uniform": expected.uniform,
+        "ratio": initial_loss / expected.uniform,
         "label prior": expected.prior,
         "classes": expected.classes,
     }

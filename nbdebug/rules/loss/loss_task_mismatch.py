@@ -113,7 +113,7 @@ def _multi_label_finding(source: Node | str, graph: Graph, labels_per_row: Tenso
         where=node.where if node else Location(),
         cause="The labels are multi-label, so classes do not exclude each other. Softmax is for classes that do.",
         fix="# return one logit per class, without softmax, and use\nloss_fn = nn.BCEWithLogitsLoss()",
-        evidence={"share of rows": others / rows, "labels per row": float(labels_per_row.mean())},
+        evidence={"rows": rows, "rows of other counts": others, "labels per row": float(labels_per_row.mean())},
         explains=_CONSEQUENCES,
     )
 

@@ -56,7 +56,11 @@ def sigmoid_before_bce_with_logits(graph: Graph) -> Iterator[Finding]:
             cause="The sigmoid is applied twice: by the model and by the loss.",
             fix=suggest_removal(producer, {"sigmoid", "Sigmoid"}, "return the logits, without sigmoid"),
             setup_fix="loss on logits",
-            evidence={"floor of a negative": math.log(2), "floor of a positive": math.log1p(math.exp(-1))},
+            evidence={
+                "smallest probability": 0.5,
+                "floor of a negative": math.log(2),
+                "floor of a positive": math.log1p(math.exp(-1)),
+            },
             explains=CONSEQUENCES,
         )
 

@@ -103,7 +103,14 @@ def _is_scaled_twice(effects: AttentionEffects) -> bool:
 
 
 def _evidence(effects: AttentionEffects, count: int) -> dict[str, object]:
-    return {"factors": list(effects.factors), "width": effects.width, "spread": effects.spread, "attentions": count}
+    return {
+        "factors": list(effects.factors),
+        "product": math.prod(effects.factors),
+        "ratio": _ratio(effects),
+        "width": effects.width,
+        "spread": effects.spread,
+        "attentions": count,
+    }
 
 
 class ScaledAttention(nn.Module):

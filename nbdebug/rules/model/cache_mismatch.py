@@ -57,6 +57,8 @@ def cache_mismatch(cached_decoding: CachedDecoding) -> Iterator[Finding]:
         evidence={
             "argument": cached_decoding.argument,
             "prefix": cached_decoding.prefix,
+            "tokens": cached_decoding.steps,
+            "limit": 0.001,
             "difference": cached_decoding.difference,
             "step": cached_decoding.step,
         },

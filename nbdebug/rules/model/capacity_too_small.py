@@ -106,6 +106,8 @@ def _repeated_finding(setup: Setup, repeated: RepeatedModule) -> Finding:
 
 
 def _parameter_count_finding(overfit: Overfit) -> Finding:
+    from nbdebug.tools.overfit.verdict import final_loss
+
     last = overfit.last
     return Finding(
         message=(
@@ -117,6 +119,7 @@ def _parameter_count_finding(overfit: Overfit) -> Finding:
         evidence={
             "trainable parameters": overfit.trainable,
             "target values": overfit.needed,
+            "loss": min(map(final_loss, overfit.attempts), default=None),
             "floor": overfit.floor,
             "goal": overfit.goal,
             "gradient norm at the end": None if last is None else last.gradient,

@@ -66,6 +66,7 @@ def constant_output(
         else "# print x.std(0).max() after each layer, and fix the first layer where it is 0",
         evidence={
             "spread": output_spread.max_difference,
+            "explained by rounding": output_spread.noise,
             "scale": output_spread.scale,
             "samples": output_spread.samples,
         },

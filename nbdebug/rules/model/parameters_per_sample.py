@@ -58,7 +58,12 @@ def _finding(count: int, sufficient: int, regularizers: Regularizers) -> Finding
         f"and neither weight decay nor noise constrains the other {count - sufficient:,}.",
         cause="The model is large for the data, and nothing regularizes it.",
         fix="torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)   # or dropout, augmentation",
-        evidence={"parameters": count, "targets": regularizers.target_count, "enough": sufficient},
+        evidence={
+            "parameters": count,
+            "targets": regularizers.target_count,
+            "enough": sufficient,
+            "unconstrained": count - sufficient,
+        },
         explains=("T604",),
     )
 

@@ -61,7 +61,7 @@ def _finding(pair: BrokenTie, size: int) -> Finding:
         where=where,
         cause="One of the two was created again, copied or replaced after they had been tied.",
         fix=f"model.{pair.first} = model.{pair.second}   # then create the optimizer",
-        evidence={"parameters": [pair.first, pair.second], "known by": pair.reason},
+        evidence={"parameters": [pair.first, pair.second], "values": size, "known by": pair.reason},
         severity="note" if pair.reason == TRANSPOSED_VALUES else None,
     )
 

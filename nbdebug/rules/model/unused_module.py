@@ -91,7 +91,7 @@ def _finding(path: str, name: str, owner: nn.Module, child: nn.Module) -> Findin
         where=lines[0].where(path) if lines else Location(module=path),
         cause="It was created in __init__ and forgotten in forward.",
         fix=f"x = self.{name}(x)  # at the right position in forward; or remove it",
-        evidence={"module": path, "kind": type(child).__name__, "calls": 0},
+        evidence={"module": path, "kind": str(child), "calls": 0},
         explains=_explained_codes(child),
     )
 

@@ -90,6 +90,7 @@ def _finding(kind: str, count: int, loop: LoopSummary) -> Finding:
             "scaled": scaling.scaled_steps,
             "not scaled": scaling.unscaled_loss_steps,
             "past the scaler": scaling.unchecked_steps,
+            "scale": scaling.scale,
         },
         explains=_CONSEQUENCES,
         severity="warning" if kind == "past" else None,

@@ -10,7 +10,7 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loss_curves import RunSummary
-from nbdebug.loss_curves.convergence import RateTooHigh, describe_opening, find_rate_too_high
+from nbdebug.loss_curves.convergence import OPENING_STEPS, RateTooHigh, describe_opening, find_rate_too_high
 from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
 from nbdebug.rule_engine.predictions import UNSTABLE_RATE
@@ -83,10 +83,15 @@ def lr_too_high(
         evidence={
             "rate": rate,
             "start": run_summary.start,
+            "first": float(run_summary.loss[0]),
+            "highest of the first steps": verdict.highest,
+            "first steps": OPENING_STEPS,
             "jump": verdict.jump,
             "end": run_summary.end,
             "first step over weights": verdict.first_update,
             "constant guess": run_summary.chance,
+            "remaining share": run_summary.remaining_share,
+            "floor": run_summary.floor,
         },
         explains=(*_CONSEQUENCES, "T603", "G405", "G406", "T609") if verdict.diverged else _CONSEQUENCES,
     )

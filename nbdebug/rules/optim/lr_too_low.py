@@ -119,6 +119,7 @@ def lr_too_low(
             "rate": rate,
             "way over weights": verdict.travel,
             "step over weights": verdict.update_ratio,
+            "steps": run_summary.step_count,
             "start": run_summary.start,
             "end": run_summary.end,
             "constant guess": run_summary.chance,

@@ -51,7 +51,7 @@ def unused_parameters(ranks: RankReports) -> Iterator[Finding]:
         where=Location(parameter=names[0] if names else None),
         cause="The loss does not use the output of these layers, and the wrapper waits for their gradients.",
         fix="# remove the layers, use their output in the loss, or pass find_unused_parameters=True",
-        evidence={"parameters": list(names)[:20], "ranks": [report.rank for report in failed]},
+        evidence={"step": first.steps + 1, "parameters": list(names)[:20], "ranks": [report.rank for report in failed]},
         explains=("X1099", "M301", "M302"),
     )
 

@@ -177,7 +177,8 @@ def _loop_finding(setup: Setup, loop: LoopSummary, unchanged: dict[str, list[Upd
         f"with torch.autocast(device_type={parameter.device.type!r}, dtype=torch.bfloat16):\n"
         "    loss = loss_fn(model(x), y)",
         setup_fix="mixed precision=off",
-        evidence={name: {"share moved": share} for name, share in list(shares.items())[:8]},
+        evidence={name: {"share moved": share} for name, share in list(shares.items())[:8]}
+        | {"inspected": len(unchanged[name]), "steps": longest, "weights": weights},
         explains=_CONSEQUENCES,
     )
 
@@ -227,9 +228,11 @@ def _finding(setup: Setup, unchanged: list[RoundedUpdate], weights: int) -> Find
                 "moved": rounded.actual_changes,
                 "asked": rounded.expected_changes,
                 "step": rounded.median_step,
+                "distance": rounded.median_spacing,
             }
             for rounded in unchanged[:8]
-        },
+        }
+        | {"weights": weights},
         explains=_CONSEQUENCES,
     )
 

@@ -65,7 +65,7 @@ def weight_decay_too_strong(
                 continue
             if effect := _excessive_effect(optimizer, group, entries, gradient_norms, shrink, times):
                 line = option_line(setup, optimizer, "weight_decay", group["weight_decay"])
-                yield _finding(setup, line, optimizer, group_index, effect)
+                yield _finding(setup, line, optimizer, group_index, *effect)
 
 
 def _excessive_effect(
@@ -75,15 +75,15 @@ def _excessive_effect(
     gradient_norms: dict[str, GradientNorm],
     max_shrinkage: float,
     max_ratio: float,
-) -> str:
-    """What a decay that is too strong does; empty for one that is not."""
+) -> tuple[str, float] | None:
+    """What a decay that is too strong does, and the number that shows it; None for one that is not."""
     if (shrinkage := _shrinkage_per_step(optimizer, group)) > max_shrinkage:
-        return f"removes {shrinkage:.2g} of each weight per step"
+        return f"removes {shrinkage:.2g} of each weight per step", shrinkage
     if group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW):
-        return ""
+        return None
     ratio = _decay_to_gradient_ratio(gradient_norms, entries, float(group["weight_decay"]))
     effect = f"adds a term of {ratio:.3g} times the gradient of the first batch (limit {max_ratio:g})"
-    return effect if ratio > max_ratio else ""
+    return (effect, ratio) if ratio > max_ratio else None
 
 
 def _shrinkage_per_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
@@ -102,7 +102,7 @@ def _decay_to_gradient_ratio(gradients: dict[str, GradientNorm], entries: list[P
 
 
 def _finding(
-    setup: Setup, line: SourceLine | None, optimizer: torch.optim.Optimizer, group_index: int, effect: str
+    setup: Setup, line: SourceLine | None, optimizer: torch.optim.Optimizer, group_index: int, effect: str, share: float
 ) -> Finding:
     group = optimizer.param_groups[group_index]
     decay = group["weight_decay"]
@@ -111,7 +111,7 @@ def _finding(
         where=get_location(line),
         cause="The optimizer follows the decay instead of the data, so the weights go to zero.",
         fix=setting_fix(setup, "weight_decay", 1e-4, group_index),
-        evidence={"weight_decay": decay, "group": group_index, "lr": group["lr"]},
+        evidence={"weight_decay": decay, "group": group_index, "lr": group["lr"], "effect": share},
         explains=("G409", "G411", "G415", "T601", "T606", "T607", "T608", "T610", "E706", "E709", "M307"),
     )
 

@@ -54,7 +54,11 @@ def equal_rank_seeds(ranks: RankReports) -> Iterator[Finding]:
         where=get_event_place(first, "batch"),
         cause="All ranks set the same seed, and dropout or augmentation draws from it.",
         fix="torch.manual_seed(seed + torch.distributed.get_rank())   # after the model is wrapped",
-        evidence={"ranks": [report.rank for report in reports], "generators": names},
+        evidence={
+            "ranks": [report.rank for report in reports],
+            "generators": names,
+            "passes": len(first.random_states[names[0]]),
+        },
     )
 
 

@@ -49,7 +49,7 @@ def hidden_state(changes: SnapshotChanges) -> Iterator[Finding]:
         where=Location(module=module),
         cause="A cell has trained the model, loaded weights or created objects again outside of what was watched.",
         fix="Restart the kernel and run all cells in order.",
-        evidence={"parts": parts, "cells": list(changes.new_cells)},
+        evidence={"snapshot": changes.before, "parts": parts, "cells": list(changes.new_cells)},
     )
 
 

@@ -83,6 +83,8 @@ def collapsed_representation(
         evidence={
             "apart": [layer.relative_spread for layer in layers],
             "output": sample_spread.passes[0].output_spread,
+            "limit": alike,
+            "samples": sample_spread.batch_size,
         },
         explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
     )
@@ -101,6 +103,8 @@ def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Findin
             "spread": views.spread,
             "earlier": views.earlier_spread,
             "loss": [views.loss, views.constant_loss],
+            "limit": limit,
+            "samples": size,
         },
         explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610", "E709", "G403", "G409", "G411"),
     )

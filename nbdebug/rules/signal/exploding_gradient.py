@@ -155,7 +155,14 @@ def _burst_finding(record: Record, burst: GradientBurst) -> Finding:
         "network over a long sequence.",
         fix=f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={burst.bound:.2g})   # before step(); or a "
         "lower learning rate",
-        evidence={"step": burst.step, "norm": burst.norm, "usual": burst.usual, "max_norm": burst.bound},
+        evidence={
+            "step": burst.step,
+            "norm": burst.norm,
+            "usual": burst.usual,
+            "norm over usual": burst.norm / burst.usual,
+            "losses": (float(losses[0]), float(losses[-1])),
+            "max_norm": burst.bound,
+        },
         explains=_CONSEQUENCES,
     )
 
@@ -169,7 +176,11 @@ def _depth_finding(by_layer: DepthProfile) -> Finding:
         where=Location(by_layer.layers[largest]),
         cause="In the backward pass, each layer multiplies the gradient by weights that are too large.",
         fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
-        evidence={"layers": list(by_layer.layers), "gradient / weight": shares.tolist()},
+        evidence={
+            "layers": list(by_layer.layers),
+            "gradient / weight": shares.tolist(),
+            "median": float(np.median(shares)),
+        },
         explains=_CONSEQUENCES,
     )
 

@@ -216,7 +216,13 @@ def _finding(layers: Sequence[LayerSpread], ratio: float) -> Finding:
         cause=f"The standard deviation of the weights of {name} is {worst_layer.gain:.2g} / √fan_in; 1.4 / √fan_in "
         "suits ReLU, and 1 / √fan_in suits tanh.",
         fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
-        evidence={"scale": [layer.std for layer in layers], "gain": [layer.gain for layer in layers], "ratio": ratio},
+        evidence={
+            "scale": [layer.std for layer in layers],
+            "gain": [layer.gain for layer in layers],
+            "ratio": ratio,
+            "ratio of neighbors": factor_per_layer,
+            "worst ratio of neighbors": float(factors[worst_index]),
+        },
         explains=_CONSEQUENCES,
     )
 

@@ -113,7 +113,13 @@ def _finding(steps: LayerSignal, sizes: Values, over_limit: list[int]) -> Findin
         where=Location(module_of_parameter(names[worst_index]), names[worst_index], step=worst_step),
         cause="The learning rate is far too high for these weights, or one gradient was far too large.",
         fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",
-        evidence={"parameters": names, "ratio": sizes.tolist(), "median of the others": others, "step": worst_step},
+        evidence={
+            "parameters": names,
+            "ratio": sizes.tolist(),
+            "median of the others": others,
+            "usual": 0.001,
+            "step": worst_step,
+        },
         explains=("G401", "G402", "G412", "T602", "T604", "T605", "T607"),
     )
 

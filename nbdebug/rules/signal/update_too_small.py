@@ -105,7 +105,12 @@ def _finding(parameters: tuple[str, ...], largest: Values, too_small: list[int])
         if is_all
         else "Their parameter group has a far lower learning rate, or almost no gradient reaches them.",
         fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",
-        evidence={"parameters": names, "ratio": largest[too_small].tolist(), "median of the others": others},
+        evidence={
+            "parameters": names,
+            "ratio": largest[too_small].tolist(),
+            "median of the others": others,
+            "usual": 0.001,
+        },
         explains=("T601", "T606", "T607", "T608", "T610", "T614"),
     )
 

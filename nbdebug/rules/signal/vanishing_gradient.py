@@ -85,6 +85,8 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
             "gradient": sizes.tolist(),
             "gradient / weight": shares.tolist(),
             "median": float(np.median(shares)),
+            "factor per layer": factor_per_layer,
+            "much smaller": {"than": 1000, "layers": [by_layer.layers[i] for i in much_smaller]},
         },
         explains=("G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614", "G415"),
     )

@@ -50,7 +50,7 @@ def stalled_rank(ranks: RankReports) -> Iterator[Finding]:
             where=get_place(stall.place),
             cause="The process has ended or stands still." if stall.is_lost else "The other ranks waited in a step.",
             fix="# let all ranks make the same steps and collective operations",
-            evidence={"ranks": list(stall.ranks), "seconds": stall.seconds},
+            evidence={"ranks": list(stall.ranks), "seconds": stall.seconds, "state": stall.description},
             explains=("X1099", "P807"),
             aspect="lost" if stall.is_lost else "stalled",
             severity=None if has_failed else "warning",

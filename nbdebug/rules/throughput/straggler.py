@@ -56,7 +56,12 @@ def straggler(ranks: RankReports, *, ratio: float = 1.5, share: float = 0.25) ->
         cause=f"The other ranks wait {lost / max(step, 1e-9):.0%} of each step for rank {slowest.rank}"
         f"{f' on {slowest.host}' if slowest.host else ''}.",
         fix="# give each rank the same work, or move this line out of the step",
-        evidence={"rank": slowest.rank, "seconds": slowest.own_seconds, "others": others, "step": step},
+        evidence={
+            "rank": slowest.rank,
+            "ms before the backward pass": slowest.own_seconds * 1000,
+            "ms of the others": others * 1000,
+            "ms of a step": step * 1000,
+        },
     )
 
 

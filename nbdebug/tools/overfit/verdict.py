@@ -60,7 +60,7 @@ class VerdictInputs:
     @property
     def best(self) -> Attempt:
         """The attempt with the lowest loss."""
-        return min(self.attempts, key=_final_loss)
+        return min(self.attempts, key=final_loss)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class OverfitVerdict:
     headline: str
 
 
-def _final_loss(attempt: Attempt) -> float:
+def final_loss(attempt: Attempt) -> float:
     """Return the final loss of an attempt: the median of its last recorded steps, in the better mode."""
     last_losses = [point.best for point in attempt.points[-3:] if math.isfinite(point.best)]
     return median(last_losses) if last_losses and attempt.stop_reason != "not finite" else math.inf
@@ -86,7 +86,7 @@ def derive_verdict(facts: VerdictInputs) -> OverfitVerdict:
     if successful_attempt is not None:
         return _verdict_if_memorized(facts, successful_attempt)
     if facts.stopped:
-        sentence = f"Stopped at loss {_final_loss(facts.best):.4g}, before the goal of {_loss_text(facts.goal.loss)}."
+        sentence = f"Stopped at loss {final_loss(facts.best):.4g}, before the goal of {_loss_text(facts.goal.loss)}."
         return OverfitVerdict("cannot tell", "", sentence)
     return _verdict_if_not_memorized(facts)
 
@@ -104,7 +104,7 @@ def _verdict_if_memorized(facts: VerdictInputs, successful_attempt: Attempt) -> 
         failure_text = f"with {first.name} the loss became {first.losses[-1]} at step {len(first.losses) - 1}"
         return OverfitVerdict("fail", "settings", _capitalize(f"{failure_text}; the examples can be {memorized_text}."))
     if _progress_share(first, facts.goal) < _MAX_STALLED_PROGRESS and len(first.losses) >= _MIN_CONCLUSIVE_STEPS:
-        progress_text = f"{first.losses[0]:.4g} to {_final_loss(first):.4g} in {len(first.losses)} steps"
+        progress_text = f"{first.losses[0]:.4g} to {final_loss(first):.4g} in {len(first.losses)} steps"
         return OverfitVerdict(
             "fail",
             "settings",
@@ -113,7 +113,7 @@ def _verdict_if_memorized(facts: VerdictInputs, successful_attempt: Attempt) -> 
             ),
         )
     return OverfitVerdict(
-        "pass", "", f"The examples were {memorized_text}; {first.name} reached loss {_final_loss(first):.4g}."
+        "pass", "", f"The examples were {memorized_text}; {first.name} reached loss {final_loss(first):.4g}."
     )
 
 
@@ -131,8 +131,8 @@ def _verdict_if_not_memorized(facts: VerdictInputs) -> OverfitVerdict:
     if last_attempt.stop_reason == "no gradient":
         return OverfitVerdict("fail", "no gradient", "The loss is not connected to any parameter: it has no gradient.")
     if all(not point.gradient for point in last_attempt.points):
-        return OverfitVerdict("fail", "no gradient", f"All gradients are zero, at a loss of {_final_loss(best):.4g}.")
-    reached_text = f"The loss reached {_final_loss(best):.4g}, not the goal of {_loss_text(facts.goal.loss)}"
+        return OverfitVerdict("fail", "no gradient", f"All gradients are zero, at a loss of {final_loss(best):.4g}.")
+    reached_text = f"The loss reached {final_loss(best):.4g}, not the goal of {_loss_text(facts.goal.loss)}"
     if facts.doubts:
         return OverfitVerdict("cannot tell", "", f"{reached_text}.")
     if facts.trainable < facts.needed and not last_attempt.without_gradient:
@@ -146,7 +146,7 @@ def _verdict_if_not_memorized(facts: VerdictInputs) -> OverfitVerdict:
 def _progress_share(attempt: Attempt, goal: MemorizationGoal) -> float:
     """Return the share of the gap between the first loss and the goal that an attempt closed."""
     initial_gap = attempt.losses[0] - (goal.loss if goal.loss is not None else 0.0)
-    return (attempt.losses[0] - _final_loss(attempt)) / initial_gap if initial_gap > 0 else 1.0
+    return (attempt.losses[0] - final_loss(attempt)) / initial_gap if initial_gap > 0 else 1.0
 
 
 def _is_still_falling(attempt: Attempt, floor: float) -> bool:
@@ -258,8 +258,7 @@ def _ruled_out_by_training(facts: VerdictInputs, best: Attempt) -> list[str]:
     if facts.uses_own_optimizers and len(facts.attempts) > 1:
         last_attempt = facts.attempts[-1]
         texts.append(
-            f"optimizer settings: {last_attempt.name} reached loss {_final_loss(last_attempt):.4g} from the same "
-            "weights"
+            f"optimizer settings: {last_attempt.name} reached loss {final_loss(last_attempt):.4g} from the same weights"
         )
     return texts
 
@@ -268,7 +267,7 @@ def inconclusive_reasons(
     setup: Setup, tiny_pass: TinyBatchPass, floor: LossFloor, attempts: Sequence[Attempt], needed: int, trainable: int
 ) -> tuple[str, ...]:
     """Return all such reasons, the most important first."""
-    best = min(attempts, key=_final_loss)
+    best = min(attempts, key=final_loss)
     remaining_gap = _get_remaining_gap(floor, best)
     reasons = (
         _floor_reason(floor),
@@ -343,7 +342,7 @@ def _closeness_reason(floor: LossFloor, best: Attempt, remaining_gap: float) -> 
     """The loss came close, relative to the best constant output, or to the start if targets differ little."""
     if floor.value is None or floor.is_blind:
         return ""
-    remaining_from_start = (_final_loss(best) - floor.value) / max(best.losses[0] - floor.value, 1e-12)
+    remaining_from_start = (final_loss(best) - floor.value) / max(best.losses[0] - floor.value, 1e-12)
     if remaining_gap < _MAX_REMAINING_GAP or (
         remaining_gap < 2 * _MAX_REMAINING_GAP and remaining_from_start < _MAX_REMAINING_FROM_START
     ):
@@ -358,7 +357,7 @@ def _get_remaining_gap(floor: LossFloor, best: Attempt) -> float:
     """Return the share of the gap between the best constant output and the floor that remains."""
     if floor.value is None or floor.constant_loss is None or floor.is_blind:
         return 1.0
-    return (_final_loss(best) - floor.value) / (floor.constant_loss - floor.value)
+    return (final_loss(best) - floor.value) / (floor.constant_loss - floor.value)
 
 
 def _step_limit_reason(floor: LossFloor, best: Attempt) -> str:
