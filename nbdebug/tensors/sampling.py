@@ -143,7 +143,7 @@ def tensor_norms(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     """
     if all(map(_has_fast_dot_product, tensors)):
         return [torch.dot(flat, flat).sqrt_() for flat in [tensor.detach().view(-1) for tensor in tensors]]
-    return torch._foreach_norm(tensors)
+    return torch._foreach_norm(list(tensors))
 
 
 def _has_fast_dot_product(tensor: Tensor) -> bool:
