@@ -1,4 +1,4 @@
-"""Tests of the exercises: each check passes the hidden answer, and neither the cell to change nor other wrong answers."""
+"""Tests of the exercises: each check passes the hidden answer, and no wrong answer such as the cell to change."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import nbformat
 import pytest
 
 import nbdebug
-from nbdebug import demo
+from tests.tutorial_notebooks import COURSE, expected_course, tutorial_paths
 from tests.tutorials.tutorial_outputs import tutorial_path
 
-TUTORIALS = sorted(path.name for path in demo.tutorial_path().parent.glob("*.ipynb"))
+TUTORIALS = [path.name for path in tutorial_paths()]
+
 # The cells whose names the exercises of a tutorial use.
 SETUP_CELLS = {
     "01": ["c01", "c03", "c05"],
@@ -40,7 +41,9 @@ WRONG_ANSWERS = {
             "is True for Linear",
         ),
     ],
-    "03-1": [("def your_network():\n    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))", "fewer")],
+    "03-1": [
+        ("def your_network():\n    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))", "fewer")
+    ],
     "03-2": [
         (
             "class YourContrast(nn.Module):\n    def forward(self, x):\n        x = x - x.mean(1, keepdim=True)\n"
@@ -52,7 +55,8 @@ WRONG_ANSWERS = {
     "04-1": [("rate = 100.0", "learning rate of 100")],
     "04-2": [
         (
-            "def your_schedule(optimizer, steps):\n    return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)",
+            "def your_schedule(optimizer, steps):\n"
+            "    return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)",
             "highest at step 0",
         )
     ],
@@ -77,7 +81,9 @@ WRONG_ANSWERS = {
             "a crop has moved",
         )
     ],
-    "08-1": [("def your_split(groups):\n    n = len(groups)\n    return range(n // 5, n), range(n // 5)", "in both parts")],
+    "08-1": [
+        ("def your_split(groups):\n    n = len(groups)\n    return range(n // 5, n), range(n // 5)", "in both parts")
+    ],
     "08-2": [
         (
             "def your_scaling(a, b):\n    both = torch.cat([a, b])\n"
@@ -164,3 +170,7 @@ def test_attempt_is_solved_if_the_block_ends() -> None:
     with nbdebug.clinic.exercise() as solved:
         pass
     assert (failed.solved, solved.solved) == (False, True)
+
+
+def test_times_of_the_course_are_those_of_the_saved_runs() -> None:
+    assert COURSE.read_text("utf-8") == expected_course(), "run python -m tests.tutorial_notebooks"
