@@ -20,7 +20,7 @@ KEYS: dict[str, dict[str, str]] = {
     "playgrounds/page.js, drawing": {"canvas": "Home ArrowRight End Escape"},
     "tools/compare_optimizers/page.js": {"canvas": "ArrowRight ArrowRight ArrowLeft Escape", ".nb-toggle": "Space"},
     "tools/data/page.js": {
-        ".nb-row": "Enter Escape ArrowDown ArrowUp End Home",
+        ".nb-row": "ArrowDown ArrowUp End Home End Enter Escape",
         ".nb-sort": "Enter",
         ".nb-find": "x",
         ".nb-tab[aria-pressed=false]": "Enter",
@@ -50,8 +50,8 @@ KEYS: dict[str, dict[str, str]] = {
     "views/findings.js": {"summary": "Enter", ".nb-count": "Enter"},
     "views/table.js": {".nb-row": "ArrowDown ArrowUp ArrowLeft ArrowRight End Enter Escape Home", ".nb-sort": "Enter"},
     "watching/page.js": {
-        ".nb-layers": "ArrowDown End PageUp Home Enter Escape",
-        "input[type=range]": "ArrowLeft Home PageUp End",
+        ".nb-layers": "ArrowDown ArrowUp End Home Enter Escape",
+        "input[type=range]": "ArrowLeft Home End",
         "canvas": "Home ArrowRight Escape",
         ".nb-tab[aria-pressed=false]": "Enter",
     },
@@ -61,7 +61,7 @@ WITHOUT_KEYS = {"journal/page.js", "tools/batch_size/page.js", "tools/profile/pa
 
 OPEN_DETAILS = "nodes => nodes.forEach((node) => { node.open = true; })"
 CONTROLS = """() => [...document.querySelectorAll(".nbdebug *")].filter((node) =>
-  node.tabIndex >= 0 && !node.disabled && node.checkVisibility({ visibilityProperty: true }) && !(node.type === "radio" && !node.checked))"""
+  node.tabIndex >= 0 && !node.disabled && node.checkVisibility({ visibilityProperty: true }))"""
 # What the page shows: its elements, the pixels of its charts, the values of its fields, and the focus.
 SHOWN = """() => JSON.stringify([
   [...document.querySelectorAll(".nbdebug")].map((node) => node.outerHTML),

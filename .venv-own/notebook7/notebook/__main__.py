@@ -1,0 +1,7 @@
+"""CLI entry point for notebook."""
+
+import sys
+
+from notebook.app import main
+
+sys.exit(main())  # type:ignore[no-untyped-call]
