@@ -7,7 +7,7 @@ from tests.axe import find_barriers
 from tests.clinic_notebooks import notebook_cells
 from tests.lab.lab_page import LabPage, OpenNotebook
 
-PANELS = ["Classes", "Calibration", "Slices", "Fairness", "Baselines"]
+PANELS = ["Classes", "Calibration", "Slices", "Baselines"]
 
 
 def test_live_views_have_no_barrier(open_notebook: OpenNotebook) -> None:

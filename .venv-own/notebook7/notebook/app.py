@@ -77,9 +77,7 @@ class NotebookBaseHandler(ExtensionHandlerJinjaMixin, ExtensionHandlerMixin, Jup
         try:
             # Remove the server_root from pref dir
             if self.serverapp.preferred_dir != server_root:
-                page_config["preferredPath"] = "/" + os.path.relpath(
-                    self.serverapp.preferred_dir, server_root
-                )
+                page_config["preferredPath"] = "/" + os.path.relpath(self.serverapp.preferred_dir, server_root)
             else:
                 page_config["preferredPath"] = "/"
         except Exception:
@@ -319,9 +317,7 @@ class JupyterNotebookApp(NotebookConfigShimMixin, LabServerApp):  # type:ignore[
         if self.serverapp is None:
             return False
         try:
-            extension_enabled = (
-                self.serverapp.extension_manager.extensions[extension].enabled is True
-            )
+            extension_enabled = self.serverapp.extension_manager.extensions[extension].enabled is True
         except (AttributeError, KeyError, TypeError):
             extension_enabled = False
         return extension_enabled
