@@ -45,6 +45,8 @@ def _static_outputs(outputs: list[Any]) -> list[Any]:
     """Return the outputs without those that only a kernel can draw, and with one text for what one stream printed."""
     static: list[Any] = []
     for output in outputs:
+        if output.output_type == "error":  # without the folders of one machine
+            output.traceback = [re.sub(r"[~/][^\s:]*/site-packages/", "", line) for line in output.traceback]
         if _WIDGET in output.get("data", {}) and set(output.data) <= {_WIDGET, "text/plain"}:
             continue
         if static and output.output_type == "stream" == static[-1].output_type and output.name == static[-1].name:

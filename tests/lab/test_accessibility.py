@@ -7,13 +7,13 @@ from tests.axe import find_barriers
 from tests.clinic_notebooks import notebook_cells
 from tests.lab.lab_page import LabPage, OpenNotebook
 
-PANELS = ["Classes", "Calibration", "Slices", "Baselines"]
+PANELS = ["Classes", "Calibration", "Slices"]
 
 
 def test_live_views_have_no_barrier(open_notebook: OpenNotebook) -> None:
     clinic = "\n".join(notebook_cells(load_case("loss_iris")))
     exercise = "with nbdebug.clinic.exercise():\n    assert False, 'the loss is 2'"
-    sources = [clinic, exercise, "dbg.guide()", "errors = dbg.errors()\nerrors", "nbdebug.play('calibration')"]
+    sources = [clinic, exercise, "dbg.guide()", "errors = dbg.errors()\nerrors"]
     with open_notebook(*sources, size=(1200, 1600)) as lab:
         lab.run_cells(*range(len(sources)))
         assert "Not yet: nbdebug still finds" in lab.output(0).inner_text()

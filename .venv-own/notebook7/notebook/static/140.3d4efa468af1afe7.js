@@ -1,1 +1,0 @@
-(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[140],{5703(r){function e(r){var e=Error("Cannot find module '"+r+"'");throw e.code="MODULE_NOT_FOUND",e}e.keys=()=>[],e.resolve=e,e.id=5703,r.exports=e}}]);

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[1739],{49558(s,e,r){r.d(e,{createRailroadAbnfServices:()=>a.s});var a=r(93862);r(29345)}}]);

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[3408],{43555(s,e,r){r.d(e,{createRailroadServices:()=>a.l});var a=r(97836);r(29345)}}]);

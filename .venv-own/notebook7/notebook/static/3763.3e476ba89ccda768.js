@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[3763],{61518(e,s,r){r.d(s,{createTreemapServices:()=>T.d});var T=r(40238);r(29345)}}]);

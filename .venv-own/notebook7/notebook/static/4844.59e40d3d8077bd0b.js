@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[4844],{58807(e,s,r){r.d(s,{createWardleyServices:()=>T.J});var T=r(63308);r(29345)}}]);

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[4921],{97152(e,s,r){r.d(s,{createEventModelingServices:()=>T.g});var T=r(37800);r(29345)}}]);

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[5732],{78207(e,s,r){r.d(s,{createRailroadPegServices:()=>a.P});var a=r(33689);r(29345)}}]);

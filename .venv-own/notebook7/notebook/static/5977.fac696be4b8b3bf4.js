@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[5977],{24592(s,e,r){r.d(e,{createRailroadEbnfServices:()=>a.W});var a=r(52253);r(29345)}}]);

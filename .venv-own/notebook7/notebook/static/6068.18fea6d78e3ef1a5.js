@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[6068],{63711(s){s.exports=JSON.parse('{"version":"11.16.1"}')}}]);

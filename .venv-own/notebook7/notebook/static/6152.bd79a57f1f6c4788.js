@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[6152],{86875(s,e,r){r.d(e,{createRadarServices:()=>a.f});var a=r(84938);r(29345)}}]);

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[7528],{53675(s,e,r){r.d(e,{createGitGraphServices:()=>T.b});var T=r(1844);r(29345)}}]);

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[7734],{91221(e,s,r){r.d(s,{createTreeViewServices:()=>T.I});var T=r(70254);r(29345)}}]);

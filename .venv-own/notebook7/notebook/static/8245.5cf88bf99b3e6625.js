@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[8245],{12324(s,e,r){r.d(e,{createInfoServices:()=>T.v});var T=r(27714);r(29345)}}]);

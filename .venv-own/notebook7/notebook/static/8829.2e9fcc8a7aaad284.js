@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[8829],{34956(s,T,U){U.d(T,{diagram:()=>_.AC});var _=U(71981);U(97703),U(17522),U(39264),U(32567),U(78979),U(19619),U(67999),U(20709),U(27636),U(38324),U(73664),U(74844),U(95308),U(63032),U(29915),U(35452),U(45042)}}]);

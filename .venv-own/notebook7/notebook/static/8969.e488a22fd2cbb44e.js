@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[8969],{67552(e,s,r){r.d(s,{createCynefinServices:()=>T.t});var T=r(7627);r(29345)}}]);

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[9513],{7470(s,e,r){var t=r(92074);e.H=t.createRoot,t.hydrateRoot}}]);

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[954],{36977(e,s,r){r.d(s,{createPieServices:()=>T.f});var T=r(34594);r(29345)}}]);

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunk_JUPYTERLAB_CORE_OUTPUT=self.rspackChunk_JUPYTERLAB_CORE_OUTPUT||[]).push([[9697],{14424(e,s,c){c.d(s,{createPacketServices:()=>r.$});var r=c(2936);c(29345)}}]);
