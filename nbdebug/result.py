@@ -122,6 +122,13 @@ class Result(TextRepr):
         image = picture(lines, self.draw if self.has_chart else None)
         return {"text/plain": "\n".join(lines), "image/png": image, "text/html": html}
 
+    def _mime_(self) -> tuple[str, str]:
+        """Return the page in a frame, for marimo, which runs no scripts of an output itself."""
+        import marimo
+
+        frame: tuple[str, str] = marimo.iframe(self.to_html())._mime_()
+        return frame
+
     def _ipython_display_(self) -> None:
         from IPython.display import display
 

@@ -293,3 +293,10 @@ def test_every_kind_of_result_is_one_line_in_a_list() -> None:
     assert len(kinds) >= 25
     for kind in kinds:
         assert kind.__repr__ is TextRepr.__repr__, kind
+
+
+def test_marimo_shows_the_page_in_a_frame(results: dict[str, Result]) -> None:
+    pytest.importorskip("marimo", reason="marimo is not installed")
+    kind, frame = results["checkup"]._mime_()
+    assert kind == "text/html"
+    assert "<iframe" in frame

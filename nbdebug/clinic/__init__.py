@@ -1,5 +1,6 @@
-"""Clinic: broken notebooks to repair, judged by nbdebug and by the result of the repaired twin."""
+"""Clinic: broken notebooks and exercises of the tutorials, judged by running the repair or the answer."""
 
+from nbdebug.clinic.exercises import exercise as exercise
 from nbdebug.clinic.judgement import check as check
 from nbdebug.clinic.session import hint as hint
 from nbdebug.clinic.session import monitor as monitor

@@ -104,6 +104,16 @@ OPENERS: dict[str, Callable[[Any], None]] = {
     "watching/page.js": lambda page: page.locator(".nb-line:not([hidden])").last.click(),
 }
 """How the details of a row are opened."""
+TABS: dict[str, list[str]] = {
+    "tools/data/page.js": ["Samples", "Checks"],
+    "tools/errors/page.js": ["row %", "all", "Classes", "Calibration"],
+    "tools/explain/page.js, table": ["force", "bars", "probability"],
+    "tools/explain/page.js, text": ["force", "bars"],
+    "tools/importance/drift.js": ["Mean |SHAP|", "Permutation"],
+    "tools/importance/page.js": ["Beeswarm", "Dependence"],
+    "watching/page.js": ["Score", "Gradient norm", "By module"],
+}
+"""The tabs of pages that show other parts, in the order in which they are opened."""
 
 
 def test_every_page_module_has_a_view_here() -> None:
@@ -126,4 +136,15 @@ def test_view_has_no_barrier(open_page: OpenPage, name: str) -> None:
     barriers = find_barriers(page)
     page.emulate_media(color_scheme="dark")
     barriers += [f"dark: {barrier}" for barrier in find_barriers(page) if barrier not in barriers]
+    assert barriers == []
+
+
+@pytest.mark.parametrize("name", TABS)
+def test_tabs_have_no_barrier(open_page: OpenPage, name: str) -> None:
+    built = BUILDERS[name]()
+    page = open_page(*(built if isinstance(built, list) else [built]))
+    barriers = []
+    for tab in TABS[name]:
+        page.get_by_role("button", name=tab, exact=True).first.click()
+        barriers += [f"{tab}: {barrier}" for barrier in find_barriers(page)]
     assert barriers == []

@@ -81,7 +81,7 @@ def softmax_before_cross_entropy(
     for producer, names in pairs:
         fix = suggest_removal(producer, _CALL_NAMES, f"return the logits, without {_CALLS[names.producer]}")
         yield replace(_finding(names), where=producer.where, fix=fix)
-    if not pairs and loss_kind == "cross-entropy" and _is_distribution(output_range):
+    if not pairs and loss_kind == "cross-entropy" and _normalizes(graph) and _is_distribution(output_range):
         yield replace(_finding(NormalizedTwice("Softmax", "LogSoftmax", None)), where=output_range.where)
     if isinstance(loop, LoopSummary):
         if loop.normalized_twice and not pairs:
@@ -89,6 +89,12 @@ def softmax_before_cross_entropy(
             yield replace(_finding(loop.normalized_twice), where=get_location(loop.normalized_twice.line))
     elif isinstance(graph, NotChecked):
         raise graph
+
+
+def _normalizes(graph: Graph | NotChecked) -> bool:
+    """Return False if the loss is a negative log likelihood without a softmax of its own."""
+    names = set() if isinstance(graph, NotChecked) else {node.name for node in graph.nodes}
+    return "NllLoss" not in names or "LogSoftmax" in names
 
 
 def _is_distribution(output_range: OutputRange | NotChecked) -> TypeGuard[OutputRange]:
