@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import warnings
@@ -156,8 +157,9 @@ class _Worker:
         return data
 
     def kill(self) -> None:
-        """End the process at once."""
-        self.process.kill()
+        """End the process at once; those of loky have no method for it."""
+        if self.process.is_alive():
+            os.kill(self.process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
         self.process.join()
         self.connection.close()
 
