@@ -117,19 +117,28 @@ def draw_trial(study: optuna.Study, settings: Sequence[Setting]) -> tuple[optuna
     return trial, values
 
 
-def end_trial(study: optuna.Study, trial: optuna.Trial, scores: Mapping[int, float], score: float, pruned: str) -> None:
-    """Store the outcome of a trial; without any scores it has failed, and does not count."""
+@dataclass(frozen=True)
+class TrialOutcome:
+    """The scores of a trial by step, its score, and why it ended early, "" for one that was completed."""
+
+    scores: Mapping[int, float]
+    score: float
+    pruned: str = ""
+
+
+def end_trial(study: optuna.Study, trial: optuna.Trial, outcome: TrialOutcome | None) -> None:
+    """Store the outcome of a trial; one without an outcome has failed, and does not count."""
     states = import_optuna().trial.TrialState
-    for step, value in scores.items():
-        trial.report(value, step)
-    if pruned:
-        trial.set_user_attr(REASON, pruned)
-    if not scores:
+    if outcome is None:
         study.tell(trial, state=states.FAIL)
-    elif pruned:
+        return
+    for step, value in outcome.scores.items():
+        trial.report(value, step)
+    if outcome.pruned:
+        trial.set_user_attr(REASON, outcome.pruned)
         study.tell(trial, state=states.PRUNED)
     else:
-        study.tell(trial, score)
+        study.tell(trial, outcome.score)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from nbdebug.tools.tune.study import (
     SAMPLERS,
     MedianRule,
     Sampler,
+    TrialOutcome,
     draw_trial,
     end_trial,
     import_optuna,
@@ -35,7 +36,7 @@ from nbdebug.tools.tune.study import (
     trial_limit,
     tried,
 )
-from nbdebug.tools.tune.trial import TrialOutcome, TrialTask
+from nbdebug.tools.tune.trial import TrialTask
 from nbdebug.validation import check_whole_number, validate_choice
 from nbdebug.views.live import LiveScreen, Screen, show_view
 from nbdebug.views.page import View
@@ -144,7 +145,7 @@ class _Search:
             unfinished = {number: trial for number, (trial, _) in enumerate(drawn)}
 
             def keep(number: int, outcome: TrialOutcome, unfinished: dict[int, Any] = unfinished) -> None:
-                end_trial(self.study, unfinished[number], outcome.scores, outcome.score, outcome.pruned)
+                end_trial(self.study, unfinished[number], outcome)
                 del unfinished[number]
                 self.screen.update(self.view(f"{len(tried(self.study))} of {self.budget} trials"))
 
@@ -152,7 +153,7 @@ class _Search:
                 run_tasks([(values, median_rule) for _, values in drawn], keep)
             finally:
                 for trial in unfinished.values():  # so that they do not count, also when the search is resumed
-                    end_trial(self.study, trial, {}, 0.0, "")
+                    end_trial(self.study, trial, None)
 
     def _run_here(self, items: list[Any], keep: Callable[[int, TrialOutcome], None]) -> None:
         task = replace(self.task, check_stop=self._check_stop)

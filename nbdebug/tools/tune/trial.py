@@ -13,18 +13,9 @@ from nbdebug.tools.try_fix.change import SetupChange
 from nbdebug.tools.try_fix.matched_run import MatchedRun, changed_copy, train_copy
 from nbdebug.tools.try_fix.run_score import RunScore
 from nbdebug.tools.tune.space import Setting
-from nbdebug.tools.tune.study import MedianRule
+from nbdebug.tools.tune.study import MedianRule, TrialOutcome
 
 _SEARCH_SEED = 1_000  # another one than those of the confirmation
-
-
-@dataclass(frozen=True)
-class TrialOutcome:
-    """The scores of a trial by step, its score, and why it ended early, "" for one that was completed."""
-
-    scores: Mapping[int, float]
-    score: float
-    pruned: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +33,7 @@ class TrialTask:
         """Train a copy with the values of a trial, and compare its scores with those of trials before it."""
         values, median_rule = trial
         is_below_median = median_rule.start()
+        scores: dict[int, float] = {}
         reported, pruned = 0, ""
 
         def should_stop(run: MatchedRun) -> bool:
@@ -49,7 +41,7 @@ class TrialTask:
             self.check_stop()
             if len(run.scores) == reported:
                 return False
-            reported = len(run.scores)
+            reported, scores[run.steps[-1]] = len(run.scores), run.scores[-1]
             error = _find_error(run.losses) if len(run.losses) >= self.steps / 2 else ""
             is_below = is_below_median(run.steps[-1], run.scores[-1])
             pruned = error or ("below the median" if is_below else "")
@@ -59,7 +51,7 @@ class TrialTask:
             run = train_copy(treated, self.run_score.for_change(), _SEARCH_SEED, self.steps, should_stop)
         if run.ended == "diverged":
             pruned = "the loss is not finite"
-        return TrialOutcome(dict(zip(run.steps, run.scores, strict=True)), run.score, pruned)
+        return TrialOutcome(scores, run.score, pruned)
 
     def changes(self, values: Mapping[str, Any]) -> Iterator[SetupChange]:
         """Yield the change to each value."""
