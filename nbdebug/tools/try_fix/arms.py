@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 
 import numpy as np
 
@@ -94,19 +95,29 @@ class ArmRunner:
     def _run_in_workers(self, workers: Workers, screen: Screen, make_view: Callable[[str], View]) -> None:
         """Run the arms in workers, the first seeds first."""
         items = [(number, seed) for seed in range(self.seeds) for number in range(len(self.arms))]
+        finished: dict[int, MatchedRun] = {}
         self._prepare_scores()
 
+        def share_out(indices: Iterable[int]) -> None:
+            chosen = list(indices)
+            for number, arm in enumerate(self.arms):
+                arm.runs[:] = [finished[index] for index in chosen if items[index][0] == number]
+
         def keep(index: int, run: MatchedRun) -> None:
-            self.arms[items[index][0]].runs.append(run)
+            finished[index] = run
+            share_out(takewhile(finished.__contains__, range(len(items))))  # so that a view compares the same seeds
             self.total_steps += len(run.losses)
-            self._update(screen, make_view, f"{sum(len(arm.runs) for arm in self.arms)} of {len(items)} runs")
+            self._update(screen, make_view, f"{len(finished)} of {len(items)} runs")
 
         def should_stop() -> bool:
             self.stopped = self.stopped or screen.stopped
             return self.stopped
 
-        with open_pool(partial(_train_numbered_arm, self.setup, self.arms, self.steps), workers) as pool:
-            pool.run(items, keep, should_stop)
+        try:
+            with open_pool(partial(_train_numbered_arm, self.setup, self.arms, self.steps), workers) as pool:
+                pool.run(items, keep, should_stop)
+        finally:
+            share_out(sorted(finished))
 
     def _prepare_scores(self) -> None:
         """Choose the samples of the score of each arm by a step with the first seed, as it is done without workers."""
@@ -117,7 +128,7 @@ class ArmRunner:
     def _drop_incomplete_seeds(self) -> None:
         complete = set.intersection(*({run.seed for run in arm.runs} for arm in self.arms))
         for arm in self.arms:
-            arm.runs[:] = sorted((run for run in arm.runs if run.seed in complete), key=lambda run: run.seed)
+            arm.runs[:] = [run for run in arm.runs if run.seed in complete]
 
     def _update(self, screen: Screen, make_view: Callable[[str], View], status: str) -> None:
         now = time.perf_counter()
