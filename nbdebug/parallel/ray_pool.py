@@ -40,17 +40,23 @@ def _connection(ray: Any, count: int) -> Iterator[None]:
     with _restored_process():
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         try:
-            with _loopback_only():
-                ray.init(
-                    address="local",
-                    num_cpus=count,
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    configure_logging=False,
-                )
+            _start(ray, count)
             yield
         finally:
             ray.shutdown()
+
+
+def _start(ray: Any, count: int) -> None:
+    """Start Ray on this machine; raises SetupError if it does not answer within the 30 seconds that it allows."""
+    options = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
+    try:
+        with _loopback_only():
+            ray.init(address="local", num_cpus=count, **options)
+    except Exception as error:
+        raise SetupError(
+            f'Ray did not start ({error}); expected a machine with free processors. Use backend="process", or connect '
+            "by ray.init() before the call."
+        ) from error
 
 
 @contextmanager
