@@ -103,7 +103,10 @@ def _reaches_other_positions(copies: EvalOutputs, tokens: Tensor, positions: Ten
     """Return whether changing one position of each copy of a row changes the output, except at that position."""
     changed = torch.zeros(len(positions), tokens.shape[1], dtype=torch.bool)
     changed[torch.arange(len(positions)), positions] = True
-    before = copies.predict(copies.batch)[0]
+    try:
+        before = copies.predict(copies.batch)[0]
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise NotChecked(f"the model does not accept copies of one row: {error}") from None
     embeddings = [module for module in copies.setup.eager_model.modules() if isinstance(module, nn.Embedding)]
     with ExitStack() as stack:
         was_applied = [stack.enter_context(change_embedded(module, changed)) for module in embeddings]

@@ -43,6 +43,7 @@ from nbdebug.watching.session import WatchSession
 from nbdebug.watching.time_budget import TimeBudget
 
 _FINDINGS_TITLE = "Findings of this run"
+_IGNORED_OUTPUTS = "L214"  # other backward passes of the same step may use these outputs
 SAVE_SECONDS, MIN_REFRESH_SECONDS = 1.0, 0.05
 
 
@@ -385,7 +386,8 @@ class Watch:
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
-        if test_model and session.heads and (self.setup.loss_fn is None or "checkup" in self.reports):
+        heads = session.heads if not session.step_trace.is_partial else []
+        if test_model and heads and (self.setup.loss_fn is None or "checkup" in self.reports):
             self.time_budget.attempt("heads", self.judge_heads, reports)
         if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
@@ -413,7 +415,8 @@ class Watch:
         assert self.session is not None
         known = (finding for report in self.reports.values() for finding in report if finding.where.line is not None)
         known_codes = {finding.code for finding in known}
-        findings = (finding for finding in self.session.step_report if finding.code not in known_codes)
+        left_out = known_codes | ({_IGNORED_OUTPUTS} if self.session.step_trace.is_partial else set())
+        findings = (finding for finding in self.session.step_report if finding.code not in left_out)
         # They are observed in the loop, so the loop cannot disprove what a checkup assumes of it.
         return Report(tuple(replace(finding, assumes=()) for finding in findings))
 

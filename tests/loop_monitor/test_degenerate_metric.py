@@ -146,6 +146,13 @@ def test_degenerate_metric_on_column_compared_with_row_fires(tmp_path: Path, com
     assert not e710_findings(tmp_path, validation_step.replace("model(x))", "model(x)).squeeze(1)"))
 
 
+def test_degenerate_metric_on_column_of_targets_compared_with_row_fires(tmp_path: Path) -> None:
+    step = "row = model(x).squeeze(1) > 0; right += (row == y).float().sum().item()"
+    (finding,) = e710_findings(tmp_path, step)
+    assert "compared with a tensor of shape (8,)" in finding.message
+    assert not e710_findings(tmp_path, step.replace("== y)", "== y.squeeze(1))"))
+
+
 def test_degenerate_metric_on_difference_of_column_and_row_fires(tmp_path: Path) -> None:
     validation_step = "row = y.squeeze(1); out = model(x); total += (row - out).abs().mean().item()"
     (finding,) = e710_findings(tmp_path, validation_step)

@@ -84,6 +84,20 @@ def test_training_in_eval_mode_on_loop_that_never_returns_to_train_mode_fires() 
     assert finding.evidence["layers"] == ["1", "3"]
 
 
+def test_evaluating_in_train_mode_of_a_part_names_the_part_that_stays_in_train_mode() -> None:
+    body = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
+    model = nn.Sequential(body, nn.Sequential(nn.Dropout(), nn.Linear(8, 3)))
+
+    def evaluate_part(setup: Setup) -> None:
+        body.eval()
+        evaluate(setup, switches_mode=False)
+
+    (finding,) = mode_findings(epochs(switch_to_train_mode, evaluate_part), model)
+    assert (finding.code, finding.where.module) == ("E701", "1")
+    assert source_line(finding) == "body.eval()"
+    assert list(finding.evidence["layers"]) == ["1.0"]
+
+
 class OwnTrainMethod(nn.Module):
     """Overrides train(), and may forget to set the mode of its layers."""
 

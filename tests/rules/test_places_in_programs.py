@@ -68,6 +68,32 @@ PROGRAMS = {
         "            layer.weight = nn.Parameter(start)  # here\n"
         f"model = body()\n{FOOTER}orthogonal(model)\n"
     ),
+    "M308 activation whose result is lost": (
+        "class Stacked(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 3)\n"
+        "    def forward(self, x):\n        x = self.first(x)\n        F.relu(x)  # here\n"
+        f"        return self.second(x)\nmodel = Stacked()\n{FOOTER}"
+    ),
+    "O509 constant of the decay": (
+        "import os\nif os.environ.get('NO_SUCH_VARIABLE'):\n    decay = 0.001\nelse:\n    decay = 3.0  # here\n"
+        "model = body()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=decay)\n"
+    ),
+    "D116 stream of sorted parts": (
+        "from torch.utils.data import IterableDataset\nclass Stream(IterableDataset):\n    def __iter__(self):\n"
+        "        for label in range(3):\n            yield from zip(x[y == label], y[y == label])  # here\n"
+        f"model = body()\n{FOOTER}loader = DataLoader(Stream(), batch_size=16)\n"
+    ),
+    "L216 sum inside a loss": (
+        "class Loss(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.inner = nn.CrossEntropyLoss(reduction='sum')  # here\n"
+        "    def forward(self, output, target):\n        return self.inner(output, target)\n"
+        "model, loss_fn = body(), Loss()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.5)\n"
+    ),
+    "G402 initial weights": (
+        "def start(layer):\n    if isinstance(layer, nn.Linear):\n"
+        "        nn.init.normal_(layer.weight, std=30.0)  # here\n"
+        f"model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3)).apply(start)\n{FOOTER}"
+    ),
     "L206 axis of a module": (
         "class Scores(nn.Module):\n    def __init__(self, axis):\n        super().__init__()\n"
         "        self.body = body()\n        self.normalize = nn.Softmax(dim=axis)  # here\n"

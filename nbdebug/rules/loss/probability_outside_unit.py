@@ -98,7 +98,8 @@ def _target_finding(setup: Setup, first_pass: ForwardPass, targets: list[Tensor]
     values = torch.cat([target.detach().float().flatten() for target in targets])
     low, high = float(values.min()), float(values.max())
     cause, fix = _cause_and_fix_of_targets(values)
-    line = origin_line(setup, "targets") if _are_scaled(values) else None
+    are_coded = _are_scaled(values) or set(values.unique().tolist()) == {-1.0, 1.0}  # type: ignore[no-untyped-call]
+    line = origin_line(setup, "targets") if are_coded else None
     first_target, size = targets[0].detach().float(), first_pass.batch.size
     has_rows = bool(size) and first_target.numel() % size == 0
     row = int((first_target - 0.5).abs().reshape(size, -1).amax(1).argmax()) if has_rows else None

@@ -58,6 +58,12 @@ def dice_loss(output: Tensor, target: Tensor) -> Tensor:
     return 1 - (2 * (shares * target).sum() + 1) / (shares.sum() + target.sum() + 1)
 
 
+def overlap_loss(output: Tensor, target: Tensor) -> Tensor:
+    shares = output.sigmoid()[:, 0]
+    both = (shares * target).sum((1, 2))
+    return 1 - ((both + 1e-6) / (shares.sum((1, 2)) + target.sum((1, 2)) - both + 1e-6)).mean()
+
+
 def step_loss(output: Tensor, target: Tensor, **options: Any) -> Tensor:
     return F.cross_entropy(output.transpose(1, 2), target, **options)
 
@@ -127,6 +133,7 @@ HEALTHY: dict[str, Callable[[], Debugger]] = {
     "masks": lambda: make_debugger(convolutions(3), squares, nn.CrossEntropyLoss()),
     "background of 90 percent": lambda: make_debugger(convolutions(2), two_classes, nn.CrossEntropyLoss()),
     "weighted pixels": lambda: make_debugger(convolutions(2), lesions, WEIGHTED),
+    "overlap of each sample": lambda: make_debugger(convolutions(1), lesions, overlap_loss),
     "dice": lambda: make_debugger(convolutions(1), lesions, dice_loss),
     "unlabeled border": lambda: make_debugger(
         convolutions(3), squares, nn.CrossEntropyLoss(ignore_index=255), hide_border, hide_border

@@ -58,13 +58,24 @@ def two_heads_and_an_identifier(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output[:, :2], target[:, 0]) + F.cross_entropy(output[:, 2:], target[:, 1] + target[:, 0])
 
 
-def loop_findings(target: Tensor, loss: Loss) -> list[Finding]:
+def one_backward(output: Tensor, target: Tensor, loss: Loss) -> None:
+    loss(output, target).backward()
+
+
+def backward_of_each_column(output: Tensor, target: Tensor, loss: Loss) -> None:
+    for column in range(target.shape[1]):
+        loss(output[:, column], target[:, column]).backward(retain_graph=True)
+
+
+def loop_findings(
+    target: Tensor, loss: Loss, backward: Callable[[Tensor, Tensor, Loss], None] = one_backward
+) -> list[Finding]:
     setup = minimal_setup(nn.Linear(5, target.shape[1]), X, target, None)
     debugger = Debugger.of(setup)
     with debugger.watch() as run:
         for x, y in setup.train_loader:
             setup.optimizers[0].zero_grad()
-            loss(setup.model(x), y).backward()
+            backward(setup.model(x), y, loss)
             setup.optimizers[0].step()
     assert not run.error_summary
     return [finding for finding in debugger.findings if finding.code == "L214"]
@@ -80,6 +91,10 @@ def test_loss_ignores_columns_of_the_output_in_a_loop_is_reported(loss: Loss) ->
 @pytest.mark.parametrize("loss", [all_columns, within_margins, F.mse_loss])
 def test_loss_of_all_columns_in_a_loop_is_quiet(loss: Loss) -> None:
     assert loop_findings(NUMBERS, loss) == []
+
+
+def test_loss_of_a_backward_pass_for_each_column_is_quiet() -> None:
+    assert loop_findings(NUMBERS, F.mse_loss, backward_of_each_column) == []
 
 
 def test_loss_ignores_heads_whose_labels_have_no_influence_is_reported() -> None:

@@ -85,6 +85,7 @@ def test_probability_outside_unit_of_class_numbers_is_reported(
     [
         ([-1.0, 1.0], "labels are -1 and 1", "target = (target + 1) / 2"),
         ([-1.0, 0.0, 1.0], "0, 1 and -1", "known = target != -1"),
+        ([0.0, 255.0], "targets are 0 and 255", "target = target / 255"),
         ([0.0, 255.0, 1.0], "0, 1 and 255", "known = target != 255"),
         ([0.0, 1.0, 2.0], "indices of 3 classes", "CrossEntropyLoss"),
         ([-0.5, 0.3, 1.7], "real values", "MSELoss"),

@@ -114,9 +114,6 @@ INTENDED: dict[str, Callable[[], Setup]] = {
     "standardized manually": setup_builder(
         WrappedLayer(nn.Linear(4, 8), 8, after=lambda h: (h - h.mean(0)) / (h.std(0) + 1e-3))
     ),
-    "batch norm without running statistics": setup_builder(
-        WrappedLayer(nn.BatchNorm1d(4, track_running_stats=False), 4)
-    ),
 }
 
 

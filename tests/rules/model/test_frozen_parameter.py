@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
-from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 from tests.rules.healthy_models import Adapter, FrozenBackbone
 from tests.rules.rule_findings import rule_findings
@@ -183,3 +183,21 @@ def test_frozen_parameter_of_new_layer_on_trained_ones_is_note(name: str) -> Non
 def test_frozen_parameter_of_trained_or_random_layers_is_note(name: str) -> None:
     findings = rule_findings(NO_NEW_LAYERS[name](), "M302")
     assert [finding.severity for finding in findings] == ["note"]
+
+
+@pytest.mark.parametrize(("frozen_part", "severity"), [("embedding", "warning"), ("", None)])
+def test_frozen_parameter_of_a_model_that_learns_poorly_becomes_a_warning(
+    frozen_part: str, severity: str | None
+) -> None:
+    torch.manual_seed(0)
+    words = torch.randint(0, 300, (600, 6))
+    mood = torch.randn(300)[words].sum(1, keepdim=True)
+    model = nn.Sequential(nn.Embedding(300, 2), nn.Flatten(), nn.Linear(12, 1))
+    model[0].requires_grad_(not frozen_part)
+    optimizer = torch.optim.Adam((p for p in model.parameters() if p.requires_grad), lr=0.05)
+    setup = minimal_setup(model, words, (mood > 0).float(), nn.BCEWithLogitsLoss(), optimizers=(optimizer,))
+    debugger = Debugger.of(setup)
+    with debugger.watch():
+        train(setup, 12)
+    found = [finding.severity for finding in debugger.findings if finding.code == "M302"]
+    assert found == ([severity] if severity else [])

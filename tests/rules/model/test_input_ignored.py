@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from tests.rules.model.networks import dead_network, zero_head_network
-from tests.rules.rule_findings import checkup_findings, setup_builder
+from tests.rules.rule_findings import checkup_findings, rule_findings, setup_builder
 
 X, Y = points()
 TOKENS = torch.randint(1, 11, (64, 7), generator=torch.Generator().manual_seed(1))
@@ -174,3 +175,31 @@ def test_input_ignored_does_not_count_the_labels_of_a_batch_passed_whole(uses_fe
         unpack=lambda batch: (batch, batch["y"]),
     )
     assert len(checkup_findings(setup, "M306")) == (not uses_features)
+
+
+class SegmentReader(nn.Module):
+    """A summary token and an attention that gets a mask, or the numbers of segments in its place."""
+
+    def __init__(self, exchanged: bool) -> None:
+        super().__init__()
+        self.exchanged, self.embed, self.parts = exchanged, nn.Embedding(20, 16), nn.Embedding(2, 16)
+        self.layer, self.head = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), nn.Linear(16, 3)
+
+    def forward(self, tokens: Tensor, segments: Tensor, mask: Tensor) -> Tensor:
+        segments, mask = (mask, segments) if self.exchanged else (segments, mask)
+        states = self.layer(self.embed(tokens) + self.parts(segments), src_key_padding_mask=mask == 0)
+        return self.head(states[:, 0])
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_input_ignored_names_the_input_in_the_place_of_the_mask(exchanged: bool) -> None:
+    lengths = 8 + torch.arange(64) % 5
+    mask = (torch.arange(14) < lengths.unsqueeze(1)).long()
+    tokens = torch.randint(1, 20, (64, 14), generator=torch.Generator().manual_seed(0)) * mask
+    segments = mask * (torch.arange(14) >= 5)
+    torch.manual_seed(0)
+    model = SegmentReader(exchanged)
+    loader = DataLoader(TensorDataset(tokens, segments, mask, torch.arange(64) % 3), batch_size=16)
+    setup = Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(torch.optim.Adam(model.parameters()),))
+    found = [finding.evidence["input"] for finding in rule_findings(setup, "M306")]
+    assert found == (["segments"] if exchanged else [])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
@@ -47,6 +48,22 @@ class MaskedWithZero(nn.Module):
         return logits
 
 
+class MeanOfPackedStates(nn.Module):
+    """A mean over the states of a packed GRU, as wide as the longest row of the batch."""
+
+    def __init__(self, masked: bool) -> None:
+        super().__init__()
+        self.masked, self.embed = masked, nn.Embedding(12, 8, padding_idx=0)
+        self.body, self.head = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        lengths = (tokens != 0).sum(1)
+        packed = pack_padded_sequence(self.embed(tokens), lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.body(packed)[0], batch_first=True)
+        logits: Tensor = self.head(states.sum(1) / (lengths.unsqueeze(1) if self.masked else states.shape[1]))
+        return logits
+
+
 class LastState(nn.Module):
     """A GRU whose last state is that of the padding."""
 
@@ -75,9 +92,12 @@ def padding_findings(model: nn.Module) -> list[Finding]:
     return list(debugger.checkup(select=["M310"]))
 
 
+@pytest.mark.parametrize("network", [MeanOfEmbeddings, MeanOfPackedStates])
 @pytest.mark.parametrize(("masked", "severities"), [(False, ["warning"]), (True, [])])
-def test_padding_changes_output_of_mean_is_warning_unless_masked(masked: bool, severities: list[str]) -> None:
-    assert [finding.severity for finding in padding_findings(MeanOfEmbeddings(masked))] == severities
+def test_padding_changes_output_of_mean_is_warning_unless_masked(
+    network: Callable[[bool], nn.Module], masked: bool, severities: list[str]
+) -> None:
+    assert [finding.severity for finding in padding_findings(network(masked))] == severities
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from nbdebug.measurements import Measurements
 from nbdebug.records import Record
 from nbdebug.records.layer_signals import get_layer_signal
 from nbdebug.rule_engine import rule_registry
+from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from tests.rules.signal.faulty_runs import FAULTS
 from tests.rules.signal.healthy_runs import HEALTHY
@@ -22,7 +23,11 @@ from tests.rules.signal.training_runs import TrainingRun, record_run
 
 CODES = ("G401", "G402", "G403", "G404", "G409", "G410", "G411", "G412", "G413")
 HEALTHY_RUNS = HEALTHY | MORE_HEALTHY
-UNAVAILABLE = {"saturation": NotChecked("before training"), "loop": NotChecked("only recorded")}
+UNAVAILABLE = {
+    "saturation": NotChecked("before training"),
+    "loop": NotChecked("only recorded"),
+    "setup": classifier(),
+}
 
 
 def record_seeded_run(build: Callable[[], TrainingRun], seed: int = 0) -> Record:

@@ -21,10 +21,15 @@ from nbdebug.records.layer_signals import (
 from nbdebug.records.record import layer_columns
 from nbdebug.records.table import StepTable
 from nbdebug.rule_engine import rule_registry
+from nbdebug.rules.examples import classifier
 from nbdebug.tensors.histogram_bins import BIN_COUNT, pack_counts
 
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-UNAVAILABLE = {"saturation": NotChecked("before training"), "loop": NotChecked("only recorded")}
+UNAVAILABLE = {
+    "saturation": NotChecked("before training"),
+    "loop": NotChecked("only recorded"),
+    "setup": classifier(),
+}
 Values = Callable[[int, int], float]  # by layer and snapshot
 
 
