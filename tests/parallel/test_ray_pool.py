@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nbdebug.exceptions import SetupError
 from nbdebug.parallel import Workers, open_pool
 from tests.parallel.test_process_pool import collect, die_at_first
 
@@ -38,7 +39,11 @@ def test_results_come_once_and_this_process_is_as_before(tmp_path: Path) -> None
     def square(item: int) -> Any:
         return die_at_first(tmp_path, 1, item) + offset
 
-    with open_pool(partial(square), Workers("ray", 2)) as pool:
+    with ExitStack() as stack:
+        try:
+            pool = stack.enter_context(open_pool(square, Workers("ray", 2)))
+        except SetupError as error:
+            pytest.skip(str(error))  # a machine without a free processor: Ray waits 15 seconds for its agents
         assert collect(pool, [0, 1, 2], note_addresses) == {0: 0.5, 1: 10.5, 2: 20.5}
     assert addresses
     assert {address.removeprefix("::ffff:") for address in addresses} <= {"127.0.0.1", "::1"}
