@@ -84,7 +84,7 @@ def _add_check(commands: Any) -> None:
 
 def _add_record(parser: argparse.ArgumentParser, description: str, required: bool = False) -> None:
     """Add the option of the folder of a run."""
-    parser.add_argument("--record", type=Path, metavar="FOLDER", required=required, help=description)
+    parser.add_argument("--record", metavar="FOLDER", required=required, help=description)
 
 
 def _add_script_command(commands: Any, name: str, description: str) -> argparse.ArgumentParser:

@@ -215,7 +215,8 @@ class Debugger(ToolMethods):
                 necessary by recording only the loss of most steps.
             every: Sample the layers every so many steps, instead of within a budget.
             match: Layers to watch: a glob over paths, a compiled regular expression, a module type, or a list of these.
-            save: Path of a file that grows with the run, for ``nbdebug.load``.
+            save: Path of a file that grows with the run, for ``nbdebug.load``, or URL of a folder such as
+                "s3://bucket/runs/42", for ``nbdebug.attach``.
             stop_on: End the run at an "error", or also at a "warning".
             on_finding: A function called with each new finding, or "pause".
             final_tests: Test the trained model when the loop has ended, for up to two seconds a test.

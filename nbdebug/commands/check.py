@@ -18,6 +18,7 @@ from nbdebug.scripts.execution import ScriptOutcome, run_script, script_tracebac
 from nbdebug.serialization.github import workflow_commands
 from nbdebug.serialization.sarif import sarif_log
 from nbdebug.serialization.schema import document, own_version, relative_paths, shorten, to_json
+from nbdebug.watching.remote_folder import open_run_folder
 from nbdebug.watching.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def check_script(
 
 def check(options: Namespace) -> int:
     """Check a script, write its findings in the requested forms, and return the exit code."""
-    folder = RunFolder(options.record) if options.record is not None else None
+    folder = open_run_folder(options.record) if options.record is not None else None
     with _own_error_described():
         checked = check_script(options.script, options.arguments, folder)
         _write_forms(checked, options)
@@ -107,7 +108,7 @@ def check(options: Namespace) -> int:
 
 def run(options: Namespace) -> int:
     """Run a script, write its record and then its findings to a folder, and return the exit status of the script."""
-    folder = RunFolder(options.record)
+    folder = open_run_folder(options.record)
     outcome, script = _run_watched(options.script, options.arguments, folder, runs_checkup=False)
     with _own_error_described():
         _report_on_script(options.script, options.arguments, folder, outcome, script)

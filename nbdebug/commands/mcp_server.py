@@ -11,14 +11,12 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.commands.pages import SKILL_FILE
 from nbdebug.exceptions import SetupError
 from nbdebug.serialization.schema import MAX_SUMMARY_BYTES, document, own_version, shorten, to_json
 from nbdebug.watching.attached_run import attach
-from nbdebug.watching.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -93,7 +91,7 @@ def replay(record: str) -> str:
 
     ``record`` is the folder of a run that has ended.
     """
-    content = RunFolder(Path(record)).read_findings()
+    content = attach(record).folder.read_findings()
     if content is None or "replay" not in content:
         raise SetupError(f"record is {record!r}; expected the folder of a run that trained and has ended. Wait for it.")
     return str(content["replay"])
@@ -111,7 +109,7 @@ async def check(script: str, arguments: list[str] | None = None, record: str = "
     folder = record or tempfile.mkdtemp(prefix="nbdebug-")
     command = [sys.executable, "-m", "nbdebug", "check", script, "--record", folder, "--", *(arguments or [])]
     process = await anyio.run_process(command, stdin=subprocess.DEVNULL, check=False)
-    content = RunFolder(Path(folder)).read_findings()
+    content = attach(folder).folder.read_findings()
     if content is None:
         raise ToolError(process.stderr.decode(errors="replace").strip() or f"{script} ended without findings.")
     place = {"record": folder}

@@ -23,6 +23,7 @@ _METADATA_KEY = "nbdebug"  # the metadata key under which a Parquet file stores 
 ROW_COLUMN, TARGET_COLUMN, PREDICTION_COLUMN = "nbdebug row", "nbdebug target", "nbdebug prediction"
 _ColumnTypes = Mapping[str, np.ndarray]
 _CLASS_TYPE = "nbdebug class"
+_MAX_ROWS_BY_NUMBER = 10_000  # of more rows, all are read
 INDEX_COLUMN = "index"  # the column with the dataset index of a row
 
 
@@ -235,12 +236,30 @@ class ParquetFiles:
             f"{self.class_index_sql(column)} AS {quote_name(alias)}"
             for column, alias in zip(self.label_columns, (TARGET_COLUMN, PREDICTION_COLUMN), strict=True)
         ]
-        parts = [
+        self._parts = [
             f"SELECT * EXCLUDE file_row_number, file_row_number + {start} AS {quote_name(ROW_COLUMN)}, "
             f"{', '.join(labels)} FROM read_parquet({_quote_text(path)}, file_row_number = true)"
             for path, start in zip(self.paths, starts, strict=False)
         ]
-        self.connection.execute(f"CREATE OR REPLACE VIEW rows AS SELECT * FROM ({' UNION ALL '.join(parts)}) {source}")
+        self._source = source
+        self.connection.execute(f"CREATE OR REPLACE VIEW rows AS {self._union(self._parts)}")
+
+    def _union(self, parts: Sequence[str]) -> str:
+        return f"SELECT * FROM ({' UNION ALL '.join(parts)}) {self._source}"
+
+    def select_rows(self, rows: NDArray[np.int64]) -> str:
+        """Return SQL for rows with these numbers, in any order; it reads little of the files if there are few.
+
+        DuckDB compares numbers within a file with those of its row groups; a condition on the view reads all of them.
+        """
+        if not 0 < len(rows) <= _MAX_ROWS_BY_NUMBER:
+            return "FROM rows"
+        parts = list[str]()
+        for part, start, count in zip(self._parts, accumulate(self.counts, initial=0), self.counts, strict=False):
+            own = rows[(rows >= start) & (rows < start + count)] - start
+            if len(own):
+                parts.append(f"{part} WHERE file_row_number IN ({', '.join(map(str, own.tolist()))})")
+        return self._union(parts) if parts else "FROM rows"
 
     def drop_rows(self, selection: str) -> int:
         """Leave out the rows whose numbers SQL selects; return how many these are."""

@@ -107,8 +107,12 @@ class ParquetTable(PredictionTable):
         condition, values = where_clause(query, self.columns)
         sort = order_clause(self.severity_column if query.sort is None else query.sort, self.columns, query.descending)
         page = f"LIMIT {int(query.count)} OFFSET {int(query.start)}"
-        self.last_page[:] = self.fetch_table(f"FROM rows WHERE {condition} ORDER BY {sort} {page}", values)
-        return Page(self.last_page[0], self.total(query))
+        # The first pass reads the columns of the query only, and the second one a few rows with all columns.
+        row = quote_name(ROW_COLUMN)
+        arrays = self.files.fetch_arrays(f"SELECT {row} FROM rows WHERE {condition} ORDER BY {sort} {page}", values)
+        rows = arrays[ROW_COLUMN].astype(np.int64)
+        self.last_page[:] = rows, self.take(rows)
+        return Page(rows, self.total(query))
 
     def total(self, query: Query) -> int:
         """Return the number of rows of a query, from the confusion matrix if possible, else counted once."""
@@ -173,7 +177,8 @@ class ParquetTable(PredictionTable):
             "wanted", pd.DataFrame({"row": row_numbers, "position": np.arange(len(row_numbers))})
         )
         return self.fetch_table(
-            f"FROM rows JOIN wanted ON rows.{quote_name(ROW_COLUMN)} = wanted.row ORDER BY wanted.position"
+            f"FROM ({self.files.select_rows(row_numbers)}) AS rows JOIN wanted "
+            f"ON rows.{quote_name(ROW_COLUMN)} = wanted.row ORDER BY wanted.position"
         )[1]
 
     def sample(self, count: int, seed: int = 0) -> ClassificationTable:

@@ -28,6 +28,7 @@ _MAX_LAYER_ROWS, _MAX_HISTOGRAMS, _MAX_EVENTS_PER_KIND = 512, 128, 1000
 StepArray = NDArray[np.int64]
 _FILE_SIGNATURE = b"nbdebug record 1\n"
 _CHUNK_HEADER = struct.Struct("<III")
+_METADATA_START = b'{"head": '  # of the header of a chunk with metadata
 _TABLE_NAMES = ("run", "evaluations", "layers")
 SIGNAL_LABELS = {
     "eval_loss": "validation loss",
@@ -261,14 +262,11 @@ class RecordReader:
                     if file.read(len(_FILE_SIGNATURE)) != _FILE_SIGNATURE:
                         raise _not_a_record(self.path, "an nbdebug record")
                     self.record, self._file, self._position = Record(), identity, len(_FILE_SIGNATURE)
-                file.seek(self._position)
-                data = file.read()
+                chunks = _read_chunks(file, self._position, status.st_size)
+                for header, body, self._position in chunks:
+                    _add_chunk(self.record, header, body)
         except OSError as error:
             raise _not_a_record(self.path, f"a record ({error})") from None
-        start = self._position
-        for header, body, end in _read_chunks(data):
-            _add_chunk(self.record, header, body)
-            self._position = start + end
         return is_other
 
 
@@ -286,16 +284,40 @@ def load(path: str | Path) -> Record:
     return reader.record
 
 
-def _read_chunks(data: bytes) -> Iterator[tuple[dict[str, Any], bytes, int]]:
-    """Yield the header, the body and the end of each complete chunk."""
-    position = 0
-    while position + _CHUNK_HEADER.size <= len(data):
-        header_size, body_size, checksum = _CHUNK_HEADER.unpack_from(data, position)
-        start = position + _CHUNK_HEADER.size
-        body_start, position = start + header_size, start + header_size + body_size
-        if position > len(data) or zlib.crc32(data[start:position]) != checksum:
-            return
-        yield json.loads(data[start:body_start]), data[body_start:position], position
+def _read_chunks(file: BinaryIO, start: int, size: int) -> Iterator[tuple[dict[str, Any], bytes, int]]:
+    """Yield the header, the body and the end of each complete chunk; of successive metadata only the last.
+
+    Metadata are written again with each update, so they are most of a long record; only their lengths are read.
+    """
+    position, metadata = start, -1
+    while True:
+        file.seek(position)
+        lengths = file.read(_CHUNK_HEADER.size + len(_METADATA_START))
+        if len(lengths) < _CHUNK_HEADER.size:
+            break
+        header_size, body_size, _ = _CHUNK_HEADER.unpack_from(lengths)
+        end = position + _CHUNK_HEADER.size + header_size + body_size
+        if end > size:
+            break
+        if lengths.endswith(_METADATA_START):
+            metadata = position
+        elif (chunk := _read_chunk(file, position)) is not None:
+            yield *chunk, end
+        else:
+            break
+        position = end
+    if metadata >= 0 and (chunk := _read_chunk(file, metadata)) is not None:
+        yield *chunk, position
+
+
+def _read_chunk(file: BinaryIO, position: int) -> tuple[dict[str, Any], bytes] | None:
+    """Return the header and the body of a complete chunk; None if its checksum differs."""
+    file.seek(position)
+    header_size, body_size, checksum = _CHUNK_HEADER.unpack(file.read(_CHUNK_HEADER.size))
+    data = file.read(header_size + body_size)
+    if zlib.crc32(data) != checksum:
+        return None
+    return json.loads(data[:header_size]), data[header_size:]
 
 
 def _add_chunk(record: Record, header: dict[str, Any], body: bytes) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from nbdebug.options import Budget
+    from nbdebug.parallel import Backend
     from nbdebug.tools.bisect import Bisection
     from nbdebug.tools.ladder import Ladder
     from nbdebug.tools.try_fix import Ablation, TriedFix
@@ -35,6 +36,8 @@ class ExperimentMethods(ToolRunner):
         seeds: int = 5,
         score: Callable[[Any], float] | None = None,
         checkup: Budget | None = "standard",
+        workers: int | None = None,
+        backend: Backend | None = None,
     ) -> TriedFix:
         """Train copies with and without one change, with the same batches and matched seeds, and compare them.
 
@@ -49,6 +52,9 @@ class ExperimentMethods(ToolRunner):
             score: ``score(copy)``, which returns a number of which a higher one is better; by default the accuracy, the
                 explained variance, or the decrease of the loss.
             checkup: Budget of the checkups that list the findings that vanish and appear; None for no checkup.
+            workers: Number of processes that train copies at the same time; by default copies are trained in this one.
+            backend: "process", or "ray" for the cluster of Ray that is connected, or else Ray on this machine; alone,
+                it starts a worker for each processor.
         """
         options = without_self(locals())
         from nbdebug.tools.try_fix import try_fix
@@ -72,6 +78,8 @@ class ExperimentMethods(ToolRunner):
         steps: int = 150,
         seeds: int = 5,
         score: Callable[[Any], float] | None = None,
+        workers: int | None = None,
+        backend: Backend | None = None,
     ) -> Ablation:
         """Train copies with all changes, without any, and without each of them: which ones matter?
 
@@ -84,6 +92,9 @@ class ExperimentMethods(ToolRunner):
             seeds: Number of matched runs of each arm, 2 to 16.
             score: ``score(copy)``, which returns a number of which a higher one is better; by default the accuracy, the
                 explained variance, or the decrease of the loss.
+            workers: Number of processes that train copies at the same time; by default copies are trained in this one.
+            backend: "process", or "ray" for the cluster of Ray that is connected, or else Ray on this machine; alone,
+                it starts a worker for each processor.
         """
         options = without_self(locals())
         from nbdebug.tools.try_fix import ablation
@@ -136,6 +147,8 @@ class ExperimentMethods(ToolRunner):
         steps: int = 300,
         seeds: int = 3,
         initialize: bool = True,
+        workers: int | None = None,
+        backend: Backend | None = None,
     ) -> Ladder:
         """Compare learners of growing capacity with your model, and your model on parts of the data.
 
@@ -149,6 +162,9 @@ class ExperimentMethods(ToolRunner):
             steps: Training steps of each network and each copy.
             seeds: Number of matched runs of each, 2 to 16.
             initialize: Start from new weights; False starts from the present ones, as for fine-tuning.
+            workers: Number of processes that train copies at the same time; by default copies are trained in this one.
+            backend: "process", or "ray" for the cluster of Ray that is connected, or else Ray on this machine; alone,
+                it starts a worker for each processor.
         """
         options = without_self(locals())
         from nbdebug.tools.ladder import ladder
@@ -166,6 +182,8 @@ class ExperimentMethods(ToolRunner):
         seeds: int = 5,
         score: Callable[[Any], float] | None = None,
         path: str | Path | None = None,
+        workers: int | None = None,
+        backend: Backend | None = None,
     ) -> Tuning:
         """Search settings by short trials on copies, and confirm the best ones by longer matched runs.
 
@@ -182,6 +200,9 @@ class ExperimentMethods(ToolRunner):
             score: ``score(copy)``, which returns a number of which a higher one is better; by default the accuracy, the
                 explained variance, or the decrease of the loss.
             path: SQLite file of the trials, from which a search that was ended goes on.
+            workers: Number of processes that train copies at the same time; by default copies are trained in this one.
+            backend: "process", or "ray" for the cluster of Ray that is connected, or else Ray on this machine; alone,
+                it starts a worker for each processor.
         """
         options = without_self(locals())
         from nbdebug.tools.tune import tune

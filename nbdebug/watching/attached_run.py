@@ -12,6 +12,7 @@ from nbdebug.report import Report
 from nbdebug.result import TextRepr
 from nbdebug.serialization.schema import read_findings
 from nbdebug.views.live import LiveScreen, show_view
+from nbdebug.watching.remote_folder import open_run_folder
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
 from nbdebug.watching.rule_schedule import judge_record
 from nbdebug.watching.run_folder import RunFolder
@@ -62,6 +63,7 @@ class AttachedRun(TextRepr):
 
         Before the first training pass of the run, the record is empty. Raises SetupError for a file of another kind.
         """
+        self.folder.fetch()
         if not self.folder.record.exists():
             return False
         return self._reader.update()
@@ -140,14 +142,15 @@ class AttachedRun(TextRepr):
 def attach(folder: str | Path) -> AttachedRun:
     """Return the run that writes its record to a folder, as ``nbdebug run train.py --record runs/42`` does.
 
-    Displayed in a notebook, it follows the run live; in any process, ``record`` and ``findings`` hold what is known so
-    far. Raises SetupError if there is no such folder, or its record is of another kind.
+    The folder may be a URL that fsspec opens, such as "s3://bucket/runs/42". Displayed in a notebook, the result
+    follows the run live; in any process, ``record`` and ``findings`` hold what is known so far. Raises SetupError if
+    there is no such folder, or its record is of another kind.
     """
-    path = Path(folder)
-    if not path.is_dir():
+    run_folder = open_run_folder(folder)
+    if not run_folder.exists():
         raise SetupError(
             f"folder is {str(folder)!r}; expected that of a run. Start one: nbdebug run train.py --record {folder}."
         )
-    run = AttachedRun(RunFolder(path))
+    run = AttachedRun(run_folder)
     run.update()
     return run

@@ -12,7 +12,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.serialization.schema import to_json
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunFolder:
     """A folder with the files ``record.nbd`` and ``findings.json``."""
 
@@ -36,6 +36,16 @@ class RunFolder:
             self.findings.unlink(missing_ok=True)
         except OSError as error:
             raise SetupError(f"record is {str(self.path)!r}; expected a folder ({error}). Pass another path.") from None
+
+    def exists(self) -> bool:
+        """Check whether there is such a folder."""
+        return self.path.is_dir()
+
+    def fetch(self) -> None:
+        """Download what is new, where the folder is on another machine."""
+
+    def close(self) -> None:
+        """Upload what is left of the record, where the folder is on another machine."""
 
     def write_findings(self, content: dict[str, Any]) -> None:
         """Write a document of findings; raises OSError if that fails."""

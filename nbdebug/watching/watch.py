@@ -35,6 +35,7 @@ from nbdebug.views.live import LiveScreen, display_result, print_in_script, show
 from nbdebug.watching.optimizer_steps import Match
 from nbdebug.watching.other_models import OptimizedModels
 from nbdebug.watching.rank_watch import RankWatch, merge_rank_findings, reduce_norms
+from nbdebug.watching.remote_folder import RemoteRunFolder, is_url
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
 from nbdebug.watching.rule_schedule import RuleSchedule
 from nbdebug.watching.run_controls import RunControls, RunStopped
@@ -71,7 +72,9 @@ class Watch:
         self.setup, self.match, self.final_tests = setup, match, final_tests
         self.reports = ReportLog() if reports is None else reports
         self.time_budget = TimeBudget(budget, every)
-        self.writer = RecordWriter(Path(save)) if save is not None else None
+        self.remote = RemoteRunFolder(str(save)) if save is not None and is_url(save) else None
+        record_path = self.remote.record if self.remote is not None else save
+        self.writer = RecordWriter(Path(record_path)) if record_path is not None else None
         self.controls = RunControls(setup, self.clicks, stop_on, on_finding)
         self.result: WatchResult | None = None
         self.on_result: Callable[[WatchResult], None] | None = None
@@ -111,6 +114,8 @@ class Watch:
             self.session = session = WatchSession(self.setup, self.time_budget, self.match)
         self.record = session.record
         self.record.about["run"] = token_hex(6)
+        if self.remote is not None:
+            self.remote.prepare()
         self.rule_schedule = RuleSchedule(self.record, self.controls.new_findings.append)
         self.stack, self.active_hooks = ExitStack(), ExitStack()
         self.write_file()
@@ -164,6 +169,8 @@ class Watch:
             )
             self.screen.finish(self.result)
         self.time_budget.attempt("file", self.write_file)
+        if self.remote is not None:
+            self.time_budget.attempt("upload", self.remote.close)
         if self.on_result is not None:
             self.time_budget.attempt("journal", self.on_result, self.result)
         if self.speaks:

@@ -13,6 +13,7 @@ from torch import nn
 from nbdebug.crashes.meta import clone_tensor, copy_model
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.formatting import format_value
+from nbdebug.parallel import Backend, Workers, choose_workers
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import UserCodeErrors
@@ -43,6 +44,8 @@ def ladder(
     steps: int = 300,
     seeds: int = 3,
     initialize: bool = True,
+    workers: int | None = None,
+    backend: Backend | None = None,
 ) -> Ladder:
     """Compare learners of growing capacity with the user's model: where does more capacity stop helping, or more data?
 
@@ -55,10 +58,11 @@ def ladder(
     _check_models(models)
     if setup.val_loader is None:
         raise SetupError("there is no val_loader; expected one, on which the learners are scored. Pass val_loader=.")
-    run_score, in_place = prepare_experiment(setup, steps, seeds, None)
+    pool_workers = choose_workers(backend, workers)
+    run_score, in_place = prepare_experiment(setup, steps, seeds, None, pool_workers)
     preserved = Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader))
     with preserved, UserCodeErrors(lambda: "before the ladder"):
-        climb = _Climb(setup, run_score, models or {}, steps, seeds, in_place, initialize)
+        climb = _Climb(setup, run_score, models or {}, steps, seeds, in_place, initialize, pool_workers)
     with show_view(climb.view("starting")) as screen:
         climb.runner.run(screen, climb.view)
         result = climb.result()
@@ -78,6 +82,7 @@ class _Climb:
         seeds: int,
         in_place: bool,
         initialize: bool,
+        workers: Workers | None,
     ) -> None:
         self.setup, self.run_score, self.steps, self.seeds = setup, run_score, steps, seeds
         self.notes: list[str] = []
@@ -88,7 +93,8 @@ class _Climb:
         self.networks += [self._arm(name, _other_model(name, model), *start) for name, model in models.items()]
         self.own = [self._arm(YOURS, *start, *_subset(share)) for share in self.shares]
         self.student = self._student(start)
-        self.runner = ArmRunner(setup, (*self.own, *self.networks, *self.student), steps, seeds, in_place)
+        arms = (*self.own, *self.networks, *self.student)
+        self.runner = ArmRunner(setup, arms, steps, seeds, in_place, workers)
         self.parameters = {arm.name: self._count_parameters(arm) for arm in (*self.networks, self.own[-1])}
 
     def _find_shares(self) -> tuple[float, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
+from nbdebug.parallel import Backend, choose_workers
 from nbdebug.result import Result
 from nbdebug.setup import Setup
 from nbdebug.statistics.paired_differences import PairedDifference, paired_difference
@@ -122,6 +123,8 @@ def ablation(
     steps: int = 150,
     seeds: int = 5,
     score: OwnScore | None = None,
+    workers: int | None = None,
+    backend: Backend | None = None,
 ) -> Ablation:
     """Train copies with all changes, without any, and without each of them, and compare them seed by seed.
 
@@ -132,13 +135,14 @@ def ablation(
         got = f"{len(changes)} changes" if isinstance(changes, (list, tuple)) else describe_type(changes)
         raise SetupError(f"changes is {got}; expected a list of 2 to {MAX_CHANGES}. Use try_fix(change) for one.")
     parsed = tuple(parse_change(change, findings) for change in changes)
-    run_score, in_place = prepare_experiment(setup, steps, seeds, score)
+    pool_workers = choose_workers(backend, workers)
+    run_score, in_place = prepare_experiment(setup, steps, seeds, score, pool_workers)
     arms = [Arm(_WITHOUT_ALL, (), run_score), Arm(_WITH_ALL, parsed, run_score.for_change())]
     arms += [
         Arm(f"without {change.name}", (*parsed[:i], *parsed[i + 1 :]), run_score.for_change())
         for i, change in enumerate(parsed)
     ]
-    runner = ArmRunner(setup, arms, steps, seeds, in_place)
+    runner = ArmRunner(setup, arms, steps, seeds, in_place, pool_workers)
 
     def result() -> Ablation:
         complete = min(len(arm.runs) for arm in arms)

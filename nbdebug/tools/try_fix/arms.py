@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 
 import numpy as np
 
+from nbdebug.parallel import Workers, open_pool
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.statistics.intervals import Floats
@@ -35,11 +38,21 @@ class Arm:
 class ArmRunner:
     """Trains all arms with one seed after the other, so that a stopped experiment has complete comparisons.
 
-    With ``in_place``, the model itself is trained and restored.
+    With ``in_place``, the model itself is trained and restored. With ``workers``, they train several arms and seeds at
+    the same time; each run is the same as without them, computed by one thread.
     """
 
-    def __init__(self, setup: Setup, arms: Sequence[Arm], steps: int, seeds: int, in_place: bool) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        arms: Sequence[Arm],
+        steps: int,
+        seeds: int,
+        in_place: bool,
+        workers: Workers | None = None,
+    ) -> None:
         self.setup, self.arms, self.steps, self.seeds, self.in_place = setup, arms, steps, seeds, in_place
+        self.workers = workers
         self.batches = arms[0].score.batches
         self.planned_steps = len(arms) * seeds * steps
         self.total_steps, self.stopped = 0, False
@@ -48,10 +61,10 @@ class ArmRunner:
     def run(self, screen: Screen, make_view: Callable[[str], View]) -> None:
         """Run everything; an interrupt acts as Stop in a notebook, else it is raised."""
         try:
-            for seed in range(self.seeds):
-                for arm in self.arms:
-                    if not self.stopped:
-                        self._run_arm(arm, seed, screen, make_view)
+            if self.workers is None:
+                self._run_here(screen, make_view)
+            else:
+                self._run_in_workers(self.workers, screen, make_view)
         except KeyboardInterrupt:
             self.stopped = True
             if not isinstance(screen, LiveScreen):
@@ -62,25 +75,60 @@ class ArmRunner:
         """Return a block with a copy of the setup after some changes."""
         return changed_copy(self.setup, changes, self.batches, self.arms[0].score.loss_kind, seed, self.in_place)
 
-    def _run_arm(self, arm: Arm, seed: int, screen: Screen, make_view: Callable[[str], View]) -> None:
-        def should_stop(_: MatchedRun) -> bool:
-            self.total_steps += 1
-            self._update(screen, make_view, f"{arm.name}, seed {seed + 1} of {self.seeds}")
+    def _run_here(self, screen: Screen, make_view: Callable[[str], View]) -> None:
+        """Run one arm after the other in this process."""
+        for seed in range(self.seeds):
+            for arm in self.arms:
+                if self.stopped:
+                    return
+
+                def should_stop(_: MatchedRun, status: str = f"{arm.name}, seed {seed + 1} of {self.seeds}") -> bool:
+                    self.total_steps += 1
+                    self._update(screen, make_view, status)
+                    self.stopped = self.stopped or screen.stopped
+                    return self.stopped
+
+                run = _train_arm(self.setup, arm, self.steps, self.in_place, seed, should_stop)
+                if run.ended != "stopped":
+                    arm.runs.append(run)
+
+    def _run_in_workers(self, workers: Workers, screen: Screen, make_view: Callable[[str], View]) -> None:
+        """Run the arms in workers, the first seeds first."""
+        items = [(number, seed) for seed in range(self.seeds) for number in range(len(self.arms))]
+        finished: dict[int, MatchedRun] = {}
+        self._prepare_scores()
+
+        def share_out(indices: Iterable[int]) -> None:
+            chosen = list(indices)
+            for number, arm in enumerate(self.arms):
+                arm.runs[:] = [finished[index] for index in chosen if items[index][0] == number]
+
+        def keep(index: int, run: MatchedRun) -> None:
+            finished[index] = run
+            share_out(takewhile(finished.__contains__, range(len(items))))  # so that a view compares the same seeds
+            self.total_steps += len(run.losses)
+            self._update(screen, make_view, f"{len(finished)} of {len(items)} runs")
+
+        def should_stop() -> bool:
             self.stopped = self.stopped or screen.stopped
             return self.stopped
 
-        with (
-            self.changed_copy(arm.changes, seed) as treated,
-            UserCodeErrors(lambda: f"in a run {arm.name}"),
-        ):
-            run = train_copy(treated, arm.score, seed, self.steps, should_stop)
-        if run.ended != "stopped":
-            arm.runs.append(run)
+        try:
+            with open_pool(partial(_train_numbered_arm, self.setup, self.arms, self.steps), workers) as pool:
+                pool.run(items, keep, should_stop)
+        finally:
+            share_out(sorted(finished))
+
+    def _prepare_scores(self) -> None:
+        """Choose the samples of the score of each arm by a step with the first seed, as it is done without workers."""
+        for arm in self.arms:
+            if arm.changes:
+                _train_arm(self.setup, arm, 1, False, 0, lambda run: True)
 
     def _drop_incomplete_seeds(self) -> None:
-        complete = min(len(arm.runs) for arm in self.arms)
+        complete = set.intersection(*({run.seed for run in arm.runs} for arm in self.arms))
         for arm in self.arms:
-            del arm.runs[complete:]
+            arm.runs[:] = [run for run in arm.runs if run.seed in complete]
 
     def _update(self, screen: Screen, make_view: Callable[[str], View], status: str) -> None:
         now = time.perf_counter()
@@ -94,6 +142,24 @@ class ArmRunner:
             from nbdebug.views.kernel_bridge import report_progress  # imports the widgets
 
             report_progress(done=self.total_steps, total=self.planned_steps)
+
+
+def _train_arm(
+    setup: Setup, arm: Arm, steps: int, in_place: bool, seed: int, should_stop: Callable[[MatchedRun], bool]
+) -> MatchedRun:
+    """Train a copy of an arm with one seed."""
+    score = arm.score
+    with (
+        changed_copy(setup, arm.changes, score.batches, score.loss_kind, seed, in_place) as treated,
+        UserCodeErrors(lambda: f"in a run {arm.name}"),
+    ):
+        return train_copy(treated, score, seed, steps, should_stop)
+
+
+def _train_numbered_arm(setup: Setup, arms: Sequence[Arm], steps: int, item: tuple[int, int]) -> MatchedRun:
+    """Train one arm with one seed in a worker."""
+    number, seed = item
+    return _train_arm(setup, arms[number], steps, False, seed, lambda run: False)
 
 
 def score_differences(before: Sequence[MatchedRun], after: Sequence[MatchedRun]) -> Floats:

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.formatting import join_names
 from nbdebug.options import Budget
+from nbdebug.parallel import Backend, Workers, choose_workers
 from nbdebug.preserve import Preserve
 from nbdebug.report import Report
 from nbdebug.rule_engine.checkup import judge_copy
@@ -43,6 +45,8 @@ def try_fix(
     score: OwnScore | None = None,
     checkup: Budget | None = "standard",
     start: Sequence[SetupChange] = (),
+    workers: int | None = None,
+    backend: Backend | None = None,
     log: Callable[[str], None] = lambda line: None,
 ) -> TriedFix:
     """Train copies of a setup with and without one change, for the same steps with the same seeds, and compare them.
@@ -53,10 +57,11 @@ def try_fix(
     for a setup that cannot be run.
     """
     parsed = parse_change(change, findings)
-    run_score, in_place = prepare_experiment(setup, steps, seeds, score)
+    pool_workers = choose_workers(backend, workers)
+    run_score, in_place = prepare_experiment(setup, steps, seeds, score, pool_workers)
     baseline = Arm(WITHOUT, tuple(start), run_score)
     changed = Arm(f"with {parsed.name}", (*start, parsed), run_score.for_change())
-    runner = ArmRunner(setup, (baseline, changed), steps, seeds, in_place)
+    runner = ArmRunner(setup, (baseline, changed), steps, seeds, in_place, pool_workers)
     settings, reports = _inspect_copies(setup, parsed, runner, checkup)
 
     def result(difference: PairedDifference, verdict: FixVerdict) -> TriedFix:
@@ -89,7 +94,9 @@ def try_fix(
     return tried
 
 
-def prepare_experiment(setup: Setup, steps: int, seeds: int, score: OwnScore | None) -> tuple[RunScore, bool]:
+def prepare_experiment(
+    setup: Setup, steps: int, seeds: int, score: OwnScore | None, workers: Workers | None = None
+) -> tuple[RunScore, bool]:
     """Return the score of the runs, and whether the model itself is trained and restored, as it cannot be copied.
 
     Raises SetupError for options that cannot be used, and for a setup that cannot be run.
@@ -98,6 +105,8 @@ def prepare_experiment(setup: Setup, steps: int, seeds: int, score: OwnScore | N
     check_whole_number("seeds", seeds, MIN_SEEDS, MAX_SEEDS)
     validate_callable("score", score, "the copy of the setup", "Leave it out")
     in_place = is_trained_in_place(setup)
+    if in_place and workers is not None:
+        raise SetupError("model cannot be copied; expected one that can, for workers. Leave workers and backend out.")
     preserved = Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader))
     with preserved, UserCodeErrors(lambda: "before the trial"):
         return RunScore(setup, score), in_place

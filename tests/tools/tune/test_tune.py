@@ -87,6 +87,30 @@ def test_range_and_function_are_searched_and_resumed(tmp_path: Path) -> None:
         dbg.tune({"learning rate": (1e-2, 1.0)}, 3, path=path, **QUICK)
 
 
+def test_trials_in_workers_are_those_of_this_process() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        options: dict[str, Any] = {"steps": 8, "seeds": 2, "sampler": "grid"}
+        space = {"learning rate": [1e-4, 0.3, 1e6]}
+        here, there = (debugger(optimizer=sgd(0.1)).tune(space, 3, workers=workers, **options) for workers in (None, 2))
+    finally:
+        torch.set_num_threads(threads)
+    assert there.trials == here.trials
+    assert [(run.seed, run.losses) for run in there.after] == [(run.seed, run.losses) for run in here.after]
+    assert there.verdict == here.verdict
+
+
+def test_rounds_of_workers_are_repeatable_and_resumed(tmp_path: Path) -> None:
+    space, options = {"learning rate": (1e-3, 1.0)}, {"steps": 8, "seeds": 2, "workers": 3}
+    path = tmp_path / "study.db"
+    debugger(optimizer=sgd(0.1)).tune(space, 3, path=path, **options)
+    resumed = debugger(optimizer=sgd(0.1)).tune(space, 5, path=path, **options)
+    assert [trial.number for trial in resumed.trials] == [0, 1, 2, 3, 4]
+    fresh = debugger(optimizer=sgd(0.1)).tune(space, 3, **options)
+    assert resumed.trials[:3] == fresh.trials
+
+
 SCRIPT = """
 from tests.tools.try_fix.programs import debugger, sgd
 debugger(optimizer=sgd(0.1)).tune({"learning rate": (1e-2, 1.0)}, 5000, path=PATH, steps=16, seeds=3)
