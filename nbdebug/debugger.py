@@ -122,11 +122,12 @@ class Debugger(ToolMethods):
     def from_trainer(cls, trainer: Any) -> Debugger:
         """Create a Debugger of a ``transformers.Trainer``, with an optimizer like the one that it will make.
 
-        One training step runs, to find the loss inside it. Raises SetupError for any other object.
+        One training step runs, to find the loss inside it. Other trainers are read by the adapter of an installed
+        package. Raises SetupError for an object without one.
         """
-        from nbdebug.trainer_setups.transformers import read_trainer
+        from nbdebug.trainer_setups.package_adapters import read_any_trainer
 
-        return cls(**read_trainer(trainer))
+        return cls(**read_any_trainer(trainer))
 
     def begin(self) -> None:
         """Forget all results and findings."""

@@ -26,6 +26,7 @@ SMALL_BY_NATURE = {
         "the callback of one trainer, which is imported only with it",
     ),
     "nbdebug.trainer_setups.transformers": "the reading of one trainer",
+    "nbdebug.trainer_setups.package_adapters": "one lookup among installed packages",
     "nbdebug.tools.summary.operation_count": "a dispatch mode",
     "nbdebug.clinic.session": "the open case of a notebook",
     "nbdebug.atomic_files": "one function that several writers share",
