@@ -235,6 +235,13 @@ class Debugger(ToolMethods):
         report = report.with_trials(self._try_from_page)
         return report.with_loss_location(line.where()) if line else report
 
+    def _repr_html_(self) -> str:
+        """Return the model as a tree: shapes, modes, optimizer groups, gradients, memory and findings."""
+        from nbdebug.tools.summary import summary
+        from nbdebug.tools.summary.model_tree import model_tree
+
+        return model_tree(summary(self.setup, self.findings if self.reports else None, reads_values=False))
+
     def __repr__(self) -> str:
         optimizers = ", ".join(type(optimizer).__name__ for optimizer in self.setup.optimizers) or "no optimizer"
         return f"<nbdebug.Debugger of {type(self.setup.eager_model).__name__}, {optimizers}: {self.findings.summary}>"
