@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from nbdebug.exceptions import SetupError
+from nbdebug.views.notebook_kernel import in_marimo
 
 
 def show_models(on: bool = True) -> None:
@@ -18,7 +19,7 @@ def show_models(on: bool = True) -> None:
     Registers how the notebook displays ``nn.Module``; no model and no class of torch is changed. Raises SetupError
     outside a notebook.
     """
-    if _runs_in_marimo():
+    if in_marimo():
         return _switch_in_marimo(on)
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None:
@@ -82,11 +83,6 @@ def switch_in_ipython(shell: Any, on: bool) -> None:
         del printers[nn.Module]
     elif not on and is_ours:
         printers[nn.Module] = present.previous
-
-
-def _runs_in_marimo() -> bool:
-    marimo = sys.modules.get("marimo")
-    return marimo is not None and marimo.running_in_notebook()
 
 
 def _switch_in_marimo(on: bool) -> None:
