@@ -29,22 +29,22 @@ _SIGNS = {"error": "✕", "warning": "▲", "note": "●"}
 
 
 @dataclass
-class _Node:
+class _ModuleLine:
     """A submodule, those inside it, and the siblings after it that are alike."""
 
     row: SummaryRow
-    children: list[_Node] = field(default_factory=list)
-    alike: list[_Node] = field(default_factory=list)
+    children: list[_ModuleLine] = field(default_factory=list)
+    alike: list[_ModuleLine] = field(default_factory=list)
     is_shown: bool = True
 
-    def lines(self) -> Iterator[_Node]:
+    def lines(self) -> Iterator[_ModuleLine]:
         """Yield this submodule and all inside it that have a line of their own."""
         yield self
         for child in self.children:
             yield from child.lines()
 
     @property
-    def shown_children(self) -> list[_Node]:
+    def shown_children(self) -> list[_ModuleLine]:
         """The children for which there is room."""
         return [child for child in self.children if child.is_shown]
 
@@ -77,38 +77,38 @@ def model_tree(result: Summary) -> str:
         room = max(1, int(0.9 * room))
 
 
-def _grow(rows: Sequence[SummaryRow]) -> _Node:
+def _grow(rows: Sequence[SummaryRow]) -> _ModuleLine:
     """Return the tree of the rows, in which siblings that are alike share a line."""
-    root = _Node(rows[0])
+    root = _ModuleLine(rows[0])
     path = [root]
     for row in rows[1:]:
         del path[row.level :]
-        path[-1].children.append(_Node(row))
+        path[-1].children.append(_ModuleLine(row))
         path.append(path[-1].children[-1])
     _join_siblings(root)
     return root
 
 
-def _join_siblings(node: _Node) -> None:
+def _join_siblings(node: _ModuleLine) -> None:
     for child in node.children:
         _join_siblings(child)
     runs = [list(run) for _, run in groupby(node.children, key=lambda child: child.pattern)]
     node.children = [child for run in runs for child in (run if len(run) < _MIN_RUN else [_lead(run)])]
 
 
-def _lead(run: list[_Node]) -> _Node:
+def _lead(run: list[_ModuleLine]) -> _ModuleLine:
     run[0].alike = run[1:]
     return run[0]
 
 
-def _page(root: _Node, result: Summary, hidden: int) -> str:
+def _page(root: _ModuleLine, result: Summary, hidden: int) -> str:
     shown = [node.row for node in root.lines() if node.is_shown]
     max_open_level = max(row.level for row in limit_rows(shown, _MAX_OPEN_LINES))
     notes = [stop_text(result), f"… and {hidden:,} more lines; dbg.summary() lists all modules." if hidden else ""]
     notes.append(findings_note(result) if result.batch else "")
     below = "".join(f"<small>{escape(note)}</small><br>" for note in notes if note)
     above = f"<small>{escape(model_line(result))}</small>"
-    tree = _Branches(result, max_open_level).html(root, None)
+    tree = _TreeMarkup(result, max_open_level).html(root, None)
     return (
         f'<div class="nb-model"><style>{_style()}</style>{above}<p><span></span>{_heads(result)}</p>{tree}{below}</div>'
     )
@@ -134,13 +134,13 @@ def _cell(text: str, tag: str = "u") -> str:
 
 
 @dataclass
-class _Branches:
+class _TreeMarkup:
     """The HTML of the branches of one tree; those up to ``max_open_level`` and those with a fault are open."""
 
     result: Summary
     max_open_level: int
 
-    def html(self, node: _Node, parent: SummaryRow | None) -> str:
+    def html(self, node: _ModuleLine, parent: SummaryRow | None) -> str:
         """Return a submodule with those inside it."""
         line = f"<p>{self._line(node, parent)}</p>"
         if not node.shown_children:
@@ -149,7 +149,7 @@ class _Branches:
         inside = "".join(self.html(child, node.row) for child in node.shown_children)
         return f"<details{' open' * is_open}><summary>{line}</summary><div>{inside}</div></details>"
 
-    def _line(self, node: _Node, parent: SummaryRow | None) -> str:
+    def _line(self, node: _ModuleLine, parent: SummaryRow | None) -> str:
         row = node.row
         name = row.name if not node.alike else f"{row.name} … {node.alike[-1].row.name}"
         alike = f"{len(node.alike) + 1} alike" if node.alike else ""
