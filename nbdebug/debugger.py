@@ -122,11 +122,12 @@ class Debugger(ToolMethods):
     def from_trainer(cls, trainer: Any) -> Debugger:
         """Create a Debugger of a ``transformers.Trainer``, with an optimizer like the one that it will make.
 
-        One training step runs, to find the loss inside it. Raises SetupError for any other object.
+        One training step runs, to find the loss inside it. Other trainers are read by the adapter of an installed
+        package. Raises SetupError for an object without one.
         """
-        from nbdebug.trainer_setups.transformers import read_trainer
+        from nbdebug.trainer_setups.package_adapters import read_any_trainer
 
-        return cls(**read_trainer(trainer))
+        return cls(**read_any_trainer(trainer))
 
     def begin(self) -> None:
         """Forget all results and findings."""
@@ -234,6 +235,13 @@ class Debugger(ToolMethods):
         report = replace(merge_reports(self.reports.values()), title="Findings", subject=str(notice or ""))
         report = report.with_trials(self._try_from_page)
         return report.with_loss_location(line.where()) if line else report
+
+    def _repr_html_(self) -> str:
+        """Return the model as a tree: shapes, modes, optimizer groups, gradients, memory and findings."""
+        from nbdebug.tools.summary import summary
+        from nbdebug.tools.summary.model_tree import model_tree
+
+        return model_tree(summary(self.setup, self.findings if self.reports else None, reads_values=False))
 
     def __repr__(self) -> str:
         optimizers = ", ".join(type(optimizer).__name__ for optimizer in self.setup.optimizers) or "no optimizer"

@@ -192,14 +192,15 @@ class Report(Result):
 
 def _finding_card(finding: Finding) -> dict[str, str]:
     """Return the display data of a single finding: a card, and in a kernel also a picture of its text."""
+    from nbdebug.views.live import static_bundle
     from nbdebug.views.notebook_kernel import in_kernel
-    from nbdebug.views.page import TRUST_LINE, static_html
+    from nbdebug.views.page import TRUST_LINE
 
-    html = static_html(FindingsView(title="Finding", findings=[finding.to_dict()]))
+    bundle = static_bundle(FindingsView(title="Finding", findings=[finding.to_dict()]))
     if not in_kernel():
-        return {"text/plain": str(finding), "text/html": html}
+        return {**bundle, "text/plain": str(finding)}
     lines = [*first_lines(str(finding)), TRUST_LINE]
-    return {"text/plain": "\n".join(lines), "image/png": picture(lines, None), "text/html": html}
+    return {**bundle, "text/plain": "\n".join(lines), "image/png": picture(lines, None)}
 
 
 Finding.card = _finding_card

@@ -109,9 +109,14 @@ class Result(TextRepr):
         """Return the text of which a notebook saves the first ten lines."""
         return self.to_text()
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from nbdebug.views.notebook_kernel import in_kernel, in_marimo
+
+        if in_marimo():
+            from nbdebug.views.live_widget import widget_bundle
+
+            return widget_bundle(self.view(), self)
         from nbdebug.views.kernel_bridge import register_result
-        from nbdebug.views.notebook_kernel import in_kernel
         from nbdebug.views.page import TRUST_LINE, static_html
         from nbdebug.views.saved_output import first_lines, picture
 

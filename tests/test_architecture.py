@@ -26,6 +26,7 @@ SMALL_BY_NATURE = {
         "the callback of one trainer, which is imported only with it",
     ),
     "nbdebug.trainer_setups.transformers": "the reading of one trainer",
+    "nbdebug.trainer_setups.package_adapters": "one lookup among installed packages",
     "nbdebug.tools.summary.operation_count": "a dispatch mode",
     "nbdebug.clinic.session": "the open case of a notebook",
     "nbdebug.atomic_files": "one function that several writers share",
@@ -66,6 +67,7 @@ SMALL_BY_NATURE = {
     "nbdebug.watching.other_models": "one question about the optimizers of a loop",
     "nbdebug.watching.run_folder": "two files, for the process that writes them and those that read them",
     "nbdebug.views.live_widget": "the one class that needs the libraries of a notebook",
+    "nbdebug.views.marimo_output": "the one display of another notebook",
 }
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base_cls"}
 PARTICIPLES = {"told", "said", "asked", "given", "found", "kept", "heard", "seen", "drawn", "few", "lasts", "twice"}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted((ROOT / "nbdebug").rglob("*.py"))
@@ -40,16 +43,40 @@ def test_watch_in_script_loads_no_other_tool() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()[-1] == "[]"
 
 
-def test_wheel_contains_package_scripts_styles_and_tutorials(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that is built from the source distribution."""
+    folder = tmp_path_factory.mktemp("distributions")
+    subprocess.check_call([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)], cwd=ROOT)
+    (source,) = folder.glob("*.tar.gz")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
-    subprocess.check_call([*command, str(tmp_path), str(ROOT)])
-    (wheel,) = tmp_path.glob("*.whl")
+    subprocess.check_call([*command, str(folder), str(source)])
+    return next(folder.glob("*.whl"))
+
+
+def test_wheel_contains_package_scripts_styles_and_tutorials(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {str(path.relative_to(ROOT)) for path in [*MODULES, *SCRIPTS]} <= set(names)
     assert {"nbdebug/py.typed", "nbdebug/views/nbdebug.css"} <= set(names)
     assert {f"nbdebug/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")} <= set(names)
     assert not [name for name in names if not name.startswith(("nbdebug/", "nbdebug_torch-"))]
     assert wheel.stat().st_size < 6_000_000
+
+
+def test_installed_wheel_runs_without_the_sources(wheel: Path, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", "site"]
+    subprocess.check_call([*pip, str(wheel)], cwd=tmp_path)
+    code = (
+        "import nbdebug; from nbdebug.debugger import Debugger; from nbdebug.rules.examples import classifier;"
+        "import torch; report = Debugger.of(classifier(torch.nn.Softmax(1))).checkup('quick'); report.to_html();"
+        "print(nbdebug.__file__, [finding.code for finding in report])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    command = [sys.executable, "-c", code]
+    output = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True, stderr=subprocess.DEVNULL)
+    assert output.split("\n")[0] == f"{tmp_path}/site/nbdebug/__init__.py ['L201']"
+    script = subprocess.check_output([tmp_path / "site/bin/nbdebug", "rule", "L201"], env=environment, text=True)
+    assert script.startswith("L201 softmax-before-cross-entropy")
 
 
 def test_modules_parse_as_python_3_10() -> None:

@@ -19,6 +19,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "overfit": lambda debugger: debugger.overfit(examples=6, steps=8),
     "lr_range": lambda debugger: debugger.lr_range(steps=10, seeds=2, val=True),
     "summary": lambda debugger: debugger.summary(),
+    "display": lambda debugger: debugger._repr_html_(),
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "data": lambda debugger: debugger.data(samples=24),
     "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
@@ -44,7 +45,11 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
 TOOLS_WITHOUT_PASSES = {"data", "snapshot"}  # these never call the model
 # Their passes are interrupted in try_fix, or run on copies that have no hooks.
 TRAINED_AS_BY_TRY_FIX = {"ladder", "bisect reference"}
-INCLUDED_TOOLS = {"thorough checkup": "checkup", "profile of a loop": "profile"}  # their calls are not stopped again
+INCLUDED_TOOLS = {
+    "thorough checkup": "checkup",
+    "profile of a loop": "profile",
+    "display": "summary",
+}  # their calls are not stopped again
 every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 

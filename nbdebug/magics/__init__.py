@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbdebug.integrations.model_display import switch_in_ipython
 from nbdebug.magics.arguments import OPTIONS as OPTIONS
 from nbdebug.magics.arguments import complete
 from nbdebug.magics.cell_magic import BlockTransformer, open_block
@@ -27,6 +28,7 @@ def load_ipython_extension(ip: Any) -> None:
 def unload_ipython_extension(ip: Any) -> None:
     """Remove everything that a load has registered."""
     unregister_block(ip)
+    switch_in_ipython(ip, on=False)
     for name in MAGICS:
         magics = ip.magics_manager.magics["cell" if name.startswith("%") else "line"]
         if _is_nbdebug_object(magics.get(name.lstrip("%"))):

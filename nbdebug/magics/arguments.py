@@ -62,7 +62,7 @@ OPTIONS: dict[str, dict[str, _Converter]] = {
     "batch_size": {"--start": int, "--most": int, "--seconds": float},
     "%watch": {"--every": int, "--budget": float, "--match": str, "--stop-on": str},
 }
-TOPICS = ("summary", "runs", "rule", "rules", "restore", "errors", "help")
+TOPICS = ("summary", "runs", "rule", "rules", "restore", "errors", "models", "help")
 
 
 def parse_line(magic: str, line: str) -> tuple[Any, dict[str, Any]]:
@@ -232,6 +232,7 @@ def _choices(magic: str, previous: list[str]) -> Iterable[str]:
             "rule": rule_registry.load_rules,
             "summary": user_debuggers,
             "errors": _switches,
+            "models": _switches,
         }
         return topic_choices[last_word]() if last_word in topic_choices else () if previous else TOPICS
     if last_word in ("--select", "--ignore"):

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
+from nbdebug.integrations.model_display import show_models
 from nbdebug.magics.arguments import (
     TOPICS,
     find_debugger,
@@ -269,6 +270,7 @@ def nbdebug(line: str) -> Any:
     %nbdebug rules       all rules, one per line
     %nbdebug restore     undo what an interrupted tool has left changed
     %nbdebug errors off  no explanation below the traceback of a cell; on shows it again
+    %nbdebug models on   a model at the end of a cell is a tree; off displays models as before
     %nbdebug help        the magics of nbdebug
     """
     topic, *rest = line.split() or ["help"]
@@ -282,10 +284,10 @@ def nbdebug(line: str) -> Any:
         return find_debugger("nbdebug summary", *rest).summary()
     if topic == "runs":
         return _show_runs(rest)
-    if topic == "errors":
+    if topic in _SWITCHED:
         if rest not in ([state] for state in SWITCHES):
-            raise usage_error(f"errors is {' '.join(rest)!r}; expected on or off. Try %nbdebug errors off.")
-        print(switch_errors(rest[0]))
+            raise usage_error(f"{topic} is {' '.join(rest)!r}; expected on or off. Try %nbdebug {topic} off.")
+        print(_SWITCHED[topic](rest[0]))
         return None
     texts = {"rules": _rule_list, "restore": _restore_text, "help": _help_text}
     if topic == "rule":
@@ -315,6 +317,15 @@ MAGICS: dict[str, Callable[..., Any]] = {
     "why": why,
     "nbdebug": nbdebug,
 }
+
+
+def _switch_models(state: str) -> str:
+    """Display models as trees or as before, and return what holds now."""
+    show_models(state == "on")
+    return f"trees of models are {state}"
+
+
+_SWITCHED: dict[str, Callable[[str], str]] = {"errors": switch_errors, "models": _switch_models}
 
 
 def _show_runs(numbers: list[str]) -> None:

@@ -28,6 +28,7 @@ from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.head_rules import HEAD_RULES, name_head
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.rule_engine.rule_runner import RuleRunner, locate_finding
+from nbdebug.rule_engine.rule_selection import project_rules, requested_rules
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import setup_error
 from nbdebug.source.location import add_line
@@ -67,7 +68,8 @@ def checkup(
     yields it, or the loss raises for output and target, and no remedy is known, the report says so and nothing is
     raised, since the training loop may call it correctly; the rules that need no such pass are checked.
     """
-    rules = _get_requested_rules(budget, select, ignore, options or {})
+    _check_budget(budget)
+    rules = requested_rules(select, ignore, options or {})
     external_values = _run_overfit_test(setup) if budget == "thorough" else {}
     with (
         shard_access(setup.eager_model)(),
@@ -95,7 +97,8 @@ def judge_result(setup: Setup, ignored: Iterable[str] = (), /, **external_values
 
     Slow measurements are skipped for the overfit test, since a checkup has made them. ``ignored`` are codes to skip.
     """
-    rules = [rule for rule in rule_registry.select_rules(None, ignored) if set(rule.needs) & set(external_values)]
+    skipped = tuple(ignored)
+    rules = [r for r in project_rules() if set(r.needs) & set(external_values) and not r.code.startswith(skipped)]
     if "overfit" in external_values:
         external_values = {
             **{name: NotChecked(_NOT_MEASURED_DURING_LOOP) for name in measurement_descriptions() if is_slow(name)},
@@ -107,7 +110,7 @@ def judge_result(setup: Setup, ignored: Iterable[str] = (), /, **external_values
 def judge_copy(setup: Setup, budget: Budget) -> Report:
     """Return the findings on a copy of the user's setup, without the lines that made it and their changes."""
     with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
-        runner = RuleRunner(Measurements(setup, budget=budget), rule_registry.select_rules(), {}, is_copy=True)
+        runner = RuleRunner(Measurements(setup, budget=budget), project_rules(), {}, is_copy=True)
         runner.run(Screen())
         return runner.report()
 
@@ -119,7 +122,7 @@ def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_valu
     and optimizer that are not among the ``checked_rules``: they name causes of what the run shows. A running loop is
     judged repeatedly, so other slow measurements are skipped.
     """
-    rules = rule_registry.select_rules()
+    rules = project_rules()
     again = [rule for rule in rules if rule.asked_again]
     causes = [rule for rule in rules if _is_cheap_cause(rule) and rule.code not in checked_rules]
     on_loop = [rule for rule in rules if set(rule.needs) & set(external_values)]
@@ -158,7 +161,7 @@ def judge_heads(heads: Sequence[HeadSetup], checked_rules: Collection[str], seco
     processor time of this thread.
     """
     codes = HEAD_RULES - {*checked_rules, *_BEFORE_TRAINING}
-    rules = [rule for rule in rule_registry.select_rules() if rule.code in codes]
+    rules = [rule for rule in project_rules() if rule.code in codes]
     screen = _TimedScreen(seconds)
     reports = []
     for head in heads:
@@ -198,14 +201,11 @@ def _judge_graph(setup: Setup, step: TracedStep) -> Report:
         "loss_call": _find_loss_call(setup, first_pass),
         "loss_calls": step.loss_calls,
     }
-    needed = {name for code in _LOSS_GRAPH_RULES for name in rule_registry.find_rule(code).needs}
+    rules = [rule for rule in project_rules() if rule.code in _LOSS_GRAPH_RULES]
+    needed = {name for rule in rules for name in rule.needs}
     available = _FROM_GRAPH if step.has_hooks else _FROM_GRAPH | _FROM_GRADIENT
     unavailable = dict.fromkeys(needed - available, NotChecked(_NOT_MEASURED_DURING_LOOP))
-    runner = RuleRunner(
-        Measurements(own_setup, **{**unavailable, **measured}),
-        [rule_registry.find_rule(code) for code in _LOSS_GRAPH_RULES],
-        {},
-    )
+    runner = RuleRunner(Measurements(own_setup, **{**unavailable, **measured}), rules, {})
     runner.run(Screen())
     line = graph.root.line if graph.root else None
     findings = (f if f.where.line or not line else replace(f, where=add_line(f.where, line)) for f in runner.report())
@@ -245,29 +245,10 @@ def _is_cheap_cause(rule: Rule) -> bool:
     )
 
 
-def _get_requested_rules(
-    budget: str, selected: Iterable[str] | None, ignored: Iterable[str], options: Options
-) -> list[Rule]:
-    """Return the rules to run; raise SetupError for an unknown budget, code or option."""
+def _check_budget(budget: str) -> None:
+    """Raise SetupError for an unknown budget."""
     if budget not in BUDGETS:
         raise SetupError(f"budget is {budget!r}; expected one of {', '.join(BUDGETS)}. Leave it out for 'standard'.")
-    rules = rule_registry.select_rules(_as_tuple(selected) if selected is not None else None, _as_tuple(ignored))
-    options_by_code = {rule.code: rule.options for rule in rules}
-    for code, rule_options in options.items():
-        if code not in options_by_code:
-            raise SetupError(
-                f"options name {code!r}; expected one of {', '.join(options_by_code)}. Give a code that is checked."
-            )
-        if unknown := sorted(set(rule_options) - set(options_by_code[code])):
-            names = ", ".join(options_by_code[code]) or "none"
-            raise SetupError(
-                f"option of {code} is {unknown[0]!r}; expected one of {names}. Its page says what they do."
-            )
-    return rules
-
-
-def _as_tuple(codes: Iterable[str]) -> tuple[str, ...]:
-    return (codes,) if isinstance(codes, str) else tuple(codes)
 
 
 def _run_overfit_test(setup: Setup) -> dict[str, Any]:

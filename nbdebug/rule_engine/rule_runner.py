@@ -16,6 +16,7 @@ from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, rank_findings
 from nbdebug.rule_engine.fix_writer import FixWriter
 from nbdebug.rule_engine.head_rules import HeadRules
 from nbdebug.rule_engine.rule_registry import Options, Rule
+from nbdebug.rule_engine.rule_selection import effective_options
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.module_lines import part_line
@@ -41,8 +42,9 @@ class RuleRunner:
         self, measurements: Measurements, rules: list[Rule], options: Options, *, is_copy: bool = False
     ) -> None:
         self._is_copy = is_copy
-        self.measurements, self._options, self._head_rules = measurements, options, HeadRules(measurements)
-        self._fixes = FixWriter(measurements, options)
+        self.measurements, self._head_rules = measurements, HeadRules(measurements)
+        self._options = effective_options(options)
+        self._fixes = FixWriter(measurements, self._options)
         quick = measurements["budget"] == "quick"
         slow = {rule.code for rule in rules if quick and any(map(is_slow, set(rule.needs) - rule.optional))}
         too_slow = (rule for rule in rules if rule.code in slow)

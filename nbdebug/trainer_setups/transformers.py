@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve
 from nbdebug.trainer_setups.training_step import find_model_and_loss
-from nbdebug.validation import describe_type
+
+
+def is_transformers_trainer(trainer: Any) -> bool:
+    """Return whether an object is a Trainer of Transformers, or has its methods."""
+    return hasattr(trainer, "get_train_dataloader") and hasattr(trainer, "compute_loss")
 
 
 def read_trainer(trainer: Any) -> dict[str, Any]:
     """Return the arguments of a Debugger for a Trainer before training, without changing it.
 
-    The optimizer is like the one that ``train()`` will make. Raises SetupError for any other object.
+    The optimizer is like the one that ``train()`` will make.
     """
-    if not (hasattr(trainer, "get_train_dataloader") and hasattr(trainer, "compute_loss")):
-        raise SetupError(f"trainer is {describe_type(trainer)}; expected a transformers.Trainer. Pass the trainer.")
     prepared, optimizer = list(trainer.accelerator._dataloaders), trainer.optimizer
     with Preserve():
         try:

@@ -24,7 +24,7 @@ from nbdebug.views.page import PACKAGE_FOLDER, inline_module
 
 
 @runtime_checkable
-class _PageResponder(Protocol):
+class PageResponder(Protocol):
     """A result that responds to requests from its page."""
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def register_result(result: object) -> str | None:
 
     The page is saved and holds no widget; one hidden widget in the kernel carries the requests of all pages.
     """
-    if not in_kernel() or not isinstance(result, _PageResponder):
+    if not in_kernel() or not isinstance(result, PageResponder):
         return None
     try:
         _open_bridge()

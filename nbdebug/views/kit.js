@@ -117,7 +117,7 @@ export function trackState(add) {
   return (/** @type {{model: Model}} */ { model }) => model.on("msg:custom", (message, buffers) => {
     const state = model.get("state");
     Object.assign(state, message.state, message.head);
-    if (message.state) return;
+    if (message.state || !message.columns) return; // the latter answers a request
     const wire = buffers[0], names = message.columns, flat = Array.from({ length: wire.byteLength / 4 }, (_, i) => wire.getFloat32(4 * i, true));
     for (let i = 0, at = message.first; i < flat.length; i += names.length, at++) {
       if (at < state.rows) continue;

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.formatting import encodable_text, html_paragraph, to_json_value
 from nbdebug.views.line_chart import pack_rows
-from nbdebug.views.notebook_kernel import execution_count, in_kernel, is_silent, outputs_share_page
+from nbdebug.views.notebook_kernel import execution_count, in_marimo, is_silent, outputs_share_page, shows_views
 from nbdebug.views.page import View, module_source, static_html, style_sheets
 
 if TYPE_CHECKING:
@@ -167,11 +167,16 @@ class LiveScreen(Screen):
 
             live = LiveWidget(module_source(self._view), style_sheets(*self._view.sheets), self._snapshot)
             live.on_msg(lambda _, content, __: self._on_message(content))
-            self._handle = display(live, display_id=True)  # type: ignore[no-untyped-call]
+            if in_marimo():
+                from nbdebug.views.marimo_output import MarimoOutput
+
+                self._handle = MarimoOutput(live)
+            else:
+                self._handle = display(live, display_id=True)  # type: ignore[no-untyped-call]
             self._live = live
 
     def _replace_by_static(self) -> None:
-        self._replace({"text/plain": self._view.heading, "text/html": static_html(self._view)})
+        self._replace(static_bundle(self._view))
 
     def _snapshot(self) -> dict[str, Any]:
         with self._lock:
@@ -287,15 +292,24 @@ def show_view(
     It is silent as well inside another tool, and then stops with that one. With ``hides_inner`` False, as around the
     user's own loop, tools inside display themselves.
     """
-    if not in_kernel() or is_silent():
+    if not shows_views() or is_silent():
         return Screen()
     outer = _open_screen.get()
     return LiveScreen(view, clock, every, hides_inner) if outer is None else _InnerScreen(outer)
 
 
+def static_bundle(view: View) -> dict[str, Any]:
+    """Return the output of a view that does not change, for the notebook in which this runs."""
+    if in_marimo():
+        from nbdebug.views.live_widget import widget_bundle
+
+        return widget_bundle(view)
+    return {"text/plain": view.heading, "text/html": static_html(view)}
+
+
 def display_result(result: Any) -> None:
     """Display the static view of ``result`` under the cell in a notebook kernel, without a live view before it."""
-    if in_kernel() and not is_silent():
+    if shows_views() and not is_silent():
         _display_bundle(_bundle(result))
         _displayed_results.append(_DisplayedResult(weakref.ref(result), execution_count()))
 
@@ -317,7 +331,7 @@ def print_in_script(headline: str, *, on_any_rank: bool = False) -> None:
     """Print a line to standard error outside a notebook, where nothing is displayed; in a distributed run, once."""
     from nbdebug.distributed.rank_group import is_first_rank  # imports torch
 
-    if not in_kernel() and not is_silent() and (on_any_rank or is_first_rank()):
+    if not shows_views() and not is_silent() and (on_any_rank or is_first_rank()):
         print(encodable_text(headline), file=sys.stderr)
 
 

@@ -26,6 +26,17 @@ def in_kernel() -> bool:
     return getattr(_running_shell(), "kernel", None) is not None
 
 
+def in_marimo() -> bool:
+    """Return whether this runs in a marimo notebook; never imports it."""
+    marimo = sys.modules.get("marimo")
+    return marimo is not None and bool(marimo.running_in_notebook())
+
+
+def shows_views() -> bool:
+    """Return whether a notebook displays what this process shows."""
+    return in_kernel() or in_marimo()
+
+
 def is_silent() -> bool:
     """Return whether this runs inside ``without_display``."""
     return _is_silent
@@ -44,11 +55,15 @@ def without_display() -> Iterator[None]:
 
 def outputs_share_page() -> bool:
     """Return whether all outputs of a notebook are in one web page, so that their scripts reach each other."""
-    return not ("VSCODE_PID" in os.environ or "google.colab" in sys.modules)
+    return not ("VSCODE_PID" in os.environ or "google.colab" in sys.modules or in_marimo())
 
 
 def execution_count() -> int:
-    """Return a number that differs between executions of cells; -1 without IPython."""
+    """Return a number that differs between executions of cells; -1 outside a notebook."""
+    if in_marimo():
+        from nbdebug.views.marimo_output import running_execution
+
+        return id(running_execution())
     return int(getattr(_running_shell(), "execution_count", -1))
 
 

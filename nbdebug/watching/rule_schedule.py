@@ -12,8 +12,8 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
 from nbdebug.records import Record
 from nbdebug.report import Report, rank_findings
-from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.rule_registry import Rule
+from nbdebug.rule_engine.rule_selection import effective_options, project_rules
 
 _ROUND_SECONDS = 3.0
 _TIME_SHARE = 0.0025  # of the run time
@@ -73,13 +73,13 @@ def judge_record(record: Record) -> Report:
 def _judge(rule: Rule, record: Record) -> list[Finding]:
     unavailable = dict.fromkeys(rule.needs, NotChecked("the loop still runs"))
     try:
-        return rule({**unavailable, "record": record})
+        return rule({**unavailable, "record": record}, **effective_options({}).get(rule.code, {}))
     except (NotChecked, SetupError):
         return []
 
 
 def _rules_on_records() -> list[Rule]:
-    return [rule for rule in rule_registry.select_rules() if "record" in rule.needs and _needs_only_record(rule)]
+    return [rule for rule in project_rules() if "record" in rule.needs and _needs_only_record(rule)]
 
 
 def _needs_only_record(rule: Rule) -> bool:

@@ -27,6 +27,7 @@ from nbdebug.report import Report, ReportLog, merge_reports, rank_findings
 from nbdebug.rule_engine.checkup import judge_heads, judge_run, locate_findings
 from nbdebug.rule_engine.crash_rules import explain_crash
 from nbdebug.rule_engine.predictions import disproved_predictions
+from nbdebug.rule_engine.rule_selection import check_project_settings
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import RebindingNotice
 from nbdebug.source.location import SourceLine, get_calling_line
@@ -69,6 +70,7 @@ class Watch:
         final_tests: bool = True,
         notice: RebindingNotice | None = None,
     ) -> None:
+        check_project_settings()  # not when the loop runs
         self.setup, self.match, self.final_tests = setup, match, final_tests
         self.reports = ReportLog() if reports is None else reports
         self.time_budget = TimeBudget(budget, every)

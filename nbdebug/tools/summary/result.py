@@ -52,7 +52,8 @@ class SummaryRow:
     ``tied`` the values shared with earlier modules, ``trainable`` all trainable ones, ``loose`` the trainable ones in
     no optimizer. ``status`` says how far the forward pass came; a module that only "holds" others has no forward of its
     own. ``weights`` and ``buffers`` are its own tensors, by name. ``multiply_adds`` counts those of one forward pass,
-    and ``output_bytes`` the memory of the outputs of its layers.
+    and ``output_bytes`` the memory of the outputs of its layers; ``held_bytes`` is the memory of its parameters, their
+    gradients and its buffers, and ``gradient`` its share of the squared norm of the present gradient, None without one.
     """
 
     path: str
@@ -69,12 +70,14 @@ class SummaryRow:
     training: bool
     groups: tuple[ParameterGroup, ...]
     loose: int
-    weights: tuple[tuple[str, TensorSummary], ...] = field(repr=False)
-    buffers: tuple[tuple[str, TensorSummary], ...] = field(repr=False)
+    weights: tuple[tuple[str, TensorSummary], ...] = field(default=(), repr=False)
+    buffers: tuple[tuple[str, TensorSummary], ...] = field(default=(), repr=False)
     same_as: str | None = None
     findings: tuple[Finding, ...] = ()
     multiply_adds: int = 0
     output_bytes: int = 0
+    held_bytes: int = 0
+    gradient: float | None = None
 
     @property
     def name(self) -> str:
@@ -174,17 +177,18 @@ def _row_statistics(row: SummaryRow) -> dict[str, Any]:
     }
 
 
-def _model_line(result: Summary) -> str:
+def model_line(result: Summary) -> str:
+    """Return the totals of the model in one line."""
     whole = result.model_row
     share = f"{format_percent(whole.share)} trainable" if whole.share is not None else ""
-    optimizer = _optimizer_text(whole, result) if result.optimizers else "no optimizer"
-    work = f"{_short_count(whole.multiply_adds).strip()} multiply-adds" if whole.multiply_adds else ""
-    memory = f"{_short_count(whole.output_bytes)}B of outputs" if whole.output_bytes else ""
+    optimizer = optimizer_text(whole, result) if result.optimizers else "no optimizer"
+    work = f"{short_count(whole.multiply_adds).strip()} multiply-adds" if whole.multiply_adds else ""
+    memory = f"{short_count(whole.output_bytes)}B of outputs" if whole.output_bytes else ""
     parts = [whole.name, f"{whole.parameters:,} parameters", share, _mode_text(result), optimizer, work, memory]
     return " · ".join(filter(None, [*parts, f"batch {result.batch}" if result.batch else ""]))
 
 
-def _short_count(count: int) -> str:
+def short_count(count: int) -> str:
     """Format like 950, 12.3 k or 4.56 G."""
     for factor, unit in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= factor:
@@ -215,7 +219,8 @@ def _mode_text(result: Summary) -> str:
     return f"{training} of {len(result.rows)} modules in train mode"
 
 
-def _stop_text(result: Summary) -> str:
+def stop_text(result: Summary) -> str:
+    """Return where and why the forward pass ended early; empty if it did not."""
     if not result.stopped:
         return ""
     raised = next((row.path or row.name for row in result.rows if row.status == "raised"), None)
@@ -223,7 +228,8 @@ def _stop_text(result: Summary) -> str:
     return f"The forward pass stopped{f' in {raised}' if raised else ''}: {result.stopped}.{met}"
 
 
-def _findings_note(result: Summary) -> str:
+def findings_note(result: Summary) -> str:
+    """Return the findings that no row shows, or that nothing was checked yet."""
     if not result.is_checked:
         return "No checks have run yet; run dbg.checkup(), and call summary() again to see its findings."
     if not result.unlocated_findings:
@@ -232,7 +238,8 @@ def _findings_note(result: Summary) -> str:
     return f"Findings without a module: {codes}; see dbg.findings."
 
 
-def _kind_text(row: SummaryRow) -> str:
+def kind_text(row: SummaryRow) -> str:
+    """Return the class of a submodule, the first path of a shared one, and the number of its calls."""
     kind = row.kind if row.path else ""
     same_module = f"= {row.same_as or 'the model'}" if row.same_as is not None else ""
     call_count = f"×{row.calls}" if row.calls > 1 and row.same_as is None else ""
@@ -250,7 +257,8 @@ def _shape_text(tensor: TensorSummary) -> str:
     return "nested" if tensor.shape is None else str([*tensor.shape])
 
 
-def _optimizer_text(row: SummaryRow, result: Summary) -> str:
+def optimizer_text(row: SummaryRow, result: Summary) -> str:
+    """Return the optimizer groups of a submodule, and how many of its values are in none."""
     group_text = _group_texts(row.groups)
     ungrouped_text = f"{row.loose:,} in no group" if row.loose and result.optimizers else ""
     return "; ".join(filter(None, [group_text, ungrouped_text]))
@@ -285,21 +293,21 @@ def _summary_view(result: Summary) -> _SummaryView:
     return _SummaryView(
         trace=result.trace,
         title="Summary",
-        status=_model_line(result),
+        status=model_line(result),
         columns=tuple(_COLUMNS[i] for i in shown),
         rows=[
             table.TableRow(
                 row.name,
                 [_row_cells(row, result)[i - 1] for i in shown if i],
-                _kind_text(row),
+                kind_text(row),
                 row.level,
                 _tensor_details(row),
                 folded=row.level >= max_open_level and row.path not in paths_with_faults,
             )
             for row in result.rows
         ],
-        notice=(_stop_text(result), "error" if result.stopped else ""),
-        note=_findings_note(result),
+        notice=(stop_text(result), "error" if result.stopped else ""),
+        note=findings_note(result),
         noun="modules",
         rooted=True,
     )
@@ -318,18 +326,18 @@ def _row_cells(row: SummaryRow, result: Summary) -> list[Cell]:
             CellTag(finding.code, finding.severity or "note", f"{finding.name}: {finding.message}")
             for finding in row.findings
         ],
-        _shape_flow(row),
+        shape_flow(row),
         _parameter_cell(row),
-        TextCell(_short_count(row.multiply_adds).strip(), row.multiply_adds) if row.multiply_adds else None,
-        TextCell(f"{_short_count(row.output_bytes)}B", row.output_bytes) if row.output_bytes else None,
+        TextCell(short_count(row.multiply_adds).strip(), row.multiply_adds) if row.multiply_adds else None,
+        TextCell(f"{short_count(row.output_bytes)}B", row.output_bytes) if row.output_bytes else None,
         row.share,
         TextCell("train" if row.training else "eval", tone="" if row.training == result.model_row.training else "note"),
-        _optimizer_text(row, result) or None,
+        optimizer_text(row, result) or None,
         TextCell(first_weight.values_text, first_weight.std) if first_weight and first_weight.values_text else None,
     ]
 
 
-def _shape_flow(row: SummaryRow) -> Cell:
+def shape_flow(row: SummaryRow) -> Cell:
     """The shapes of inputs and outputs, or the status of the forward pass."""
     if row.status == "raised":
         return TextCell(f"{_shapes_text(row.inputs)} → raised", None, "error")
@@ -362,7 +370,7 @@ def _summary_text(result: Summary) -> str:
     hidden = len(result.rows) - len(rows)
     hidden_note = f"… and {hidden:,} more modules at deeper levels" if hidden else ""
     finding_lines = [_finding_line(row, finding) for row in result.rows for finding in row.findings]
-    heading = [f"nbdebug summary: {_model_line(result)}", _stop_text(result)]
+    heading = [f"nbdebug summary: {model_line(result)}", stop_text(result)]
     return "\n".join(
         filter(
             None,
@@ -372,14 +380,14 @@ def _summary_text(result: Summary) -> str:
                 hidden_note,
                 *finding_lines,
                 result.trace.to_text(),
-                _findings_note(result),
+                findings_note(result),
             ],
         )
     )
 
 
 def _row_texts(row: SummaryRow, result: Summary) -> list[str]:
-    name = f"{'  ' * row.level}{row.name} {_kind_text(row)}".rstrip()
+    name = f"{'  ' * row.level}{row.name} {kind_text(row)}".rstrip()
     return [name, *map(cell_text, _row_cells(row, result), _COLUMNS[1:])]
 
 

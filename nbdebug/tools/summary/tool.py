@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
 
 from nbdebug.crashes import read_crash
 from nbdebug.crashes.shape_trace import trace_shapes
@@ -178,27 +180,53 @@ def _value_count(parameters: Iterable[nn.Parameter]) -> int:
     return sum(p.numel() for p in parameters if not is_lazy(p))
 
 
-def summary(setup: Setup, report: Report | None = None) -> Summary:
+def summary(setup: Setup, report: Report | None = None, *, reads_values: bool = True) -> Summary:
     """Summarize each submodule: inputs, outputs, parameters and optimizer groups; changes nothing.
 
     ``report`` holds findings to show next to the submodules that they name. A model that raises is shown as far as it
-    ran.
+    ran. Without ``reads_values``, the values of parameters and buffers are not summarized.
     """
-    forward_pass, entries = _run_forward_pass(setup), _module_entries(setup.eager_model)
-    names, groups = _first_names(entries), optimizer_groups.groups_by_parameter(setup.optimizers)
+    return _summarize(setup.eager_model, setup.optimizers, _run_forward_pass(setup), report, reads_values)
+
+
+def describe_modules(model: nn.Module, optimizers: Sequence[Optimizer]) -> Summary:
+    """Summarize each submodule without a batch, and so without shapes, and without the values of tensors."""
+    return _summarize(model, tuple(optimizers), _ModelPass(frozenset()), None, reads_values=False)
+
+
+def _summarize(
+    model: nn.Module,
+    optimizers: tuple[Optimizer, ...],
+    forward_pass: _ModelPass,
+    report: Report | None,
+    reads_values: bool,
+) -> Summary:
+    entries = _module_entries(model)
+    names, groups = _first_names(entries), optimizer_groups.groups_by_parameter(optimizers)
     findings = _findings_by_path(report or (), {entry.path for entry in entries})
+    gradient_squares = _gradient_squares(names)
     rows = tuple(
-        _make_row(entry, forward_pass, names, groups, tuple(findings.get(entry.path, ()))) for entry in entries
+        _make_row(entry, forward_pass, names, groups, gradient_squares, tuple(findings.get(entry.path, ())))
+        for entry in entries
     )
+    if reads_values:
+        rows = tuple(map(partial(_with_tensors, names=names), rows, entries))
     return Summary(
         rows=rows,
         batch=forward_pass.batch,
         stopped=forward_pass.stopped,
         trace=forward_pass.trace,
-        optimizers=len(setup.optimizers),
+        optimizers=len(optimizers),
         unlocated_findings=tuple(findings.get(None, ())),
         is_checked=report is not None,
     )
+
+
+def _gradient_squares(parameters: Iterable[nn.Parameter]) -> dict[nn.Parameter, float]:
+    """Return the squared norm of each gradient that has dense values."""
+    dense = [p for p in parameters if p.grad is not None and p.grad.layout == torch.strided and not p.grad.is_meta]
+    norms = [torch.linalg.vector_norm(p.grad.detach(), dtype=torch.float32) for p in dense if p.grad is not None]
+    return {parameter: float(norm) ** 2 for parameter, norm in zip(dense, norms, strict=True)}
 
 
 def _make_row(
@@ -206,11 +234,14 @@ def _make_row(
     forward_pass: _ModelPass,
     names: Mapping[nn.Parameter, str],
     groups_of: dict[nn.Parameter, tuple[optimizer_groups.ParameterGroup, ...]],
+    gradient_squares: Mapping[nn.Parameter, float],
     findings: tuple[Finding, ...],
 ) -> SummaryRow:
     module, parameters = entry.module, list(entry.module.parameters())
     prefix = f"{entry.path}." if entry.path else ""
     own_parameters = [p for p in parameters if entry.same_as is None and names[p].startswith(prefix)]
+    tensors = [*own_parameters, *(p.grad for p in own_parameters if p.grad is not None), *module.buffers()]
+    total = sum(gradient_squares.values())
     return SummaryRow(
         path=entry.path,
         kind=entry.kind,
@@ -226,13 +257,19 @@ def _make_row(
         training=module.training,
         groups=optimizer_groups.unique_groups(chain.from_iterable(groups_of.get(p, ()) for p in parameters)),
         loose=optimizer_groups.unoptimized_count(parameters, groups_of),
-        weights=tuple(_own_weights(entry, names)),
-        buffers=tuple((name, summarize_tensor(buffer)) for name, buffer in module.named_buffers(recurse=False)),
         same_as=entry.same_as,
         findings=findings,
         multiply_adds=forward_pass.multiply_adds[module],
         output_bytes=forward_pass.output_bytes[module],
+        held_bytes=sum(t.numel() * t.element_size() for t in tensors if not is_lazy(t)),
+        gradient=sum(gradient_squares.get(p, 0.0) for p in parameters) / total if total and parameters else None,
     )
+
+
+def _with_tensors(row: SummaryRow, entry: _ModuleEntry, *, names: Mapping[nn.Parameter, str]) -> SummaryRow:
+    """Return a row with the summaries of the own tensors of its module."""
+    buffers = tuple((name, summarize_tensor(buffer)) for name, buffer in entry.module.named_buffers(recurse=False))
+    return replace(row, weights=tuple(_own_weights(entry, names)), buffers=buffers)
 
 
 def _forward_status(module: nn.Module, forward_pass: _ModelPass) -> Status:
