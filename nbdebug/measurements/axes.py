@@ -251,14 +251,15 @@ def _get_kernel_coverage(node: Node) -> KernelCoverage | None:
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor) or node.get_saved("transposed"):
         return None
     input_size, kernel_size = tuple(input.shape[2:]), tuple(weight.shape[2:])
-    options = [node.get_saved(name) for name in ("stride", "padding", "dilation")]
-    axes = zip(
-        input_size,
-        kernel_size,
-        *(option if isinstance(option, Sequence) else (option,) * len(input_size) for option in options),
-        strict=True,
-    )
+    options = [_per_axis(node.get_saved(name), len(input_size)) for name in ("stride", "padding", "dilation")]
+    axes = zip(input_size, kernel_size, *options, strict=True)
     return KernelCoverage(node, input_size, kernel_size, prod(compute_axis_coverage(*axis) for axis in axes))
+
+
+def _per_axis(option: Sequence[int] | int, axes: int) -> Sequence[int]:
+    """Return an option of a convolution for each axis; a number, or a sequence of one, counts for all."""
+    values = option if isinstance(option, Sequence) else (option,)
+    return values if len(values) == axes else tuple(values) * axes
 
 
 def compute_axis_coverage(size: int, kernel: int, stride: int, padding: int, dilation: int) -> float:
