@@ -7,6 +7,7 @@ python benchmarks/architectures.py table     outcomes by package, and the kinds 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -81,6 +82,7 @@ def work(package: str, families: Iterable[str], results: Path) -> None:
         pass
     for family in families:
         row = check_family(package, family)
+        gc.collect()
         with results.open("a") as file:
             file.write(json.dumps(row, default=str) + "\n")
 

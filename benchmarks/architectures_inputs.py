@@ -12,7 +12,7 @@ from architectures_configs import LAST_WORD, TEXT_LENGTH
 from torch import Tensor
 
 CLASSES, SAMPLES = 3, 48
-_FIRST_WORD = 5  # the tokens before it are special in most vocabularies
+_FIRST_WORD, _MASK = 5, 4  # the tokens before it are special in most vocabularies
 
 
 def parts_of(config: Any) -> Iterator[Any]:
@@ -204,7 +204,11 @@ def candidate_labels(head: str, inputs: dict[str, Any], logits: Tensor | None) -
     """Yield the targets that a head of this kind may take, the most plausible first."""
     classes, tokens = labels_of_classes(), inputs.get("input_ids", inputs.get("decoder_input_ids"))
     if head == "masked language model" and tokens is not None and tokens.ndim == 2:
-        yield {"labels": tokens.masked_fill(torch.rand(tokens.shape) > 0.3, -100)}
+        is_masked = torch.rand(tokens.shape) < 0.3
+        yield {"input_ids": tokens.masked_fill(is_masked, _MASK), "labels": tokens.masked_fill(~is_masked, -100)}
+    if head == "sequence to sequence" and "decoder_input_ids" in inputs:
+        target = inputs["decoder_input_ids"]
+        yield {"decoder_input_ids": target.roll(1, 1).index_fill(1, torch.tensor([0]), 1), "labels": target}
     if head in ("language model", "sequence to sequence"):
         if tokens is not None:
             image = tokens >= LAST_WORD if "pixel_values" in inputs else torch.zeros_like(tokens, dtype=torch.bool)

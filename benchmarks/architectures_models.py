@@ -16,7 +16,7 @@ from architectures_inputs import CLASSES, SAMPLES, candidate_inputs, candidate_l
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-MAX_PARAMETERS = 12_000_000
+MAX_PARAMETERS, _MAX_IMAGE_MODEL = 12_000_000, 3_000_000
 MAX_BUILD_SECONDS = 12.0  # of this process
 _TRIAL_BATCH = 6
 
@@ -261,17 +261,20 @@ def build_timm(module: str) -> Candidate:
     names = sorted(timm.list_models(module=module), key=lambda name: (not _SMALL.search(name), len(name), name))
     sizes = {name: _size_on_meta(timm.create_model, name) for name in names[:5]}
     name = min(sizes, key=lambda name: sizes[name])
-    return _build_image_model(name, partial(timm.create_model, name, num_classes=CLASSES))
+    return _build_image_model(name, sizes[name], partial(timm.create_model, name, num_classes=CLASSES))
 
 
-def _build_image_model(name: str, create: Any) -> Candidate:
+def _build_image_model(name: str, size: float, create: Any) -> Candidate:
+    """Return a classifier of images of the smallest side that it takes."""
+    if size > _MAX_IMAGE_MODEL:
+        raise NotBuilt(f"the smallest model has {size:,} parameters")
     errors: list[str] = []
-    for size, options in itertools.product((64, 96, 128, 224), ({}, {"img_size": 1})):
+    for side, options in itertools.product((32, 64, 96, 128, 224), ({}, {"img_size": 1})):
         torch.manual_seed(0)
         try:
-            model = create(**dict.fromkeys(options, size))
+            model = create(**dict.fromkeys(options, side))
             model.train()
-            pixels = signals(3, size, size)
+            pixels = signals(3, side, side)
             loss = F.cross_entropy(next(_tensors(model(pixels[:_TRIAL_BATCH]))), labels_of_classes()[:_TRIAL_BATCH])
             loss.backward()
         except Exception as error:
@@ -279,7 +282,7 @@ def _build_image_model(name: str, create: Any) -> Candidate:
             continue
         model.zero_grad(set_to_none=True)
         samples = split_samples({"pixels": pixels, "labels": labels_of_classes()})
-        return Candidate(model, samples, "image classes", f"{name}, images of {size}")
+        return Candidate(model, samples, "image classes", f"{name}, images of {side}")
     raise NotBuilt(errors[0].splitlines()[0][:160])
 
 
@@ -299,7 +302,7 @@ def build_torchvision(module: str) -> Candidate:
     names = [name for name in names if torchvision.models.get_model_builder(name).__module__.endswith("." + module)]
     sizes = {name: _size_on_meta(torchvision.models.get_model, name) for name in names}
     name = min(sizes, key=lambda name: sizes[name])
-    return _build_image_model(name, partial(torchvision.models.get_model, name, num_classes=CLASSES))
+    return _build_image_model(name, sizes[name], partial(torchvision.models.get_model, name, num_classes=CLASSES))
 
 
 PACKAGES = {

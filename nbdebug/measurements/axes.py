@@ -21,6 +21,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.batch_independence import sample_mixing
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
+from nbdebug.tensors.memory import share_memory
 
 Shape = tuple[int, ...]
 _RESHAPE_CALLS = {"view", "reshape", "view_as", "reshape_as"}
@@ -95,6 +96,9 @@ class _ReshapeTracker:
         if not call.inputs or not _keeps_order(call.inputs[0], call.outputs[0], call.name in _RESHAPE_CALLS):
             return
         source, result = call.inputs[0], call.outputs[0]
+        if (first := self._find_shift(source, result)) is not None:
+            self.reshapes.remove(first)
+            return
         origin = self._origins.get(id(source), tuple(source.shape))
         self._origins[id(result)] = origin
         self._references += [source, result]
@@ -103,6 +107,20 @@ class _ReshapeTracker:
                 self._origins[id(result)] = tuple(result.shape)
                 self.reshapes += swaps
                 return
+
+    def _find_shift(self, source: Tensor, result: Tensor) -> ScrambledReshape | None:
+        """Return the earlier reshape that shifts rows together with this one; None if there is none.
+
+        Rows of another length, without the first, in rows as before, begin one position later each: the scores of
+        relative positions are aligned so (Dai et al. 2019, arXiv:1901.02860, appendix B).
+        """
+        for reshape in self.reshapes:
+            rows, before = reshape.call.outputs[0], reshape.shape_before
+            is_part = source.numel() < rows.numel() and share_memory(source, rows)
+            has_same_axes = source.dim() == rows.dim() == result.dim() == len(before) > 1
+            if is_part and has_same_axes and (source.shape[-1], result.shape[-2]) == (rows.shape[-1], before[-2]):
+                return reshape
+        return None
 
 
 def _keeps_order(source: Tensor, result: Tensor, is_reshape: bool) -> bool:

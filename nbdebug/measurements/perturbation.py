@@ -201,6 +201,26 @@ def fill_zero_parameters(model: nn.Module) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def fitted_statistics(answers: EvalOutputs) -> Iterator[EvalOutputs]:
+    """Give normalization layers the statistics of the batch for the duration of a block.
+
+    The running statistics of a new model fit no input: signals may fade from layer to layer in eval mode alone.
+    """
+    model, fitted = answers.setup.eager_model, replace(answers, statistics=())
+    layers = [module for module in model.modules() if isinstance(module, _NormBase)]
+    momenta = [layer.momentum for layer in layers]
+    with Preserve(model):
+        try:
+            for layer in layers:
+                layer.momentum = 1.0
+            fitted.predict(fitted.batch, training=True)
+        finally:
+            for layer, momentum in zip(layers, momenta, strict=True):
+                layer.momentum = momentum
+        yield fitted
+
+
 def compute_loss_value(setup: Setup, output: Any, batch: Batch) -> float:
     """Return the loss of ``output`` for a batch; raise NotChecked if the loss rejects such an output or target.
 
