@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+LEDGER = Path(__file__).parent / "ledger.csv"
 _LIBRARIES: list[Any] = []  # an operator lives as long as its library
 BUILD_SECONDS, CHECK_SECONDS, _FAMILIES_PER_PROCESS = 25, 60, 20  # of this process, so that others do not matter
 
@@ -34,8 +35,8 @@ def _stop(*_: Any) -> None:
 
 def check_family(package: str, family: str) -> dict[str, Any]:
     """Return the outcome of one family."""
-    from architectures_check import check
-    from architectures_models import PACKAGES, NotBuilt
+    from benchmarks.architectures.check import check
+    from benchmarks.architectures.models import PACKAGES, NotBuilt
 
     row: dict[str, Any] = {"package": package, "family": family}
     start = time.perf_counter()
@@ -92,7 +93,16 @@ def run(package: str, families: list[str], results: Path) -> None:
     remaining = [name for name in families if name not in done(results, package)]
     while remaining:
         batch = remaining[:_FAMILIES_PER_PROCESS]
-        command = [sys.executable, __file__, "work", "--package", package, "--families", ",".join(batch)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.architectures",
+            "work",
+            "--package",
+            package,
+            "--families",
+            ",".join(batch),
+        ]
         limit = 60 + 10 * CHECK_SECONDS * len(batch)
         try:
             process = subprocess.run(
@@ -120,10 +130,43 @@ def done(results: Path, package: str) -> set[str]:
     return {row["family"] for row in read(results) if row["package"] == package}
 
 
+def write_ledger(rows: list[dict[str, Any]]) -> None:
+    """Write one line per family, and print the numbers of families by package and outcome."""
+    import pandas as pd
+
+    lines = [_ledger_line(row) for row in sorted(rows, key=lambda row: (row["package"], row["family"]))]
+    frame = pd.DataFrame(lines)
+    frame.to_csv(LEDGER, index=False)
+    print(frame.groupby(["package", "outcome"]).size().unstack(fill_value=0).to_string())
+
+
+def _ledger_line(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what the ledger says of a family."""
+    findings = [*row.get("findings", []), *row.get("watch_findings", [])]
+    failed = [*row.get("failed_rules", []), *row.get("watch_failed_rules", [])]
+    crash = row.get("crash") or row.get("watch_crash") or row.get("watch_errors") or row.get("timeout") or ""
+    is_changed = bool(row.get("changed")) or row.get("steps") == "changed"
+    outcome = "crashed" if crash else "changed" if is_changed else "a rule failed" if failed else "checked"
+    return {
+        "package": row["package"],
+        "family": row["family"],
+        "outcome": "not built" if "not_built" in row else outcome,
+        "reason": (row.get("not_built") or crash or "; ".join(f"{code}: {why}" for code, why in failed))[:120],
+        "model": row.get("model", ""),
+        "head": row.get("head", ""),
+        "parameters": row.get("parameters", ""),
+        "rules": row.get("checked_rules", ""),
+        "errors": " ".join(sorted({code for code, severity, *_ in findings if severity == "error"})),
+        "warnings": " ".join(sorted({code for code, severity, *_ in findings if severity == "warning"})),
+        "checkup seconds": row.get("checkup_cpu_seconds", ""),
+        "steps": row.get("steps", ""),
+    }
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["run", "work", "table"])
+    parser.add_argument("command", choices=["run", "work", "ledger"])
     parser.add_argument("--package", default="transformers")
     parser.add_argument("--families", default="")
     parser.add_argument("--results", type=Path, default=Path("architectures.jsonl"))
@@ -131,8 +174,10 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     define_torchvision_operators()
-    from architectures_models import PACKAGES
+    from benchmarks.architectures.models import PACKAGES
 
+    if options.command == "ledger":
+        return write_ledger(read(options.results))
     families = options.families.split(",") if options.families else PACKAGES[options.package][0]()
     if options.command == "work":
         return work(options.package, families, options.results)

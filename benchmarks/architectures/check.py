@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import copy
 import random
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from architectures_models import Candidate
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, default_collate
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
+from benchmarks.architectures.models import Candidate
 from nbdebug import Debugger
 from tests.preserve.fingerprint import fingerprint
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from architectures_configs import LAST_WORD, TEXT_LENGTH
 from torch import Tensor
+
+from benchmarks.architectures.configs import LAST_WORD, TEXT_LENGTH
 
 CLASSES, SAMPLES = 3, 48
 _FIRST_WORD, _MASK = 5, 4  # the tokens before it are special in most vocabularies

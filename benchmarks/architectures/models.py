@@ -11,12 +11,20 @@ from functools import partial
 from typing import Any
 
 import torch
-from architectures_configs import small_configs
-from architectures_inputs import CLASSES, SAMPLES, candidate_inputs, candidate_labels, labels_of_classes, signals
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-MAX_PARAMETERS, _MAX_IMAGE_MODEL = 12_000_000, 3_000_000
+from benchmarks.architectures.configs import small_configs
+from benchmarks.architectures.inputs import (
+    CLASSES,
+    SAMPLES,
+    candidate_inputs,
+    candidate_labels,
+    labels_of_classes,
+    signals,
+)
+
+MAX_PARAMETERS, _MAX_IMAGE_MODEL = 12_000_000, 13_000_000
 MAX_BUILD_SECONDS = 12.0  # of this process
 _TRIAL_BATCH = 6
 
@@ -41,6 +49,8 @@ _HEADS = {
     "MODEL_FOR_TIME_SERIES_PREDICTION_MAPPING": "series",
     "MODEL_MAPPING": _NO_HEAD,
     "MODEL_FOR_BACKBONE_MAPPING": _NO_HEAD,
+    "MODEL_FOR_DEPTH_ESTIMATION_MAPPING": _NO_HEAD,
+    "MODEL_FOR_UNIVERSAL_SEGMENTATION_MAPPING": _NO_HEAD,
 }
 
 
@@ -73,6 +83,8 @@ class Classifier(nn.Module):
         count = len(next(iter(inputs.values())))
         for value in _tensors(self.base(**inputs)):
             if value.is_floating_point() and value.ndim > 1 and len(value) == count:
+                if value.ndim == 2:
+                    return value
                 return value.flatten(2).mean(2) if value.ndim == 4 else value.flatten(1, -2).mean(1)
         raise ValueError("no output has one row per sample")
 

@@ -28,7 +28,7 @@ _HEADS = re.compile(
 _HEAD_WIDTH = re.compile(r"head_dim|d_kv|head_size|rope_dim|query_pre_attn_scalar|rotary_dim|attention_key_dim")
 _INNER_WIDTH = re.compile(r"intermediate|ffn|inner|d_ff|mlp|feed")
 _EXPERTS = re.compile(r"(num|n)(_\w+)?_experts$|num_local_experts")
-_CHOSEN_EXPERTS = re.compile(r"top_?k$|per_tok|experts_per_token")
+_CHOSEN_EXPERTS = re.compile(r"top_?k$|moe_k$|per_tok|experts_per_token")
 _LENGTHS = re.compile(
     r"max_position_embeddings|n_positions|n_ctx|max_seq|max_sequence|sliding_window|max_source|max_target"
 )
@@ -78,6 +78,8 @@ class Reduction:
         return {key: self._reduce_value(key, value, values, layers, depth) for key, value in kept.items()}
 
     def _reduce_value(self, key: str, value: Any, values: Mapping[str, Any], layers: set[int], depth: int) -> Any:
+        if key == "per_layer_config" and isinstance(value, dict):
+            return {layer: item for layer, item in value.items() if int(layer) < depth}
         if isinstance(value, dict):
             is_plain = "model_type" not in value and not key.endswith("_config")
             return self._reduce_rope(value, values) if is_plain else self.reduce(value)
@@ -87,7 +89,7 @@ class Reduction:
             return 8
         if isinstance(value, float) and re.search(r"(width|depth)_(coefficient|multiplier)", key):
             return min(value, 0.35)
-        if key == "backbone" and isinstance(value, str):
+        if key == "backbone" and (isinstance(value, str) or values.get("model_type") == "timm_backbone"):
             return "test_resnet"  # of timm
         if isinstance(value, bool) or value is None or isinstance(value, (str, float)):
             return value
@@ -125,6 +127,7 @@ class Reduction:
             (_DEPTH, lambda v: min(v, depth)),
             (_LENGTHS, lambda v: min(v, MAX_LENGTH)),
             (r"num_codebooks|num_quantizers|num_query|num_queries|num_latents", lambda v: min(v, 4)),
+            (r"upsample_groups$", lambda v: min(v, self.plan.width or max(v // self.plan.divisor, 1))),
             (r"num_frames", lambda v: min(v, 4)),
         ]
         for pattern, reduce in simple:
