@@ -240,7 +240,7 @@ def _classify(base: nn.Module, config: Any, errors: list[str]) -> Candidate | No
         try:
             model = Classifier(base, inputs)
             values = {**inputs, "labels": labels_of_classes()}
-            if _has_loss(model, _first_rows(values)):
+            if _has_loss(model, _first_rows(values)) and _has_loss(model, _first_rows(values, _TRIAL_BATCH + 2)):
                 return Candidate(model, split_samples(values), _NO_HEAD, "")
         except Exception as error:
             errors.append(f"{type(error).__name__}: {error}")

@@ -127,8 +127,10 @@ def _keeps_order(source: Tensor, result: Tensor, is_reshape: bool) -> bool:
     """Return whether a result has all values of a tensor in their order."""
     if isinstance(source, nn.Parameter) or source is result or source.numel() != result.numel() or not source.numel():
         return False
-    is_view = source.is_contiguous() and result.is_contiguous() and source.data_ptr() == result.data_ptr()
-    return is_reshape or (is_view and source.dtype == result.dtype)
+    if is_reshape:
+        return True
+    is_view = source.is_contiguous() and result.is_contiguous() and share_memory(source, result)
+    return is_view and source.storage_offset() == result.storage_offset() and source.dtype == result.dtype
 
 
 def _find_swaps(call: TorchCall, before: Shape) -> Iterator[ScrambledReshape]:

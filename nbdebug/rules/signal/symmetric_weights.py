@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from nbdebug.autograd import Graph
+from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.formatting import join_names
@@ -27,6 +28,8 @@ _COPYING_CALLS = {"deepcopy", "load_state_dict", "copy_", "clone"}
 _CONSEQUENCES = ("G408", "G416", "G415", "M307", "L208", "M306", "T601", "T606", "T607", "T608", "T610", "M314")
 _EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 _INDEXING_NODES = {"Embedding", "EmbeddingBag", "Index", "IndexSelect", "Gather"}
+_RESIZING_NODES = {"View", "Reshape", "ReshapeAlias", "UnsafeView", "Permute", "Transpose", "T", "Unsqueeze", "Squeeze"}
+_RESIZING_NODES |= {"Slice", "Clone", "ToCopy", "UpsampleLinear1D", "UpsampleBilinear2D", "UpsampleBicubic2D"}
 
 
 @rule("G407", "error")
@@ -75,9 +78,16 @@ def symmetric_weights(
 
 
 def _find_tables(graph: Graph) -> set[int]:
-    """Return the ids of the parameters that are only read by index, such as biases of relative positions."""
-    sources = graph.get_nodes_by_name("AccumulateGrad")
-    return {id(node.variable) for node in sources if {user.name for user in node.users} <= _INDEXING_NODES}
+    """Return the ids of the parameters that are only read by index, resized or not: biases of relative positions."""
+    return {id(node.variable) for node in graph.get_nodes_by_name("AccumulateGrad") if _is_read_by_index(node)}
+
+
+def _is_read_by_index(node: Node) -> bool:
+    """Return whether all that uses a value takes rows of it by index."""
+    return bool(node.users) and all(
+        user.name in _INDEXING_NODES or (user.name in _RESIZING_NODES and _is_read_by_index(user))
+        for user in node.users
+    )
 
 
 def _weight_findings(

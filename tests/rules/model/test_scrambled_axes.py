@@ -148,6 +148,12 @@ def relative_scores_of_all_distances(x: Tensor) -> Tensor:
 
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "relative positions": setup_builder(WrappedLayer(nn.Linear(8, 8), 6, after=relative_scores), SERIES),
+    "mapped over samples": setup_builder(
+        WrappedLayer(
+            nn.Linear(8, 8), 8, after=lambda h: torch.vmap(lambda x: x.relu().flatten().view(6, 8))(h).mean(1)
+        ),
+        SERIES,
+    ),
     "all distances": setup_builder(WrappedLayer(nn.Linear(8, 8), 4, after=relative_scores_of_all_distances), SERIES),
     "permuted": setup_builder(
         WrappedLayer(nn.Conv2d(3, 4, 3), 4, lambda x: x.permute(0, 3, 1, 2), pool_pixels), IMAGES

@@ -153,19 +153,22 @@ class ZeroEmbedding(nn.Module):
 class RelativeBias(nn.Module):
     """Biases of zero for pairs of positions, of which many share a distance."""
 
-    def __init__(self) -> None:
+    def __init__(self, resized: bool) -> None:
         super().__init__()
         self.embed, self.bias, self.head = nn.Embedding(500, 8), nn.Parameter(torch.zeros(40, 2)), nn.Linear(2, 3)
+        self.resized = resized
 
     def forward(self, x: Tensor) -> Tensor:
         states, place = self.embed(x), torch.arange(6)
         weights = states @ states.transpose(1, 2)
-        bias = self.bias[(place[:, None] // 3 - place // 3).abs().flatten() + 20]
+        table = nn.functional.interpolate(self.bias.T[None], size=20, mode="linear")[0].T if self.resized else self.bias
+        bias = table[(place[:, None] // 3 - place // 3).abs().flatten() + 10]
         return self.head((weights.flatten(1)[:, :, None] + bias).tanh().mean(1))
 
 
 HEALTHY: dict[str, Callable[[], Setup]] = {
-    "biases by distance": lambda: setup_of(RelativeBias(), torch.randint(0, 500, (64, 6))),
+    "biases by distance": lambda: setup_of(RelativeBias(resized=False), torch.randint(0, 500, (64, 6))),
+    "resized biases": lambda: setup_of(RelativeBias(resized=True), torch.randint(0, 500, (64, 6))),
     "random": lambda: setup_of(network(3)),
     "head of zeros": lambda: setup_of(fill(network(3), 0.0, "2.")),
     "head of zeros, many classes": lambda: setup_of(fill(network(200), 0.0, "2.")),
