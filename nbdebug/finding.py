@@ -156,7 +156,7 @@ def is_consequence(code: str, aspect: str, explains: Collection[str]) -> bool:
 def cause_indices(findings: Sequence[Mapping[str, Any]]) -> list[int | None]:
     """Return the index of each finding's cause; of two that explain each other, the first is the cause.
 
-    ``findings`` are ``Finding.to_dict()``.
+    A note explains only notes. ``findings`` are ``Finding.to_dict()``.
     """
     causes: list[int | None] = [None] * len(findings)
     for cause, finding in enumerate(findings):
@@ -165,6 +165,7 @@ def cause_indices(findings: Sequence[Mapping[str, Any]]) -> list[int | None]:
             i
             for i, other in enumerate(findings)
             if is_consequence(other.get("code", ""), other.get("aspect", ""), explains)
+            and (finding.get("severity") != "note" or other.get("severity") == "note")
         ]
         for index in consequences:
             if causes[index] is None and not _is_ancestor(causes, index, cause):

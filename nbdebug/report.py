@@ -316,12 +316,16 @@ def _weaken(finding: Finding, disproved: Mapping[str, str]) -> Finding:
 
 
 def _strengthen(finding: Finding, faults: list[Finding]) -> Finding:
-    """Return a note as a warning if a fault confirms what it assumes, and no fault has another cause or denies it."""
+    """Return a note as a warning if a fault confirms what it assumes, and no fault has another cause.
+
+    A reference that learns more than the model denies what it does not confirm.
+    """
     if finding.severity != "note" or not finding.assumes:
         return finding
     confirming = next((fault for fault in faults if set(finding.assumes) <= set(fault.confirms)), None)
     others = [f for f in faults if f.code not in _OUTCOMES and not is_consequence(f.code, f.aspect, finding.explains)]
-    if confirming is None or others or any(fault.code == _BETTER_REFERENCE for fault in faults):
+    denied = any(f.code == _BETTER_REFERENCE and not set(finding.assumes) <= set(f.confirms) for f in faults)
+    if confirming is None or others or denied:
         return finding
     message = f"{finding.message} The watched run agrees ({confirming.code} {confirming.name})."
     return replace(finding, severity="warning", message=message)

@@ -18,6 +18,7 @@ LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
 LOSS_DETACHED, LABELS_OUT_OF_RANGE = "no loss of the loop reaches a parameter", "the loss rejects labels of the loader"
 INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
+LEARNS_POORLY = "the model learns less than the data allow"
 INITIAL_SCALE_HINDERS = "the scale of the initial weights hinders training"
 _RECOVERED_SHARE = 0.1  # of the loss of a constant prediction
 _MIN_GAIN = 0.1  # of the validation score over that of the most frequent class

@@ -7,6 +7,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import compress
 from math import inf
 from typing import Any
 
@@ -52,14 +53,17 @@ class ForwardPasses:
     ``validation_in_train_mode`` those of them in train mode, and ``validation_with_graph`` those with gradients
     enabled. All such passes between two steps are one of the ``validation_rounds``, and most of those of
     ``rounds_in_train_mode`` ran in train mode. ``mode_dependent`` are the paths of the submodules whose behavior
-    depends on the mode; ``shape`` is that of a floating-point output. ``lines`` are the user's: "forward",
-    "validation", and "train" and "eval", which last changed the mode, "step in eval mode", which last changed it before
+    depends on the mode, ``validation_train_layers`` those that were in train mode in the latest such validation pass;
+    ``shape`` is that of a floating-point output. ``lines`` are the user's: "forward", "validation", and "train" and
+    "eval", which last changed the mode, "part eval", which switches only a part of the model, "step in eval mode",
+    which last changed it before
     the first step in eval mode, and "no change", which left it in eval mode in the same function. ``calls`` are the
     lines of all passes. ``lost_rates`` are rates of dropout that an evaluation set to zero. ``samples_dropout`` is True
     if most validation passes in train mode repeat the input of the previous one.
     """
 
     mode_dependent: tuple[str, ...] = ()
+    validation_train_layers: tuple[str, ...] = ()
     training_modes: tuple[tuple[ModelMode, int], ...] = ()
     validation_passes: int = 0
     validation_in_train_mode: int = 0
@@ -89,6 +93,7 @@ class ModeMonitor:
         self.split = ""
         self.current_pass: tuple[ModelMode, str, bool] | None = None
         self.steps_before_pass = 0
+        self.validation_train_layers: tuple[str, ...] = ()
         self.mode_before_step: ModelMode | None = None
         self.shape: tuple[int, ...] | None = None
         self.lines: dict[str, SourceLine] = {}
@@ -106,6 +111,8 @@ class ModeMonitor:
             tuple([any(p.requires_grad for p in parameters) for parameters in self.parameters]),
         )
         self.current_pass, self.steps_before_pass = (mode, split, torch.is_grad_enabled()), steps
+        if split == "val" and self._is_train_mode(mode):
+            self.validation_train_layers = tuple(compress(self.modules, mode.submodule_training))
         call_kind = split, torch.is_grad_enabled(), mode.training
         if call_kind not in self.calls:
             line = self.calls[call_kind] = get_calling_line(sys._getframe(1))
@@ -155,10 +162,15 @@ class ModeMonitor:
     def on_mode_switch(self, event: tuple[nn.Module, bool]) -> None:
         """Record a mode switch that is about to run; stores the line if the module is the whole model.
 
-        A call that leaves the mode as it is does not count, but may be meant to put it back: it then follows the one
-        that changed the mode in the same function.
+        The first call that sets only a part of the model to eval mode is stored too. A call that leaves the mode as it
+        is does not count, but may be meant to put it back: it then follows the one that changed the mode in the same
+        function.
         """
         module, mode = event
+        if module is not self.model and not mode and self.model.training and "part eval" not in self.lines:
+            is_part = any(part is module for part in self.model.modules())
+            if is_part and (line := get_deciding_line(sys._getframe(1), "train")):
+                self.lines["part eval"] = line
         if module is not self.model or (line := get_deciding_line(sys._getframe(1), "train")) is None:
             return
         kind = "train" if mode else "eval"
@@ -177,6 +189,7 @@ class ModeMonitor:
             in_train_mode[round_number] += passes * is_training
         return ForwardPasses(
             tuple(self.modules),
+            self.validation_train_layers,
             tuple(self.training_modes),
             rounds.total(),
             in_train_mode.total(),

@@ -50,6 +50,7 @@ class StepTrace(LoopMode):
 
     Each operation of the graph gets the line of the user's that called it, in the form of torch's anomaly mode.
     A compiler would trace this mode and compile its code again after it, so the mode ends when a compilation starts.
+    ``is_partial`` becomes True if another backward pass follows from the same output: the loss is computed in parts.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -57,6 +58,7 @@ class StepTrace(LoopMode):
         self.setup, self.attempts = setup, 0
         self.is_in_model, self.module_hooks, self.compile_callback = False, ExitStack(), ExitStack()
         self.error: Exception | None = None
+        self.is_partial = self.awaits_pass = False
         self.clear()
 
     def clear(self) -> None:
@@ -94,6 +96,7 @@ class StepTrace(LoopMode):
 
     def on_forward_begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Start to record the running submodules; without a loader that is known, start to trace."""
+        self.awaits_pass = False
         if not torch.is_grad_enabled():
             return
         if self.batch is None and self.is_due:
@@ -115,8 +118,9 @@ class StepTrace(LoopMode):
     def on_backward_begin(self, roots: Sequence[Tensor]) -> TracedStep | None:
         """Stop to trace; return the step, unless the model was not called or the loss is no single number."""
         batch, output, step = self.batch, self.output, None
+        self.is_partial |= self.awaits_pass
         if batch is not None and output is not None and len(roots) == 1 and roots[0].numel() == 1:
-            self.attempts = _MAX_ATTEMPTS
+            self.attempts, self.awaits_pass = _MAX_ATTEMPTS, True
             calls = self.tracker.broadcasts, self.kl_divergences, self.loss_calls
             step = TracedStep(batch, self.trace, output, roots[0], *calls, self.has_hooks)
         self.close()
@@ -127,8 +131,8 @@ class StepTrace(LoopMode):
 
     @property
     def awaits_backward(self) -> bool:
-        """True between the start of the trace and the backward pass."""
-        return self.batch is not None or self.error is not None
+        """True between the start of the trace and the backward pass, and after it until the next pass of the model."""
+        return self.batch is not None or self.error is not None or self.awaits_pass
 
     def close(self) -> None:
         """Stop to trace. A backward pass is a torch call, inside which the mode cannot be left."""

@@ -34,12 +34,16 @@ _MAX_SOURCES = 8  # samples that are tried in place of the first one, since padd
 
 @dataclass(frozen=True)
 class SampleMixing:
-    """Effect of one changed sample: the other samples whose outputs changed, and the calls that mix samples."""
+    """Effect of one changed sample: the other samples whose outputs changed, and the calls that mix samples.
+
+    ``is_scattered`` is True if each of their outputs changed in a part of its values only.
+    """
 
     changed_sample: int
     batch_size: int
     affected_samples: tuple[int, ...]
     mixing_calls: tuple[MixingCall, ...]
+    is_scattered: bool = False
 
 
 @measurement
@@ -47,19 +51,26 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     """The samples whose output in eval mode depends on one other sample, and the calls that mix them.
 
     If samples are not along the first axis, the batch is collated again with another first sample: the axis of the
-    samples is the one along which only the first position changes.
+    samples is the one along which only the first position changes. Calls are compared too if a layer takes the first
+    axis for the sequence: such a layer may mix samples although the output ignores what it mixes.
     """
+    is_scattered = False
     size = eval_outputs.batch.size
     if _is_batch_first_throughout(eval_outputs):
         changed = _replace_first_sample(eval_outputs, size)
-        is_affected = eval_outputs.changed_values(_predict_changed(eval_outputs, changed)).reshape(size, -1).any(1)
-        affected_samples = tuple(is_affected[1:].nonzero().flatten().add(1).tolist())
+        differs = eval_outputs.changed_values(_predict_changed(eval_outputs, changed)).reshape(size, -1)
+        affected_samples = tuple(differs[1:].any(1).nonzero().flatten().add(1).tolist())
+        is_scattered = not bool(differs[1:].all(1).any()) and differs.shape[1] > 1
     else:
         changed, size = _collate_with_other_first_sample(eval_outputs), len(eval_outputs.batch.indices or ())
         affected_samples = _affected_samples(eval_outputs.changed_values(_predict_changed(eval_outputs, changed)), size)
-    return SampleMixing(
-        0, size, affected_samples, track_change(eval_outputs, changed, [0], size) if affected_samples else ()
-    )
+    is_tracked = affected_samples or any(map(_is_sequence_first, eval_outputs.setup.eager_model.modules()))
+    mixing_calls = track_change(eval_outputs, changed, [0], size) if is_tracked else ()
+    return SampleMixing(0, size, affected_samples, mixing_calls, is_scattered)
+
+
+def _is_sequence_first(module: nn.Module) -> bool:
+    return isinstance(module, (nn.RNNBase, nn.MultiheadAttention)) and not module.batch_first
 
 
 def _predict_changed(answers: EvalOutputs, changed: Batch) -> Tensor:

@@ -18,6 +18,7 @@ from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
 
 _MAX_POSITIONS, _MIN_REAL, _MIN_PADDED = 16, 4, 2  # positions of a row that are changed: real ones, and padded ones
+_MIN_HIDDEN = 2  # real positions without influence that an input explains
 _MAX_OWN_POSITIONS = 1  # a real position may be read directly, such as a summary token
 
 
@@ -26,7 +27,8 @@ class PositionInfluence:
     """Changed positions of one row padded with ``token``, and those of them that change the output elsewhere.
 
     ``where`` is the location of the module that receives the mask, with the line of the call whose result is true at
-    the real positions, or else at the padded ones.
+    the real positions, or else at the padded ones. ``hidden_by`` is the input that takes the place of the mask: the
+    real positions without influence are those where it is zero, while another input is one at all real positions.
     """
 
     token: int
@@ -35,6 +37,7 @@ class PositionInfluence:
     padded: int
     influential_padded: int
     where: Location
+    hidden_by: str = ""
 
     @property
     def is_inverted(self) -> bool:
@@ -53,7 +56,9 @@ def position_influence(eval_outputs: EvalOutputs) -> PositionInfluence:
         token, is_padded = padding[0], padding[1][row]
         real, padded = (_spread(positions.nonzero().flatten()) for positions in (~is_padded, is_padded))
         copies = replace(eval_outputs, batch=eval_outputs.batch.take_samples([row] * (len(real) + len(padded))))
-        reaches = _reaches_other_positions(copies, tokens, torch.cat([real, padded]), is_padded)
+        others = {name: values for name, values in eval_outputs.inputs.items() if values is not tokens}
+        positions = torch.cat([real, padded])
+        reaches = _reaches_other_positions(copies, tokens, positions, is_padded)
         return PositionInfluence(
             token,
             len(real),
@@ -61,8 +66,26 @@ def position_influence(eval_outputs: EvalOutputs) -> PositionInfluence:
             len(padded),
             int(reaches[len(real) :].sum()),
             _mask_location(eval_outputs, padding[1]),
+            _hiding_input(others, row, ~is_padded, real, reaches[: len(real)]),
         )
     raise NotChecked("no token fills the ends of the rows")
+
+
+def _hiding_input(inputs: dict[str, Tensor], row: int, is_real: Tensor, positions: Tensor, reaches: Tensor) -> str:
+    """Return the input that is zero at the positions without influence only, if another is the mask; else "".
+
+    The first position may be read directly, as that of a summary token, so it does not count.
+    """
+    flags = {
+        name: values[row].cpu() != 0
+        for name, values in inputs.items()
+        if values.shape[1:] == is_real.shape and not values.is_floating_point()
+    }
+    masks = {name for name, flag in flags.items() if torch.equal(flag, is_real.cpu())}
+    counted, reaches = positions[positions > 0].cpu(), reaches[positions > 0].cpu()
+    if not masks or int((~reaches).sum()) < _MIN_HIDDEN:
+        return ""
+    return next((name for name in flags if name not in masks and torch.equal(flags[name][counted], reaches)), "")
 
 
 def _select_row(padded: Tensor) -> int | None:
@@ -80,7 +103,10 @@ def _reaches_other_positions(copies: EvalOutputs, tokens: Tensor, positions: Ten
     """Return whether changing one position of each copy of a row changes the output, except at that position."""
     changed = torch.zeros(len(positions), tokens.shape[1], dtype=torch.bool)
     changed[torch.arange(len(positions)), positions] = True
-    before = copies.predict(copies.batch)[0]
+    try:
+        before = copies.predict(copies.batch)[0]
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise NotChecked(f"the model does not accept copies of one row: {error}") from None
     embeddings = [module for module in copies.setup.eager_model.modules() if isinstance(module, nn.Embedding)]
     with ExitStack() as stack:
         was_applied = [stack.enter_context(change_embedded(module, changed)) for module in embeddings]

@@ -114,7 +114,7 @@ def _perturb_part(output: Tensor, index: Any) -> Iterator[Tensor]:
 
 @dataclass(frozen=True)
 class ClassWeights:
-    """Gradient norm of one sample of each class, for uniform predictions.
+    """Gradient norm of one sample or position of each class, for uniform predictions.
 
     ``confident_ratio`` is the share of it that remains for nearly correct predictions, relative to cross-entropy.
     """
@@ -142,22 +142,25 @@ class ClassWeights:
 def class_weights(
     setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: LossKind, loss: Tensor
 ) -> ClassWeights:
-    """Gradient norms of the loss on the first batch, with each class in turn as the target."""
+    """Gradient norms of the loss on the first batch, with the classes in turn as the targets.
+
+    In masks and tags they take turns within a sample: a loss of overlaps is flat for a sample with a single class.
+    """
     target, logits = first_pass.batch.target, score_tensor(output)
     if setup.loss_fn is None or not isinstance(output, Tensor) or not isinstance(target, Tensor):
         raise NotChecked("needs a callable loss, a tensor output and a tensor target")
     axis = _get_axis_of_classes(logits, target)
     classes = 2 if axis is None else logits.shape[axis]
 
-    numbers = torch.arange(len(target), device=target.device) % classes
-    rows = numbers.reshape(-1, *[1] * (target.dim() - 1)).expand_as(target)
-    batch = replace(first_pass.batch, targets=(rows.to(target.dtype),))
+    numbers = (torch.arange(target.numel(), device=target.device) % classes).reshape(target.shape)
+    batch = replace(first_pass.batch, targets=(numbers.to(target.dtype),))
 
     def compute_class_gradient_norms(share: float) -> Tensor:
         synthetic_output = _make_outputs(logits, numbers, axis, share, loss_kind).requires_grad_()
         (gradient,) = torch.autograd.grad(compute_loss(setup, synthetic_output, batch), synthetic_output)
-        norms: Tensor = gradient.float().reshape(len(target), -1).norm(dim=1)
-        return torch.stack([norms[numbers == number].mean() for number in range(min(classes, len(target)))])
+        gradient = gradient.float()
+        norms = (gradient.abs() if axis is None else gradient.norm(dim=axis)).reshape(target.shape)
+        return torch.stack([norms[numbers == number].mean() for number in range(min(classes, target.numel()))])
 
     uniform_norms = compute_class_gradient_norms(1 / classes)
     if not bool(((uniform_norms > 0) & uniform_norms.isfinite()).all()):
@@ -184,16 +187,15 @@ def _get_axis_of_classes(logits: Tensor, target: Tensor) -> int | None:
 
 
 def _make_outputs(logits: Tensor, numbers: Tensor, axis: int | None, probability: float, kind: LossKind) -> Tensor:
-    """Return outputs with ``probability`` for the class of each row, as one value or as log-probabilities."""
+    """Return outputs with ``probability`` for the class at each position, as one value or as log-probabilities."""
     if axis is None:
-        positive = torch.where(numbers > 0, probability, 1 - probability).to(logits)
-        positive = positive.reshape(-1, *[1] * (logits.dim() - 1)).expand_as(logits).clone()
+        positive = torch.where(numbers > 0, probability, 1 - probability).to(logits).reshape(logits.shape)
         return positive if kind == "bce" else positive.logit()
     classes = logits.shape[axis]
     one_hot = F.one_hot(numbers, classes).to(logits)
-    rows = (one_hot * probability + (1 - one_hot) * (1 - probability) / (classes - 1)).log()
-    shape = [size if position in (0, axis) else 1 for position, size in enumerate(logits.shape)]
-    return rows.reshape(shape).expand_as(logits).clone().detach()
+    outputs = (one_hot * probability + (1 - one_hot) * (1 - probability) / (classes - 1)).log()
+    positions = [size for position, size in enumerate(logits.shape) if position != axis]
+    return outputs.reshape(*positions, classes).movedim(-1, axis).clone()
 
 
 @dataclass(frozen=True)

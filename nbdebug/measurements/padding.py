@@ -365,7 +365,7 @@ def _is_trailing_padding(is_token: Tensor) -> bool:
 
 @measurement
 def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> TrailingPadding:
-    """Outputs in eval mode of the rows with the most padding, padded and with half of the padding trimmed."""
+    """Outputs in eval mode of the rows with the most padding: in their batch, and with half of the padding trimmed."""
     for name, tokens in eval_outputs.inputs.items():
         padding = find_trailing_padding(tokens)
         if padding is None or any(tensor.dim() > 1 and tensor is not tokens for tensor in eval_outputs.inputs.values()):
@@ -375,9 +375,13 @@ def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> Trailin
         columns = max(int(padded_lengths.max()) // 2, 1)
         rows = (padded_lengths >= columns).nonzero().flatten().tolist()
         padded_outputs = replace(eval_outputs, batch=eval_outputs.batch.take_samples(rows))
-        before = padded_outputs.predict(padded_outputs.batch)[0]
+        is_batch_first = len(eval_outputs.outputs[0]) == len(padded)
         trimmed = _trim_columns(padded_outputs.batch, tokens[rows], columns)
         try:
+            # In its whole batch, a row may be padded again to the longest one inside the model.
+            before = (
+                eval_outputs.outputs[0][rows] if is_batch_first else padded_outputs.predict(padded_outputs.batch)[0]
+            )
             after = padded_outputs.predict(trimmed)[0]
         except (RuntimeError, ValueError, IndexError) as error:
             raise NotChecked(f"the model does not accept shorter rows: {error}") from None

@@ -132,8 +132,13 @@ class MixingCall:
 
 
 def track_change(answers: EvalOutputs, changed: Batch, positions: Sequence[int], length: int) -> tuple[MixingCall, ...]:
-    """Return the calls, in order, that spread a change at some ``positions`` of an axis of ``length`` to others."""
-    return tuple(_ChangeTracker(answers, changed, positions, length).mixing_calls)
+    """Return the calls, in order, that spread a change at some ``positions`` of an axis of ``length`` to others.
+
+    If there are none, and no axis of the last output holds the positions any more, return the call that lost it.
+    """
+    tracker = _ChangeTracker(answers, changed, positions, length)
+    lost_by = tracker.last_lost_by
+    return tuple(tracker.mixing_calls or ([MixingCall(lost_by, (), None, lost_by)] if lost_by else []))
 
 
 class _ChangeTracker:
@@ -149,6 +154,7 @@ class _ChangeTracker:
         self._references: list[Tensor] = []
         self.mixing_calls: list[MixingCall] = []
         self._axis_lost_by: dict[int, TorchCall] = {}
+        self.last_lost_by: TorchCall | None = None
         with record_calls(
             answers.setup.eager_model, lambda call: self._first_outputs.append(tuple(t.clone() for t in call.outputs))
         ):
@@ -173,6 +179,7 @@ class _ChangeTracker:
         self._masks.update({id(new): old != new for old, new in zip(before, call.outputs, strict=True)})
         if axes and bool(self._masks[id(call.outputs[0])].any()) and self._find_axis(call.outputs[0]) is None:
             self._axis_lost_by[id(call.outputs[0])] = axis_lost_by or call
+        self.last_lost_by = self._axis_lost_by.get(id(call.outputs[0]))
         if unmixed and self._is_mixed(call.outputs[0]):
             self.mixing_calls.append(MixingCall(call, *(axes[0] if axes else ((), None)), axis_lost_by))
 

@@ -37,6 +37,7 @@ from nbdebug.source.search import (
     find_entry_line,
     find_option_line,
     find_unique_line,
+    is_literal,
     matches_option,
     matches_replacement,
     read_names,
@@ -72,8 +73,8 @@ def creation_line(setup: Setup, created: object) -> SourceLine | None:
 def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceLine | None:
     """Return the line that sets an option of an optimizer or a scheduler to a value.
 
-    That is its parameter group, the argument of the call that creates it, the entry of a dictionary that the call
-    unpacks, or the call itself if it has none.
+    That is its parameter group, the argument of the call that creates it or the constant that its variable holds, the
+    entry of a dictionary that the call unpacks, or the call itself if it has none.
     """
     context = user_written_objects(setup)
     matches = matches_option(option, value)
@@ -81,7 +82,10 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
     if group_line or (creation := _creation(setup, owner)) is None:
         return group_line or find_option_line(option, value, [owner], context)
     if argument := creation.argument(owner, option):
-        return SourceLine(creation.file, argument.lineno)
+        has_value = partial(is_literal, value=value)
+        expression = _argument(creation, owner, argument)
+        producer = part_producer(expression, None, enters=lambda _: False, may_make=has_value)
+        return producer.line if has_value(producer.node) else SourceLine(creation.file, argument.lineno)
     entry_line = find_entry_line(option, value, context) if creation.unpacks_arguments else None
     return entry_line or creation.line
 
@@ -184,6 +188,9 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
     loader = setup.val_loader if is_validation else setup.train_loader
     if origin == "loader":
         sampler = getattr(loader, "sampler", None)
+        stream = getattr(loader, "dataset", None)
+        if isinstance(stream, IterableDataset) and (samples := next(_sample_functions(loader, [stream]), None)):
+            return _returned_line(setup, samples, None, [])
         chosen_sampler = None if isinstance(sampler, (RandomSampler, SequentialSampler)) else sampler
         return _sampler_line(loader) or creation_line(setup, chosen_sampler) or creation_line(setup, loader)
     selection = _split_line(setup, loader) if origin.startswith("validation") else None
@@ -245,7 +252,9 @@ def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
         own_names = read_names(producer.node) - read_names(training_data.node) if training_data else set()
         assigned = [assigned for name in own_names if (assigned := certain_line(line, name))]
         return max(assigned, key=lambda assigned: assigned.number, default=line)
-    lines = (creation_line(setup, dataset) for dataset in _nested_datasets(getattr(loader, "dataset", None)))
+    dataset = getattr(loader, "dataset", None)
+    is_training_set = dataset is not None and dataset is getattr(setup.train_loader, "dataset", None)
+    lines = (creation_line(setup, part) for part in (_nested_datasets(dataset) if not is_training_set else ()))
     return next(filter(None, lines), creation.line if creation else None)
 
 

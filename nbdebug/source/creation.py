@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from nbdebug.source.assignments import own_statements
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import find_names, find_reachable_files
 from nbdebug.source.scopes import Scope, file_scope
@@ -132,7 +133,10 @@ def _passes_class(call: ast.Call, class_names: set[str]) -> bool:
 
 
 def _receivers(tree: ast.Module) -> dict[ast.expr, frozenset[str]]:
-    """Return the names of the variables, attributes and keywords that receive each value of a file."""
+    """Return the names of the variables, attributes and keywords that receive each value of a file.
+
+    What a function returns is received where the function is called.
+    """
     receivers: dict[ast.expr, frozenset[str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -148,6 +152,12 @@ def _receivers(tree: ast.Module) -> dict[ast.expr, frozenset[str]]:
             receivers.update(
                 (value, frozenset({str(name)})) for name, value in zip(names, node.values, strict=True) if name
             )
+    calls: dict[str, frozenset[str]] = {}
+    for call, names_of_call in receivers.items():
+        calls[call_name(call)] = calls.get(call_name(call), frozenset()) | names_of_call
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in calls):
+        values = [node.value for node in own_statements(function) if isinstance(node, ast.Return) and node.value]
+        receivers.update((value, receivers.get(value, frozenset()) | calls[function.name]) for value in values)
     return receivers
 
 

@@ -201,7 +201,8 @@ def _returned_values(statement: ast.stmt) -> Iterator[ast.expr]:
     if isinstance(statement, ast.Return):
         yield from filter(None, [statement.value])
     else:
-        yield from (n.value for n in ast.iter_child_nodes(statement) if isinstance(n, ast.Yield) and n.value)
+        yields = (ast.Yield, ast.YieldFrom)
+        yield from (n.value for n in ast.iter_child_nodes(statement) if isinstance(n, yields) and n.value)
 
 
 def _assigned_expression(

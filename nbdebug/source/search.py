@@ -114,7 +114,7 @@ def find_entry_line(key: str, value: Any, context: Iterable[Any]) -> SourceLine 
         else:
             keywords = node.keywords if isinstance(node, ast.Call) and call_name(node) == "dict" else []
             entries = [(keyword.arg, keyword.value) for keyword in keywords]
-        return [entry for name, entry in entries if name == key and _is_literal(entry, value)]
+        return [entry for name, entry in entries if name == key and is_literal(entry, value)]
 
     lines = _find_lines(select, context)
     return lines.pop() if len(lines) == 1 else None
@@ -135,7 +135,7 @@ def _arguments_of(kinds: set[type], option: str, value: Any = ...) -> Callable[[
             return []
         arguments = [keyword.value for keyword in node.keywords if keyword.arg == option]
         arguments += node.args[positions[kind] : positions[kind] + 1] if call_name(node) == kind else []
-        return [argument for argument in arguments if value is ... or _is_literal(argument, value)]
+        return [argument for argument in arguments if value is ... or is_literal(argument, value)]
 
     return select
 
@@ -154,9 +154,9 @@ def matches_option(option: str, value: Any) -> Callable[[ast.AST], bool]:
 
     def matches(node: ast.AST) -> bool:
         if isinstance(node, ast.keyword):
-            return node.arg == option and _is_literal(node.value, value)
+            return node.arg == option and is_literal(node.value, value)
         entries = dict(zip(map(_constant, node.keys), node.values, strict=True)) if isinstance(node, ast.Dict) else {}
-        return "params" in entries and option in entries and _is_literal(entries[option], value)
+        return "params" in entries and option in entries and is_literal(entries[option], value)
 
     return matches
 
@@ -186,7 +186,8 @@ def matches_replacement(attribute: str) -> Callable[[ast.AST], bool]:
     return matches
 
 
-def _is_literal(node: ast.AST, value: Any) -> bool:
+def is_literal(node: ast.AST, value: Any) -> bool:
+    """Check whether an expression is a literal with a value."""
     try:
         return bool(ast.literal_eval(node) == value)
     except ValueError:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+import torch
+from torch.nn import functional as F
+
 from nbdebug.source.location import SourceLine
+from nbdebug.source.scopes import Scope, file_scope
 from nbdebug.source.search import assigned_names, call_name, enclosing_scope, read_names
 
 
 def find_unused_result(line: SourceLine) -> SourceLine | None:
-    """Return the only line of the function around a line at which the result of a module is lost.
+    """Return the only line of the function around a line at which the result of a module or of torch is lost.
 
-    That is a call such as ``self.position(x)`` whose result is not stored, or the assignment that overwrites a variable
-    before anything reads it. The caller knows that a result is lost, so a branch that would use it and return has not
-    run. None if there is no such line, or more than one.
+    That is a call such as ``self.position(x)`` or ``F.relu(x)`` whose result is not stored, or the assignment that
+    overwrites a variable before anything reads it. The caller knows that a result is lost, so a branch that would use
+    it and return has not run. None if there is no such line, or more than one.
     """
     function = enclosing_scope(line)
     if function is None or isinstance(function, ast.Module):
         return None
-    numbers = {number for block in _blocks(function) for number in _losing_lines(block)}
+    scope = file_scope(line.file)
+    numbers = {number for block in _blocks(function) for number in _losing_lines(block, scope)}
     return SourceLine(line.file, numbers.pop(), function.name) if len(numbers) == 1 else None
 
 
@@ -32,10 +37,12 @@ def _blocks(function: ast.AST) -> Iterator[list[ast.stmt]]:
                 yield block
 
 
-def _losing_lines(block: Sequence[ast.stmt]) -> Iterator[int]:
+def _losing_lines(block: Sequence[ast.stmt], scope: Scope) -> Iterator[int]:
     """Yield the lines of a block at which a result is lost."""
     for index, statement in enumerate(block):
-        if isinstance(statement, ast.Expr) and _calls_own_module(statement.value):
+        if isinstance(statement, ast.Expr) and (
+            _calls_own_module(statement.value) or _calls_activation(statement.value, scope)
+        ):
             yield statement.lineno
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1 and _calls_own_module(statement.value):
             target = statement.targets[0]
@@ -52,6 +59,15 @@ def _calls_own_module(value: ast.expr) -> bool:
         and not call_name(call).endswith("_")
         for call in calls
     )
+
+
+def _calls_activation(value: ast.expr, scope: Scope) -> bool:
+    """Check whether an expression calls a function of ``torch.nn.functional`` or a tensor operation, not in place."""
+    function = scope.value(value.func) if isinstance(value, ast.Call) and value.args else None
+    is_in_place = isinstance(value, ast.Call) and any(keyword.arg == "inplace" for keyword in value.keywords)
+    name = getattr(function, "__name__", "")
+    is_operation = function is not None and function in (getattr(F, name, None), getattr(torch, name, None))
+    return is_operation and not is_in_place and not name.endswith("_")
 
 
 def _overwriting_statement(name: str, following: Sequence[ast.stmt]) -> ast.stmt | None:

@@ -42,6 +42,7 @@ from nbdebug.watching.session import WatchSession
 from nbdebug.watching.time_budget import TimeBudget
 
 _FINDINGS_TITLE = "Findings of this run"
+_IGNORED_OUTPUTS = "L214"  # other backward passes of the same step may use these outputs
 SAVE_SECONDS, MIN_REFRESH_SECONDS = 1.0, 0.05
 
 
@@ -406,7 +407,8 @@ class Watch:
         assert self.session is not None
         known = (finding for report in self.reports.values() for finding in report if finding.where.line is not None)
         known_codes = {finding.code for finding in known}
-        findings = (finding for finding in self.session.step_report if finding.code not in known_codes)
+        left_out = known_codes | ({_IGNORED_OUTPUTS} if self.session.step_trace.is_partial else set())
+        findings = (finding for finding in self.session.step_report if finding.code not in left_out)
         # They are observed in the loop, so the loop cannot disprove what a checkup assumes of it.
         return Report(tuple(replace(finding, assumes=()) for finding in findings))
 

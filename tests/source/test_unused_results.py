@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from nbdebug.source.location import SourceLine
 from nbdebug.source.unused_results import find_unused_result
+from tests.source.source_modules import load_module
 
 # By name: the body of a forward, and the line that loses a result; None for no such line, or several.
 BODIES: dict[str, tuple[str, str | None]] = {
@@ -28,14 +30,19 @@ BODIES: dict[str, tuple[str, str | None]] = {
     "overwritten in one branch": ("h = self.first(x)\nif y:\n    h = self.second(x)\nreturn h", None),
     "read by a function inside": ("h = self.first(x)\nf = lambda: h\nh = self.second(x)\nreturn f() + h", None),
     "other function": ("print(x)\nreturn x", None),
+    "activation without effect": ("x = self.first(x)\nF.relu(x)\nreturn x", "F.relu(x)"),
+    "activation in place": ("x = self.first(x)\nF.relu(x, inplace=True)\nreturn x", None),
 }
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_find_unused_result_returns_the_line_that_loses_it(name: str, tmp_path: Path) -> None:
+def test_find_unused_result_returns_the_line_that_loses_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body, expected = BODIES[name]
     file = tmp_path / "model.py"
     indented = "\n".join(f"        {text}" for text in body.splitlines())
-    file.write_text(f"class Model:\n    def forward(self, x, y=None):\n{indented}\n", encoding="utf-8")
-    line = find_unused_result(SourceLine(str(file), 2))
+    text = f"from torch.nn import functional as F\nclass Model:\n    def forward(self, x, y=None):\n{indented}\n"
+    monkeypatch.setitem(sys.modules, "unused_results_model", load_module(file, text))
+    line = find_unused_result(SourceLine(str(file), 3))
     assert (line.text.strip() if line else None) == expected

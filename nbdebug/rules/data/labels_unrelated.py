@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import torch
@@ -17,13 +18,17 @@ from nbdebug.measurements.collation import CollateMisalignment
 from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
+from nbdebug.measurements.text_order import TextOrder
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import LossKind
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, find_unique_line
 
 _CLASS_LOSSES = ("cross-entropy", "nll", "bce", "bce-with-logits")  # of others, integers may be actions or indices
+_LISTING_CALLS = {"sorted", "sort", "listdir", "scandir", "glob", "iglob", "iterdir"}
 _MIN_GAIN = 0.1  # over shuffled targets
 _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "E702", "E703", "D111")
@@ -36,6 +41,8 @@ def labels_unrelated(
     loop: LoopSummary | NotChecked,
     collate_misalignments: list[CollateMisalignment],
     unpaired_transforms: UnpairedTransforms | NotChecked | None,
+    text_order: TextOrder | NotChecked | None,
+    setup: Setup,
     label_alignment: LabelAlignment | NotChecked,
     loss_kind: LossKind | NotChecked,
     *,
@@ -84,6 +91,9 @@ def labels_unrelated(
     5.2 standard deviations above; with labels in random order at most 0.43 and 2.5. Stored inputs and labels of
     different lengths are a warning.
 
+    Inputs and labels are also paired as if one of them were in the text order of consecutive numbers, as listed files
+    are. This is an error if a learner then reaches 0.3 more than a constant, and less than that without it.
+
     In your loop, exactly: the inputs are those of a batch in another order while the targets are in the loader's order,
     or the reverse, or the targets are those of another batch; in more than half of at least ``least`` = 3 inspected
     steps. Inputs that are sorted and whose outputs are put back in order do not count, and neither do mixed samples.
@@ -106,6 +116,9 @@ def labels_unrelated(
         return
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(loop, least)
+        return
+    if isinstance(text_order, TextOrder):
+        yield _text_order_finding(text_order, setup)
         return
     if isinstance(label_probe, NotChecked):
         raise label_probe
@@ -218,6 +231,32 @@ def _length_finding(unequal: UnequalLengths) -> Finding:
         explains=_CONSEQUENCES,
         severity="warning",
     )
+
+
+def _text_order_finding(order: TextOrder, setup: Setup) -> Finding:
+    """Report inputs or labels that are sorted as texts while the others are sorted as numbers."""
+    line = find_unique_line(_lists_names, user_written_objects(setup))
+    return Finding(
+        message=f"The {order.sorted_part} are in text order (1, 10, 11, 2), the others in the order of their numbers: "
+        f"the {order.metric} of a simple learner is {max(order.score, 0.0):.0%}, and {order.score_in_order:.0%} if the "
+        f"{order.sorted_part} are put in the order of their numbers.",
+        where=get_location(line),
+        cause="Names with numbers were sorted as texts.",
+        fix="names = sorted(names, key=lambda name: int(re.search(r'\\d+', name).group()))   # or pair by name",
+        evidence={
+            "part": order.sorted_part,
+            "score": order.score,
+            "in order": order.score_in_order,
+            "rows": order.rows,
+        },
+        explains=_CONSEQUENCES,
+    )
+
+
+def _lists_names(node: ast.AST) -> bool:
+    """Match calls that list or sort names, without a key."""
+    has_key = isinstance(node, ast.Call) and any(keyword.arg == "key" for keyword in node.keywords)
+    return call_name(node) in _LISTING_CALLS and not has_key
 
 
 def _unpaired_finding(unpaired: UnpairedTransforms) -> Finding:

@@ -21,7 +21,7 @@ from nbdebug.measurements.non_finite import (
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.source_lines import written_line
+from nbdebug.setup.source_lines import Origin, origin_line, written_line
 from nbdebug.source.location import get_location
 
 
@@ -72,7 +72,8 @@ def _tensor_findings(
     columns = _non_finite_columns(setup, ~finite) if tensor.dim() == 2 and not name.startswith("target") else []
     kind = "NaN" if bool(tensor.isnan().any()) else "Inf"
     written = {math.nan} if kind == "NaN" else {math.inf, -math.inf}
-    line = written_line(setup, "targets" if name.startswith("target") else "inputs", part.split, written)
+    origin: Origin = "targets" if name.startswith("target") else "inputs"
+    line = written_line(setup, origin, part.split, written) or origin_line(setup, origin, part.split)
     listed = f"sample {', '.join(map(str, samples[:5]))}" + (", …" if len(samples) > 5 else "")
     tensor_name = name if name.startswith("target") else f"input {name}".strip()
     column = f", column {', '.join(map(str, columns[:3]))}" if columns else ""

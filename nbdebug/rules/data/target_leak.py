@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.running_numbers import RunningNumber
 from nbdebug.measurements.separating_columns import SeparatingColumn
 from nbdebug.measurements.smoothed_series import SmoothedSeries, SmoothedTarget
 from nbdebug.measurements.target_encoding import TargetEncoding
@@ -53,6 +54,7 @@ def target_leak(
     smoothed_series: list[SmoothedSeries] | NotChecked,
     smoothed_targets: list[SmoothedTarget] | NotChecked,
     separating_column: SeparatingColumn | NotChecked | None,
+    running_number: RunningNumber | NotChecked | None,
     *,
     least: int = 50,
     columns: int = 3,
@@ -79,15 +81,16 @@ def target_leak(
     features: a correlation that differs from 1 by less than ``exact`` = 1e-5, which is float32 rounding; or a feature
     with exactly one value for each class, and a different one for each. A feature that only predicts well is not a
     leak. If the target has several columns, a warning is given for a feature that equals one of them, unless more than
-    a quarter of the features do, as in a reconstruction. A feature whose class means are all at least ``gap`` = 10
-    standard deviations apart, while no other feature reaches a third of that, is a warning: a noisy copy of the target.
-    So is a column whose best threshold between two classes is wrong for at most 3 % of the rows, if 95 % of each class
-    are further apart than the narrower class is wide (between its quartiles), and if a learner of all other columns is
-    wrong, out of fold, for 8 % or more and five times as often: a value that is written after the event.
-    By importance, also a warning: the feature with the largest attribution, whose permutation also lowers the metric
-    most, accounts for ``skill`` = 0.9 of the model's gain over a constant prediction, no other feature accounts for a
-    third of that, and a small decision tree on this feature alone corrects ``alone`` = 0.85 of the constant's errors,
-    out of sample.
+    a quarter of the features do, as in a reconstruction. So is a column of distinct, evenly spaced values in whose
+    order the labels form less than a tenth of the runs of a random order: the row number of a sorted table. A feature
+    whose class means are all at least ``gap`` = 10 standard deviations apart, while no other feature reaches a third of
+    that, is a warning: a noisy copy of the target. So is a column whose best threshold between two classes is wrong for
+    at most 3 % of the rows, if 95 % of each class are further apart than the narrower class is wide (between its
+    quartiles), and if a learner of all other columns is wrong, out of fold, for 8 % or more and five times as often: a
+    value that is written after the event. By importance, also a warning: the feature with the largest attribution,
+    whose permutation also lowers the metric most, accounts for ``skill`` = 0.9 of the model's gain over a constant
+    prediction, no other feature accounts for a third of that, and a small decision tree on this feature alone corrects
+    ``alone`` = 0.85 of the constant's errors, out of sample.
 
     A column of a table encodes the target if, over the rows with the same value, the mean of the target is a linear
     function of that value to four digits, for five or more values, each of which occurs twice on average: this holds
@@ -125,6 +128,8 @@ def target_leak(
         findings = [_smoothed_finding(item) for item in smoothed_series[:1]]
     if not findings and table is not None and not isinstance(smoothed_targets, NotChecked):
         findings = [_averaged_target_finding(setup, table, item) for item in smoothed_targets[:1]]
+    if not findings and table is not None and isinstance(running_number, RunningNumber):
+        findings = [_running_number_finding(setup, table, running_number)]
     is_asked = not findings and isinstance(importance, NotChecked)  # the importance judges by the model
     if is_asked and table is not None and isinstance(separating_column, SeparatingColumn):
         findings = [_separating_column_finding(setup, table, separating_column)]
@@ -209,6 +214,21 @@ def _separating_feature_findings(
             evidence={**base_finding.evidence, "gap": best, "next": rest[0]},
             severity="warning",
         )
+
+
+def _running_number_finding(setup: Setup, table: SplitTable, item: RunningNumber) -> Finding:
+    """Report a column that numbers rows which are sorted by class."""
+    part = table.inputs[item.input_index]
+    base_finding = _finding(setup, part, item.input_index, item.column)
+    return replace(
+        base_finding,
+        message=f"{_feature_name(setup, part, item.column)} of input {item.input_index} numbers the rows: its "
+        f"{item.rows:,} values are distinct and evenly spaced. In its order, the labels form {item.runs} runs; in "
+        f"random order they form {item.random_runs:,.0f}.",
+        cause="The column is the row number of a table that was sorted by class. New rows have no such number.",
+        evidence={**base_finding.evidence, "runs": item.runs, "runs of a random order": item.random_runs},
+        severity="warning",
+    )
 
 
 def _separating_column_finding(setup: Setup, table: SplitTable, item: SeparatingColumn) -> Finding:

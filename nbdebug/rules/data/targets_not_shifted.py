@@ -22,7 +22,7 @@ from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
 
-@rule("D126", "error", origin="targets")
+@rule("D126", "error", origin="target order")
 def targets_not_shifted(
     next_token_offset: NextTokenOffset,
     future_influence: FutureInfluence,

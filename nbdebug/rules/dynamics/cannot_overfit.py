@@ -9,6 +9,7 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, format_module
+from nbdebug.loop_monitor.conclusions import LEARNS_POORLY
 from nbdebug.measurements.random_zeros import RandomZeros
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
@@ -97,6 +98,7 @@ def cannot_overfit(
             "parameters without gradient": list(without_gradient),
             "ruled out": list(overfit.ruled_out),
         },
+        confirms=(LEARNS_POORLY,),
         severity="note" if overfit.cause == "capacity" else None,
     )
 

@@ -8,6 +8,7 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor.conclusions import LEARNS_POORLY
 from nbdebug.loss_curves.convergence import MIN_STEPS, is_stuck_at_chance
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.reference import Reference, ReferenceComparison, compare_with_reference
@@ -74,6 +75,7 @@ def stuck_at_chance(record: Record, reference: Reference | NotChecked) -> Iterat
             "score of the most common class": summary.majority,
         },
         explains=("T601", "T606", "T608", "T610", "T614", "E702", "E703", "E706", "E709"),
+        confirms=(LEARNS_POORLY,),
         severity="warning" if is_unlearnable else None,
     )
 

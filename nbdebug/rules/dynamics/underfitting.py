@@ -8,6 +8,7 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor.conclusions import LEARNS_POORLY
 from nbdebug.loss_curves.convergence import find_plateau, is_falling_steeply, is_worse_than_chance
 from nbdebug.loss_curves.run_summary import RunSummary, settled_run_summary
 from nbdebug.measurements.reference import Reference, ReferenceComparison, compare_with_reference
@@ -116,6 +117,7 @@ def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComp
             "constant prediction": summary.chance,
         },
         explains=("T601", "T606", "E709"),
+        confirms=(LEARNS_POORLY,),
         severity="note" if comparison.learned_share >= learned else None,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
@@ -19,7 +19,7 @@ from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.wrong_decisions import DecisionKind, WrongDecision
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, train
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
 from nbdebug.source.location import get_location
 
 
@@ -75,16 +75,17 @@ _WRONG_DECISIONS: dict[DecisionKind, _DecisionText] = {
 
 
 @rule("E710", "error")
-def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
+def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> Iterator[Finding]:
     """A metric cannot measure what its name says.
 
     ## What it does
     Parses the functions or cells from which your own loop calls the model, and looks for: an ``argmax`` over an axis of
     size one; the raw output compared with ``==`` and averaged; a tensor compared with itself; a loss that is summed in
     a loop that does not compute it. Records each ``==`` and each difference between a column and a row of the same
-    length if the model returns a column and the two are not derived from the same tensor. If the model returns one
-    value for each row, compares the predictions in each ``==`` and ``!=``, and those that another library receives,
-    with the outputs that they were made from. A weight that is stored without ``clone()`` and compared later is a note.
+    length if either the model or the loader returns a column and the two are not derived from the same tensor. If the
+    model returns one value for each row, compares the predictions in each ``==`` and ``!=``, and those that another
+    library receives, with the outputs that they were made from. A weight that is stored without ``clone()`` and
+    compared later is a note.
 
     ## Why it matters
     The number is independent of the quality of the model: an accuracy that is the share of class 0, or always 0 or 1; a
@@ -132,9 +133,11 @@ def degenerate_metric(loop: LoopSummary) -> Iterator[Finding]:
         if (item.line.file, item.line.number) not in reported:
             yield _stale_finding(item)
     yield from map(_mistaken_finding, loop.mistaken_numbers)
-    shape = loop.forward_passes.shape
-    if loop.shape_mismatch is not None and shape is not None and len(shape) == 2 and shape[1] == 1:
-        yield _broadcast_finding(loop.shape_mismatch)
+    target = batches[0].target if isinstance(batches, list) else None
+    shapes = {"Predictions": loop.forward_passes.shape, "Targets": target.shape if isinstance(target, Tensor) else None}
+    columns = [name for name, shape in shapes.items() if shape and len(shape) == 2 and shape[1] == 1]
+    if loop.shape_mismatch is not None and len(columns) == 1:
+        yield _broadcast_finding(loop.shape_mismatch, columns[0])
 
 
 def _finding(metric: DegenerateMetric) -> Finding:
@@ -217,15 +220,19 @@ def _mistaken_finding(number: MistakenNumber) -> Finding:
     )
 
 
-def _broadcast_finding(match: ShapeMismatch) -> Finding:
-    """Report a comparison of a column with a row."""
+def _broadcast_finding(match: ShapeMismatch, column: str) -> Finding:
+    """Report a comparison of a column with a row; ``column`` is which of predictions and targets have two axes."""
     size = match.size
+    row = "targets" if column == "Predictions" else "predictions"
     return Finding(
-        message=f"Predictions of shape ({size}, 1) are compared with a tensor of shape ({size},), which broadcasts to "
+        message=f"{column} of shape ({size}, 1) are compared with a tensor of shape ({size},), which broadcasts to "
         f"{size} × {size} comparisons; expected {size}, one for each sample.",
         where=get_location(match.line),
-        cause="The model returns a column and the targets are a row, so each prediction is compared with every target.",
-        fix="# give both the same shape: predicted.squeeze(1) has that of the targets",
+        cause=f"The {column.lower()} are a column and the {row} are a row, so each prediction is compared with every "
+        "target.",
+        fix="# give both the same shape: "
+        + ("predicted.squeeze(1)" if column == "Predictions" else "target.squeeze(1)")
+        + f" has that of the {row}",
         evidence={"size": size},
         explains=("E706", "E702", "E709"),
     )

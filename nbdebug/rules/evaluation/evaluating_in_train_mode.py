@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from nbdebug.autograd.call_recorders import ModeDependentCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
+from nbdebug.formatting import join_names
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import ForwardPasses
 from nbdebug.measurements.forward_pass import EvalPasses
@@ -101,20 +102,23 @@ def _loop_findings(
     is_usual = passes.validation_in_train_mode > share * passes.validation_passes
     if passes.validation_in_train_mode < min_passes or not (is_usual or off >= max(min_passes, some * rounds)):
         return
-    layers = ", ".join(passes.mode_dependent[:4])
+    layers = passes.validation_train_layers or passes.mode_dependent
+    part_line = passes.lines.get("part eval") if len(layers) < len(passes.mode_dependent) else None
     pass_line = passes.lines.get("validation")
     uncalled_line = find_uncalled_method(
         "eval", [*user_written_objects(setup), *([pass_line.file] if pass_line else [])]
     )
     yield Finding(
         message=f"{passes.validation_in_train_mode} of {passes.validation_passes} passes over validation batches ran "
-        f"in train mode, those of {off} of {rounds} validations, in which "
-        f"{len(passes.mode_dependent)} layers ({layers}) drop values or use and update batch statistics.",
-        where=get_location(uncalled_line or pass_line),
+        f"in train mode, those of {off} of {rounds} validations, in which these layers drop values or use and update "
+        f"batch statistics: {join_names(layers, 4)}.",
+        where=get_location(uncalled_line or part_line or pass_line, _common_module(layers, passes.mode_dependent)),
         cause="Each input is passed several times without gradients, as in Monte Carlo dropout."
         if passes.samples_dropout
         else "This line names eval without calling it: the parentheses are missing."
         if uncalled_line
+        else "This line sets only a part of the model to eval mode."
+        if part_line
         else "The loop does not call eval() before validation."
         if "eval" not in passes.lines
         else "eval() is called, but not before these passes.",
@@ -123,12 +127,22 @@ def _loop_findings(
         evidence={
             "validation passes": passes.validation_passes,
             "in train mode": passes.validation_in_train_mode,
-            "layers": passes.mode_dependent[:8],
+            "layers": layers[:8],
         },
         explains=() if passes.samples_dropout else ("T611", "E703", "T610"),
         aspect="loop",
         severity="note" if passes.samples_dropout else None if is_usual else "warning",
     )
+
+
+def _common_module(layers: Sequence[str], all_layers: Sequence[str]) -> str | None:
+    """Return the largest module that contains some layers and none of the others; None if that is the whole model."""
+    parts = layers[0].split(".") if len(layers) < len(all_layers) else []
+    for count in range(1, len(parts) + 1):
+        prefix = ".".join([*parts[:count], ""])
+        if [layer for layer in all_layers if f"{layer}.".startswith(prefix)] == [*layers]:
+            return prefix[:-1]
+    return None
 
 
 def _mode_edits(setup: Setup, passes: ForwardPasses) -> tuple[Edit, ...]:

@@ -37,7 +37,7 @@ _CONFIDENCE_LEVEL, _MIN_RECALL_OF_OTHERS, _MAX_FINDINGS = 0.95, 0.6, 5
 
 @rule("E702", "warning")
 def hidden_class_failure(
-    errors: Errors, *, most: float = 0.25, share: float = 1 / 3, background: float = 0.5
+    errors: Errors, setup: Setup, *, most: float = 0.25, share: float = 1 / 3, background: float = 0.5
 ) -> Iterator[Finding]:
     """The recall of a class is close to zero while the overall accuracy is good.
 
@@ -80,12 +80,9 @@ def hidden_class_failure(
         classes, matrix, unit = table.classes, table.matrix, "rows"
     for class_index in failing[:_MAX_FINDINGS]:
         finding = _finding(classes, matrix, unit, class_index, len(failing))
-        yield replace(finding, where=_loss_location(errors.setup) if unit == "positions" else Location())
-
-
-def _loss_location(setup: Setup | None) -> Location:
-    """Return where the loss is created, which gives the class no larger weight than a background."""
-    return get_location(creation_line(setup, setup.loss_fn)) if setup is not None else Location()
+        # The loss that is created there gives the class no larger weight than the background.
+        where = get_location(creation_line(setup, setup.loss_fn)) if unit == "positions" else Location()
+        yield replace(finding, where=where)
 
 
 def _counts_of_samples(table: PerElementTable) -> NDArray[np.float64]:

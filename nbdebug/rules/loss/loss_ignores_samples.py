@@ -22,10 +22,12 @@ from nbdebug.measurements.known_positions import KnownPositions
 from nbdebug.measurements.loss_places import early_return_line, ignored_part, producing_line, selection_line
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
 from nbdebug.measurements.parameter_coverage import ParameterEntry
+from nbdebug.measurements.unlearned_token import UnlearnedToken
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import written_line
+from nbdebug.setup.losses import ignore_index
+from nbdebug.setup.source_lines import origin_line, written_line
 from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = ("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709")
@@ -43,6 +45,7 @@ def loss_ignores_samples(
     parameters: list[ParameterEntry] | NotChecked,
     loss_calls: list[TorchCall] | NotChecked,
     known_positions: KnownPositions | NotChecked | None,
+    unlearned_token: UnlearnedToken | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     share: float = 0.5,
@@ -68,12 +71,13 @@ def loss_ignores_samples(
     samples of one label are reported if none of them has a gradient, and if outputs that are small, large, opposite,
     random or equal do not change the loss, so that no margin hides them; in a loss that is not one of torch's own, as a
     warning. Of a class at each position, as in masks and tags, it is reported if it leaves a single class to learn. The
-    first step of a watched loop is checked too, if the loss repeats its value. So are columns of the
-    output without a gradient in any of eight or more samples, if the target has a column for each, or if the loss also
-    ignores a column of the target. Real-valued targets beside a mask are reported if the loss has a gradient only where
-    the mask is zero and all of them have one value. In your loop: the same rows have a gradient of exactly zero in all
-    inspected steps, at least ``least`` = 3 with different batches, and they are at least that ``share``. Batches that
-    bring a mask do not count.
+    first step of a watched loop is checked too, if the loss repeats its value. So are columns of the output without a
+    gradient in any of eight or more samples, if the target has a column for each, or if the loss also ignores a column
+    of the target. Real-valued targets beside a mask are reported if the loss has a gradient only where the mask is zero
+    and all of them have one value. A token of a language model is reported, as a warning, if its label is ignored
+    wherever it occurs although the mask marks it as real in half of the rows. In your loop: the same rows have a
+    gradient of exactly zero in all inspected steps, at least ``least`` = 3 with different batches, and they are at
+    least that ``share``. Batches that bring a mask do not count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -93,6 +97,9 @@ def loss_ignores_samples(
         if (label := _only_label_is_ignored(call)) is not None:
             yield _ignored_labels_finding(setup, call, label)
             return
+    if isinstance(unlearned_token, UnlearnedToken):
+        yield _unlearned_token_finding(setup, unlearned_token)
+        return
     if isinstance(known_positions, KnownPositions) and known_positions.is_inverted:
         line = producing_line(graph) if isinstance(graph, Graph) else None
         yield _inverted_selection_finding(known_positions, get_location(line))
@@ -145,6 +152,23 @@ def _ignored_labels_finding(setup: Setup, call: TorchCall, label: int) -> Findin
         fix=f"Set only the labels that should not be learned to {label}, such as those of padding or of a prompt.",
         evidence={"ignored label": label},
         explains=(*_CONSEQUENCES, "D101", "D106", "T603", "T607", "M307"),
+    )
+
+
+def _unlearned_token_finding(setup: Setup, unlearned: UnlearnedToken) -> Finding:
+    """Report a token that the model never learns to predict, since padding has the same number."""
+    return Finding(
+        message=f"The loss ignores all {unlearned.positions} positions of token {unlearned.token} in the first batch, "
+        f"but the mask marks {unlearned.real} of them as real. The model never learns to predict this token.",
+        where=get_location(
+            written_line(setup, "padded targets", None, [ignore_index(setup.loss_fn)])
+            or origin_line(setup, "padded targets")
+        ),
+        cause="Padding has the number of the token that ends a sequence, and the labels are ignored by that number.",
+        fix="labels = ids.masked_fill(attention_mask == 0, -100)   # by the mask, not by the token",
+        evidence={"token": unlearned.token, "positions": unlearned.positions, "real": unlearned.real},
+        explains=_CONSEQUENCES,
+        severity="warning",
     )
 
 

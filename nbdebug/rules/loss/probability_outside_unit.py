@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import LOSS_TARGETS_MISMATCH
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
+from nbdebug.setup.source_lines import origin_line
 from nbdebug.source.location import get_location
 
 _CONSEQUENCES = (
@@ -46,7 +48,7 @@ def probability_outside_unit(
 
     ## How to fix
     Class indices: one output per class, and cross-entropy. Real values: squared error. Logits: the with-logits loss.
-    Labels of -1 and 1: map them to 0 and 1. A mark of unknown labels: leave them out of the loss.
+    Labels of -1 and 1, or of 0 and 255: map them to 0 and 1. A mark of unknown labels: leave them out of the loss.
 
     ## When to ignore
     No exception is known.
@@ -60,7 +62,7 @@ def probability_outside_unit(
     if loss_kind == "bce" and isinstance(predictions, Tensor) and (share := _share_outside_unit(predictions.detach())):
         yield _output_finding(first_pass, predictions.detach(), share)
     if targets and (share := _share_outside_unit(torch.cat([item.detach().float().flatten() for item in targets]))):
-        yield _target_finding(first_pass, targets, share)
+        yield _target_finding(setup, first_pass, targets, share)
 
 
 def _read_operands(
@@ -92,17 +94,19 @@ def _output_finding(first_pass: ForwardPass, predictions: Tensor, share: float) 
     )
 
 
-def _target_finding(first_pass: ForwardPass, targets: list[Tensor], share: float) -> Finding:
+def _target_finding(setup: Setup, first_pass: ForwardPass, targets: list[Tensor], share: float) -> Finding:
     values = torch.cat([target.detach().float().flatten() for target in targets])
     low, high = float(values.min()), float(values.max())
     cause, fix = _cause_and_fix_of_targets(values)
+    are_coded = _are_scaled(values) or set(values.unique().tolist()) == {-1.0, 1.0}  # type: ignore[no-untyped-call]
+    line = origin_line(setup, "targets") if are_coded else None
     first_target, size = targets[0].detach().float(), first_pass.batch.size
     has_rows = bool(size) and first_target.numel() % size == 0
     row = int((first_target - 0.5).abs().reshape(size, -1).amax(1).argmax()) if has_rows else None
     return Finding(
         message=f"{share:.0%} of the targets of binary cross-entropy lie outside [0, 1]: they range from "
         f"{low:g} to {high:g}.",
-        where=Location(sample=None if row is None else first_pass.batch.dataset_index(row)),
+        where=replace(get_location(line), sample=None if row is None else first_pass.batch.dataset_index(row)),
         cause=cause,
         fix=fix,
         evidence={"share outside": share, "lowest": low, "highest": high},
@@ -111,11 +115,20 @@ def _target_finding(first_pass: ForwardPass, targets: list[Tensor], share: float
     )
 
 
+def _are_scaled(values: Tensor) -> bool:
+    """Check whether targets have only the values 0 and a larger number, as masks of 0 and 255."""
+    distinct = torch.unique(values)
+    return len(distinct) == 2 and float(distinct[0]) == 0.0 and float(distinct[1]) > 1.0
+
+
 def _cause_and_fix_of_targets(values: Tensor) -> tuple[str, str]:
     """Return what targets outside [0, 1] are: labels of -1 and 1, a mark of unknown labels, classes or real values."""
     distinct = set(torch.unique(values[torch.isfinite(values)])[:_MAX_CLASSES].tolist())
     if distinct == {-1.0, 1.0}:
         return "The labels are -1 and 1, not 0 and 1.", "target = (target + 1) / 2"
+    if _are_scaled(values):
+        scale = max(distinct)
+        return f"The targets are 0 and {scale:g}, not 0 and 1.", f"target = target / {scale:g}"
     marks = distinct - {0.0, 1.0}
     if len(marks) == 1 and {0.0, 1.0} <= distinct and not 1 < max(marks) < _MIN_MARK:
         mark = marks.pop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,6 +13,7 @@ from nbdebug.measurements.loss_scaling import LossScaling, MixedReductions
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, regressor
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.location import get_location
 
 _NON_ADAPTIVE = (torch.optim.SGD, torch.optim.ASGD)
@@ -65,12 +67,20 @@ def sum_reduction(
     yield Finding(
         message=f"The loss is a sum over the {size} samples of a batch: with twice the samples it is {ratio:.2f} "
         "times as large.",
+        where=get_location(creation_line(setup, _summing_part(setup.loss_fn))),
         cause="The loss is summed instead of averaged over the batch.",
         fix="loss = loss / len(target)  # or reduction='mean'",
         evidence={"samples": size, "rate times samples": rate_times_samples, "ratio": ratio},
         explains=("O501", "G404", "G410", "T602", "T604", "T605", "L208"),
         severity=None if rate_times_samples > most else "note",
     )
+
+
+def _summing_part(loss_fn: Any) -> nn.Module | None:
+    """Return the part of a user's loss that is a loss of torch with ``reduction="sum"``; None for other losses."""
+    parts = [part for part in loss_fn.modules() if part is not loss_fn] if isinstance(loss_fn, nn.Module) else []
+    summing = [part for part in parts if getattr(part, "reduction", "") == "sum"]
+    return summing[0] if len(summing) == 1 else None
 
 
 def _mixed_finding(mixed: MixedReductions, size: int, share: float) -> Finding:

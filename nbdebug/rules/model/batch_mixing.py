@@ -42,6 +42,9 @@ _MASKED_CALLS = {"masked_fill", "where", "scaled_dot_product_attention"}
 _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "inner", "cdist", "tensordot"}
 
 
+_LEARNING = ("T606", "T607", "T608", "T609", "T610", "E709")
+
+
 @rule("M304", "error")
 def batch_mixing(
     setup: Setup,
@@ -57,7 +60,8 @@ def batch_mixing(
     samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
     normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, or a mask of one
     sample for all. Intended mixing is reported as a note:
-    attention over the batch written out, batch statistics, shuffled or shifted rows. The rule also reports outputs that
+    attention over the batch written out, shuffled or shifted rows. Batch statistics in eval mode are a warning if the
+    layer keeps no running statistics. The rule also reports outputs that
     depend on the position of a sample in the batch, and state that is carried over from one shuffled batch to the next.
     If a collate function concatenates samples of different sizes, as the nodes of graphs, each sample is also passed
     alone.
@@ -95,25 +99,40 @@ def batch_mixing(
         raise sample_mixing
     if isinstance(position_dependent_call, TorchCall):
         yield _position_finding(position_dependent_call, sample_mixing.batch_size)
-    if not sample_mixing.affected_samples:
-        return
-    size = sample_mixing.batch_size
+    size, affected = sample_mixing.batch_size, len(sample_mixing.affected_samples)
     faults = [mixing_call for mixing_call in sample_mixing.mixing_calls if _is_fault(mixing_call, size)]
+    if sample_mixing.is_scattered:
+        faults = faults or [mixing for mixing in sample_mixing.mixing_calls if mixing.call is mixing.axis_lost_by]
     first_mixing = next(iter(faults or sample_mixing.mixing_calls), None)
+    if not affected and not faults:
+        return
+    has_batch_statistics = first_mixing is not None and _has_batch_statistics(setup, first_mixing)
     call = first_mixing.call.name if first_mixing else "an unidentified call"
+    effect = (
+        f"the outputs of {affected} of the {size - 1} other samples in its batch"
+        if affected
+        else ("values of other samples in its batch inside the model, which the output does not depend on")
+    )
     yield Finding(
-        message=f"Changing sample {sample_mixing.changed_sample} changes the outputs of "
-        f"{len(sample_mixing.affected_samples)} of the {sample_mixing.batch_size - 1} other samples in its batch. "
-        f"The samples mix in {call}.",
+        message=f"Changing sample {sample_mixing.changed_sample} changes {effect}. The samples mix in {call}.",
         where=_mixing_location(setup, first_mixing) if first_mixing else Location(),
         cause=_mixing_cause(first_mixing),
         fix=_mixing_fix(first_mixing, size),
         edits=_batch_first_edits(setup, first_mixing),
         setup_fix=_batch_first_code(first_mixing),
-        evidence={"touched": len(sample_mixing.affected_samples), "size": size, "call": call},
-        explains=("T606", "T607", "T608", "T609", "T610", "E703", "E709"),
-        severity="error" if faults else "note",
+        evidence={"touched": affected, "size": size, "call": call},
+        explains=(*_LEARNING, "E703")
+        if affected
+        else (*_LEARNING, "E702", "E706", "G415", "G416", "M306", "M307", "T601"),
+        severity="error" if faults else "warning" if has_batch_statistics else "note",
     )
+
+
+def _has_batch_statistics(setup: Setup, mixing_call: MixingCall) -> bool:
+    """Return whether samples mix in a batch normalization that has no running statistics for eval mode."""
+    path = mixing_call.call.module
+    module = setup.eager_model.get_submodule(path) if path else None
+    return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None
 
 
 def _carried_state_finding(setup: Setup, state: CarriedState) -> Finding:
@@ -219,6 +238,10 @@ def _mixing_cause(mixing_call: MixingCall | None) -> str:
         return "Values of different samples are combined somewhere in the model."
     if _has_shared_mask(mixing_call.call):
         return "The mask of one sample is applied to all samples: its axis of samples has length 1."
+    if mixing_call.call is mixing_call.axis_lost_by:
+        return (
+            f"{mixing_call.call.name} joins values of different samples: each row of the output has values of several."
+        )
     if mixing_call.axis is None:
         return f"The samples were no longer separated along one axis at the input of {mixing_call.call.name}."
     if mixing_call.call.name in _PRODUCTS:
@@ -251,7 +274,9 @@ def _mixing_fix(mixing_call: MixingCall | None, size: int) -> str:
     if mixing_call is not None and _has_misplaced_samples(mixing_call, size):
         return f"# give view() the axes in the order of the values: x.view({size}, ...), or transpose afterwards"
     if mixing_call is None or mixing_call.axis is None:
-        return "# swap axes with x.transpose(0, 1); x.view(...) mixes samples"
+        return (
+            "# swap axes with x.transpose(0, 1), join columns with torch.cat(parts, dim=1); x.view(...) mixes samples"
+        )
     if mixing_call.call.name in _SEQUENCE_CALLS:
         return (
             f"batch_first=True  # where {mixing_call.call.module or 'the layer'} is created, or x.transpose(0, "

@@ -12,6 +12,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
 from nbdebug.formatting import join_names
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.conclusions import LEARNS_POORLY
 from nbdebug.loop_monitor.parameter_updates import FrozenSteps
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.frozen_initialization import FrozenInitialization
@@ -60,7 +61,8 @@ def frozen_parameter(
     the statistic of Kolmogorov and Smirnov is below 2.5 (trained layers have 5 and more); the output must depend on it,
     and a frozen matrix of a layer of the same type must differ from a new one. Layers that are all random, as random
     features, are notes, as are frozen backbones under a trainable head and low-rank adapters (whose matrices are
-    trainable).
+    trainable). The note becomes a warning if a watched run learns less than the data allow and nothing else explains
+    it.
 
     ## How to fix
     Freeze first and add the head afterwards, or turn ``requires_grad`` on for the parts that should learn.
@@ -166,15 +168,14 @@ def _finding(
         f"{trainable_values:,} values of the model are trainable).",
         where=get_location(line, last.module or None, last.name),
         cause="requires_grad was turned off for them" + (" and not turned on again." if is_fault else "."),
-        fix=f"model.get_submodule({last.module!r}).requires_grad_(True)  # then pass it to the optimizer"
-        if is_fault
-        else "",
+        fix=f"model.get_submodule({last.module!r}).requires_grad_(True)  # then pass it to the optimizer",
         evidence={
             "parameters": [entry.name for entry in entries],
             "values": values,
             "trainable values": trainable_values,
         },
-        explains=_CONSEQUENCES if is_fault else (),
+        explains=_CONSEQUENCES,
+        assumes=() if is_fault else (LEARNS_POORLY,),
         severity=severity,
     )
 

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import SEVERITIES, Finding, Location, Severity
 from nbdebug.measurements.input_usage import find_input_ignoring_module
+from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.rule_engine.rule_registry import rule
@@ -22,13 +24,16 @@ from nbdebug.source.unused_results import find_unused_result
 
 
 @rule("M306", "error", asked_again=True)
-def input_ignored(ignored_inputs: dict[str, bool], eval_outputs: EvalOutputs) -> Iterator[Finding]:
-    """The output does not depend on the input, or on one of several inputs.
+def input_ignored(
+    ignored_inputs: dict[str, bool], eval_outputs: EvalOutputs, position_influence: PositionInfluence | NotChecked
+) -> Iterator[Finding]:
+    """The output does not depend on the input, on one of several inputs, or on some of its positions.
 
     ## What it does
     Changes each input tensor in turn and checks whether any output of the model changes. If all inputs are ignored, or
     a floating-point one, this is an error. An ignored table of integers or flags is a warning, and a single integer or
-    flag per sample, which may be an index kept for bookkeeping, is a note.
+    flag per sample, which may be an index kept for bookkeeping, is a note. Another input may be in the place of the
+    padding mask, such as the numbers of segments: then the output depends only on the positions where it is not zero.
 
     ## Why it matters
     The model cannot learn from an input that it does not use. It learns the mean of the targets, or what the other
@@ -50,6 +55,8 @@ def input_ignored(ignored_inputs: dict[str, bool], eval_outputs: EvalOutputs) ->
     ## References
     He et al., Delving Deep into Rectifiers, 2015: the scale of weights at which signals neither vanish nor explode.
     """
+    if isinstance(position_influence, PositionInfluence) and position_influence.hidden_by:
+        yield _hidden_positions_finding(position_influence, eval_outputs)
     ignored = [name for name, is_ignored in ignored_inputs.items() if is_ignored]
     if not ignored:
         return
@@ -74,6 +81,22 @@ def input_ignored(ignored_inputs: dict[str, bool], eval_outputs: EvalOutputs) ->
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
         explains=("M307", "T601", "T606", "T608", "T610"),
         severity="error" if ignores_all else min(severities, key=SEVERITIES.index),
+    )
+
+
+def _hidden_positions_finding(influence: PositionInfluence, eval_outputs: EvalOutputs) -> Finding:
+    """Report an input that hides real positions in the place of the padding mask."""
+    name = _display_names([influence.hidden_by], eval_outputs)[0]
+    hidden = influence.real - influence.influential_real
+    return Finding(
+        message=f"The output does not depend on {hidden} of {influence.real} real positions of a row: input {name!r} "
+        "is zero there.",
+        where=influence.where,
+        cause=f"Input {name!r} is passed in the place of the padding mask.",
+        fix="# pass the arguments by name: attention_mask=mask, token_type_ids=segments",
+        evidence={"hidden": hidden, "real": influence.real, "input": name},
+        explains=("M307", "T601", "T606", "T607", "T608", "T610", "E709"),
+        severity="error",
     )
 
 

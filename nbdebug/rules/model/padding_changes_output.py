@@ -76,14 +76,11 @@ def padding_changes_output(
     if isinstance(padding_attention, PaddingAttention) and padding_attention.is_inverted:
         yield _inverted_attention_finding(padding_attention)
         return
-    if isinstance(padding, NotChecked):
-        if isinstance(trailing_padding, NotChecked):
+    if isinstance(padding, NotChecked) or not padding.affected:
+        if isinstance(padding, NotChecked) and isinstance(trailing_padding, NotChecked):
             raise padding
-        is_changing = trailing_padding.changed_rows > share * trailing_padding.rows
-        if is_changing and (trailing_padding.is_masked or len(set(trailing_padding.widths)) > 1):
+        if isinstance(trailing_padding, TrailingPadding) and _changes_with_width(trailing_padding, share):
             yield _batch_width_finding(trailing_padding)
-        return
-    if not padding.affected:
         return
     outweighs = padding.relative_effect is not None and padding.relative_effect > dominant
     effect = f" It changes them {padding.relative_effect:.3g} times as much as other content does." if outweighs else ""
@@ -97,6 +94,12 @@ def padding_changes_output(
         explains=("E703", "E709"),
         severity="error" if padding.has_mask_or_lengths else "warning" if padding.mixing_call or outweighs else "note",
     )
+
+
+def _changes_with_width(padding: TrailingPadding, share: float) -> bool:
+    """Return whether the amount of padding changes predictions, where it differs between batches or is masked."""
+    is_changing = padding.changed_rows > share * padding.rows
+    return is_changing and (padding.is_masked or len(set(padding.widths)) > 1)
 
 
 def _inverted_mask_finding(influence: PositionInfluence) -> Finding:

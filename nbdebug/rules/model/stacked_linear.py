@@ -13,6 +13,8 @@ from nbdebug.rule_engine.layer_edits import insert_activation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.location import add_line
+from nbdebug.source.unused_results import find_unused_result
 
 _LINEAR = frozenset({"Addmm", "Mm", "Linear", "Convolution"})
 _JOINS = frozenset({"Cat", "Stack", "Index", "IndexSelect", "Gather", "Split", "SplitWithSizes", "Chunk", "Unbind"})
@@ -73,10 +75,13 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
     names = [repr(node.module) for node in (first, second) if node.module]
     layer_names = f" ({' and '.join(names)})" if names else ""
     more = f"; {len(pairs) - 1} more pairs follow" if len(pairs) > 1 else ""
+    lost_line = find_unused_result(first.line) if first.line else None
     yield Finding(
         message=f"A linear layer feeds the next one{layer_names} without a nonlinearity between them{more}.",
-        where=first.where,
-        cause="The activation between the layers is missing.",
+        where=add_line(first.where, lost_line) if lost_line else first.where,
+        cause="The result of the activation is not used."
+        if lost_line
+        else "The activation between the layers is missing.",
         fix="x = torch.relu(x)  # between the two layers",
         evidence={"pairs": [[layer.module, next_layer.module] for layer, next_layer in pairs]},
         explains=("O502", "T601", "T606", "T607", "T610", "T614", "E709", "M314"),

@@ -12,7 +12,9 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
+from nbdebug.source.search import find_uncalled_method
 
 _CONSEQUENCES = (
     *("O501", "O508:limit", "G402", "G404", "G410", "G412", "T601", "T602", "T604", "T605", "T606", "T607"),
@@ -23,6 +25,7 @@ _FIX = "optimizer.zero_grad()   # before this line"
 
 @rule("O505", "error")
 def zero_grad_missing(
+    setup: Setup,
     loop: LoopSummary,
     parameters: list[ParameterEntry] | NotChecked,
     *,
@@ -78,11 +81,14 @@ def zero_grad_missing(
     # A zero_grad() that the loop over batches does not contain is the line to move.
     is_outside = "zero_grad" in loop.stacks and not is_in_loops_of(loop.stacks, "zero_grad", "backward")
     line = ordering_line(loop.stacks, "zero_grad", "backward") if is_outside else loop.lines.get("backward")
+    uncalled_line = find_uncalled_method("zero_grad", [*user_written_objects(setup), *([line.file] if line else [])])
     yield Finding(
         message=f"Gradients accumulate: in {loop.uncleared_intervals} of {loop.checked_intervals} inspected steps, the "
         "previous step's gradients had not been cleared before backward().",
-        where=get_location(line, _uncleared_part(loop, parameters)),
-        cause=_cause(is_outside, is_rare),
+        where=get_location(uncalled_line or line, _uncleared_part(loop, parameters)),
+        cause="This line names zero_grad without calling it: the parentheses are missing."
+        if uncalled_line
+        else _cause(is_outside, is_rare),
         fix="optimizer.zero_grad()   # inside the loop over batches" if is_outside else _FIX,
         evidence={"looked at": loop.checked_intervals, "not cleared": loop.uncleared_intervals, "steps": loop.steps},
         explains=_CONSEQUENCES,

@@ -94,7 +94,7 @@ def init_scale(
         default=None,
     )
     if fastest is not None and fastest.factor > math.sqrt(most):
-        yield _recurrent_finding(fastest)
+        yield _at_initialization(setup, _recurrent_finding(fastest))
         return
     if isinstance(hidden_softmax, HiddenSoftmax) and _is_hindered(hidden_softmax, progress):
         yield _softmax_finding(hidden_softmax)
@@ -123,7 +123,10 @@ def init_scale(
 def _at_initialization(setup: Setup, finding: Finding) -> Finding:
     """Return a finding at the line that initializes its layer, if that is certain."""
     module = finding.where.module
-    line = initialization_line(setup, module) if module is not None else None
+    if module is None:
+        return finding
+    is_recurrent = isinstance(setup.eager_model.get_submodule(module), nn.RNNBase)
+    line = initialization_line(setup, module, "weight_hh_l0" if is_recurrent else "weight")
     return replace(finding, where=line.where(module)) if line else finding
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import nn
 
+from nbdebug.autograd import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.activations import Saturation
@@ -15,6 +17,7 @@ from nbdebug.records.layer_signals import describe_values, get_layer_signal, mod
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.initialization import initialization_line
 
 _MAX_SATURATED_SHARE = 0.75
 _MIN_SPREAD = 0.25  # below this standard deviation, all values lie at one bound, as for an open gate
@@ -24,7 +27,11 @@ _CONSEQUENCES = ("G403", "G409", "T601", "T606", "T607", "T608", "T610")
 
 @rule("G402", "warning")
 def saturated_activation(
-    saturation: list[Saturation] | NotChecked, record: Record | NotChecked, *, most: float = _MAX_SATURATED_SHARE
+    setup: Setup,
+    saturation: list[Saturation] | NotChecked,
+    record: Record | NotChecked,
+    *,
+    most: float = _MAX_SATURATED_SHARE,
 ) -> Iterator[Finding]:
     """Sigmoids or tanhs inside the model, or the softmax of an attention, are saturated.
 
@@ -60,7 +67,19 @@ def saturated_activation(
     elif isinstance(saturation, NotChecked):
         raise saturation
     elif over_limit := [activation for activation in saturation if activation.saturated_share > most]:
-        yield _finding(over_limit[-1], len(over_limit), most)
+        finding, layer = _finding(over_limit[-1], len(over_limit), most), _layer_before(setup, over_limit[-1].node)
+        line = initialization_line(setup, layer) if layer else None
+        yield replace(finding, where=line.where(layer)) if line else finding
+
+
+def _layer_before(setup: Setup, node: Node) -> str | None:
+    """Return the module with a weight whose output an activation gets, through any operations without one."""
+    before: Node | None = node
+    while before is not None:
+        if before.module and hasattr(setup.eager_model.get_submodule(before.module), "weight"):
+            return before.module
+        before = before.inputs[0] if before.inputs else None
+    return None
 
 
 def _finding(activation: Saturation, count: int, max_share: float) -> Finding:

@@ -12,6 +12,7 @@ from nbdebug.finding import Finding
 from nbdebug.metrics.classification import mutual_confusions
 from nbdebug.predictions.segmentation import SegmentationTable
 from nbdebug.rule_engine import rule_registry
+from nbdebug.rules.examples import classifier
 from nbdebug.tools.errors import Errors
 from nbdebug.tools.errors.tool import errors_from_predictions
 
@@ -25,7 +26,8 @@ def find_in_predictions(code: str, predictions: Any, targets: Any) -> list[Findi
 def find_in_errors(code: str, errors: Errors) -> list[Finding]:
     """Return the findings of one rule about a result of the errors tool."""
     rule = rule_registry.find_rule(code)
-    return rule({"errors": errors, "baselines": errors.baselines() if "baselines" in rule.needs else None})
+    baselines = errors.baselines() if "baselines" in rule.needs else None
+    return rule({"errors": errors, "baselines": baselines, "setup": classifier()})
 
 
 def predictions_of_counts(matrix: Any) -> tuple[np.ndarray, np.ndarray]:

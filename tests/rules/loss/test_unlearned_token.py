@@ -1,0 +1,64 @@
+"""Tests of L214 on language models whose padding is the token that ends a sequence."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_faults
+
+END, ROWS, WIDTH = 9, 32, 8
+GENERATOR = torch.Generator().manual_seed(0)
+LENGTHS = torch.randint(3, WIDTH, (ROWS,), generator=GENERATOR)
+POSITIONS = torch.arange(WIDTH)
+WORDS = torch.randint(0, END, (ROWS, WIDTH), generator=GENERATOR)
+TOKENS = torch.where(LENGTHS.unsqueeze(1) > POSITIONS, WORDS, END)
+MASK = (LENGTHS.unsqueeze(1) >= POSITIONS).long()  # the first END of a row is real
+
+
+class Sentences(Dataset[tuple[tuple[Tensor, Tensor], Tensor]]):
+    """Tokens, their mask, and their labels."""
+
+    def __init__(self, labels: Tensor) -> None:
+        self.labels = labels
+
+    def __len__(self) -> int:
+        return ROWS
+
+    def __getitem__(self, index: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        return (TOKENS[index], MASK[index]), self.labels[index]
+
+
+class Speaker(nn.Module):
+    """Scores of the next token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(END + 1, 16), nn.Linear(16, END + 1)
+
+    def forward(self, batch: tuple[Tensor, Tensor]) -> Tensor:
+        tokens, mask = batch
+        return self.head(self.embed(tokens) * mask.unsqueeze(2))
+
+
+def next_token_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+
+
+LABELS: dict[str, tuple[Tensor, bool]] = {
+    "ignored by token": (TOKENS.masked_fill(TOKENS == END, -100), True),
+    "ignored by mask": (TOKENS.masked_fill(MASK == 0, -100), False),
+    "nothing ignored": (TOKENS, False),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_loss_ignores_samples_reports_end_tokens_that_are_padding(name: str) -> None:
+    labels, is_unlearned = LABELS[name]
+    model = Speaker()
+    loader = DataLoader(Sentences(labels), batch_size=ROWS)
+    setup = Setup(model, loader, loss_fn=next_token_loss, optimizers=(torch.optim.Adam(model.parameters()),))
+    assert [finding.evidence["token"] for finding in rule_faults(setup, "L214")] == ([END] if is_unlearned else [])
