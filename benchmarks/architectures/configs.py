@@ -89,6 +89,8 @@ class Reduction:
             return 8
         if isinstance(value, float) and re.search(r"(width|depth)_(coefficient|multiplier)", key):
             return min(value, 0.35)
+        if key == "initializer_range" and isinstance(value, float):
+            return max(value, 0.01)  # some families start at 1e-10, to load weights
         if key == "backbone" and (isinstance(value, str) or values.get("model_type") == "timm_backbone"):
             return "test_resnet"  # of timm
         if isinstance(value, bool) or value is None or isinstance(value, (str, float)):

@@ -51,11 +51,12 @@ def symmetric_weights(
 
     ## How it is measured
     Rows are compared at the start, and again after four steps of gradient descent on a copy of the weights; units are
-    equal if their rows differ by less than a thousandth of one step. At least half of the rows must have an equal row
-    (the gates of a recurrent layer differ from one another even if their units do not). A layer of zeros whose units
-    differ after the steps (the last one of a residual branch, an adapter, a head) is not reported, and neither are
-    rows that differ because of dropout. In a table that is read by index, or a matrix of your own module, the columns
-    are compared: they are reported if all were equal and still are, in every row that the steps have changed.
+    equal if their rows differ by less than a thousandth of one step. At least half of the rows that the steps have
+    changed must have an equal row (the gates of a recurrent layer differ from one another even if their units do not).
+    A layer of zeros whose units differ after the steps (the last one of a residual branch, an adapter, a head) is not
+    reported, and neither are rows that differ because of dropout. In a table that is read by index, or a matrix of your
+    own module, the columns are compared: they are reported if all were equal and still are, in every row that the steps
+    have changed.
     Branches are reported if their weights are equal and not constant, and their gradients are equal within rounding
     (1e-5 of the largest) and not zero in each of three steps on a copy. Copies in series, or with other inputs,
     targets or dropout, get other gradients at the first step.
