@@ -29,7 +29,7 @@ _CONSEQUENCES = ("G408", "G416", "G415", "M307", "L208", "M306", "T601", "T606",
 _EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 _INDEXING_NODES = {"Embedding", "EmbeddingBag", "Index", "IndexSelect", "Gather"}
 _RESIZING_NODES = {"View", "Reshape", "ReshapeAlias", "UnsafeView", "Permute", "Transpose", "T", "Unsqueeze", "Squeeze"}
-_RESIZING_NODES |= {"Slice", "Clone", "ToCopy", "UpsampleLinear1D", "UpsampleBilinear2D", "UpsampleBicubic2D"}
+_RESIZING_NODES |= {"Select", "Slice", "Clone", "ToCopy", "UpsampleLinear1D", "UpsampleBilinear2D", "UpsampleBicubic2D"}
 
 
 @rule("G407", "error")

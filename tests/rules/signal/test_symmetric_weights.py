@@ -150,6 +150,17 @@ class ZeroEmbedding(nn.Module):
         return self.head((self.table(x) + self.position).mean(1))
 
 
+class MaskedUnits(nn.Module):
+    """A layer of zeros, of whose units only three reach the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = fill(nn.Linear(4, 8), 0.0), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.first(x) * (torch.arange(8) < 3))
+
+
 class RelativeBias(nn.Module):
     """Biases of zero for pairs of positions, of which many share a distance."""
 
@@ -167,6 +178,7 @@ class RelativeBias(nn.Module):
 
 
 HEALTHY: dict[str, Callable[[], Setup]] = {
+    "masked units": lambda: setup_of(MaskedUnits()),
     "biases by distance": lambda: setup_of(RelativeBias(resized=False), torch.randint(0, 500, (64, 6))),
     "resized biases": lambda: setup_of(RelativeBias(resized=True), torch.randint(0, 500, (64, 6))),
     "random": lambda: setup_of(network(3)),
