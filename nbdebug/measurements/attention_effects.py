@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nbdebug.autograd.attention_calls import AttentionCall, mixture_axes, softmax_axis
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.attention_pass import AttentionPass, few_samples, record_attention_pass
-from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.perturbation import EvalOutputs, fitted_statistics
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve
 
 _ROUNDING = 1e-5  # float32 sums of a thousand terms in a different order differ by less, relative to the largest
 _SUM_TOLERANCE = 1e-3
 _MAX_SCORES = 2**24
-_NOISE = 0.01
+_NOISE, _MUCH_NOISE = 0.01, 0.1
 _MAX_UNIFORM_RATIO = 1.9  # sqrt(3) for a uniform distribution, over 2.5 for a hundred normal values
 
 
@@ -31,11 +32,12 @@ class AttentionEffects:
     ``factors`` are the constants that multiply the scores, with that of torch's function; ``spread`` is the standard
     deviation of the scaled scores over the keys. ``is_uniform`` is True if each query has the same score for all keys,
     although neither queries nor keys are zero; ``is_zero`` if all scores or all values are zero; ``has_equal_values``
-    if all keys have the same value. ``detached_where`` is a call that detaches a part of what one layer makes for
-    queries, keys and values; that layer gets a gradient through its other parts. ``has_first_weights`` is True if
-    the weights of the queries are a sample of a uniform distribution, as torch initializes them. ``silent_heads``
-    return zeros, or what they return has no effect; ``equal_heads`` return the same and get the same gradient.
-    ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one over the keys.
+    if all keys of a sample have the same value, which differs between samples. ``detached_where`` is a call that
+    detaches a part of what one layer makes for queries, keys and values; that layer gets a gradient through its other
+    parts. ``has_first_weights`` is True if the weights of the queries are a sample of a uniform distribution, as torch
+    initializes them. ``silent_heads`` return zeros, or what they return has no effect; ``equal_heads`` return the same
+    and get the same gradient. ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one
+    over the keys.
     """
 
     where: Location
@@ -64,24 +66,61 @@ def attention_effects(eval_outputs: EvalOutputs, attention_pass: AttentionPass) 
     """Scores, values and heads of the attentions of a pass.
 
     What is zero counts only if it stays zero with noise added to all parameters: some weights start at zero on purpose.
+    What is equal counts only if it stays equal with much noise, and with the statistics of the batch in normalization
+    layers: the first weights may make differences as small as rounding.
     """
-    effects = _measure_pass(attention_pass)
-    if not any(item.is_zero or item.silent_heads for item in effects):
-        return effects
-    model, generator = eval_outputs.setup.eager_model, torch.Generator().manual_seed(0)
+    effects, answers = _measure_pass(attention_pass), few_samples(eval_outputs)
+    if any(item.is_zero or item.silent_heads for item in effects):
+        with _noise_added(eval_outputs.setup.eager_model, _NOISE):
+            effects = _confirm_zeros(effects, _measure_pass(record_attention_pass(answers)))
+    if any(item.is_uniform or item.has_equal_values for item in effects):
+        with _noise_added(eval_outputs.setup.eager_model, _MUCH_NOISE), fitted_statistics(answers) as fitted:
+            effects = _confirm_equalities(effects, _measure_pass(record_attention_pass(fitted)))
+    return effects
+
+
+@contextmanager
+def _noise_added(model: nn.Module, scale: float) -> Iterator[None]:
+    """Add normal noise of a scale to all parameters for the duration of a block."""
+    generator = torch.Generator().manual_seed(0)
     with Preserve(model), torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator).to(parameter), alpha=_NOISE)
-        repeated = _measure_pass(record_attention_pass(few_samples(eval_outputs)))
+            parameter.add_(torch.randn(parameter.shape, generator=generator).to(parameter), alpha=scale)
+        yield
+
+
+_Pairs = Iterator[tuple[AttentionEffects, AttentionEffects]]
+
+
+def _pairs(effects: list[AttentionEffects], repeated: list[AttentionEffects]) -> _Pairs:
+    """Pair the attentions of two passes; raise NotChecked if their numbers differ."""
     if len(repeated) != len(effects):
         raise NotChecked("the calls of the model depend on its weights")
-    return [_confirm(*pair) for pair in zip(effects, repeated, strict=True)]
+    return zip(effects, repeated, strict=True)
 
 
-def _confirm(effects: AttentionEffects, repeated: AttentionEffects) -> AttentionEffects:
-    """Keep what is zero with other weights too."""
-    silent = tuple(head for head in effects.silent_heads if head in repeated.silent_heads)
-    return replace(effects, is_zero=effects.is_zero and repeated.is_zero, silent_heads=silent)
+def _confirm_zeros(effects: list[AttentionEffects], repeated: list[AttentionEffects]) -> list[AttentionEffects]:
+    """Keep what is zero in both passes."""
+    return [
+        replace(
+            item,
+            is_zero=item.is_zero and again.is_zero,
+            silent_heads=tuple(head for head in item.silent_heads if head in again.silent_heads),
+        )
+        for item, again in _pairs(effects, repeated)
+    ]
+
+
+def _confirm_equalities(effects: list[AttentionEffects], repeated: list[AttentionEffects]) -> list[AttentionEffects]:
+    """Keep what is equal in both passes."""
+    return [
+        replace(
+            item,
+            is_uniform=item.is_uniform and again.is_uniform,
+            has_equal_values=item.has_equal_values and again.has_equal_values,
+        )
+        for item, again in _pairs(effects, repeated)
+    ]
 
 
 def _measure_pass(recorded: AttentionPass) -> list[AttentionEffects]:
@@ -116,7 +155,7 @@ def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) ->
         attention.has_learned_factor,
         _compute_spread(attention, scores, is_used),
         _is_uniform(attention, scores, is_used),
-        axes.keys is not None and _has_equal_values(attention.value.detach(), axes.keys),
+        axes.keys is not None and _has_equal_values(attention.value.detach(), axes.keys, samples),
         not bool(scores.any()) or not bool(attention.value.any()),
     )
     weights, axis = attention.weights, axes.summed
@@ -192,12 +231,24 @@ def _compute_spread(attention: AttentionCall, scores: Tensor, is_used: Tensor) -
     return abs(later) * float(variance[rows[..., 0] > 1].mean().sqrt())
 
 
-def _has_equal_values(value: Tensor, axis: int) -> bool:
-    """Return whether the values of all keys are the same, and not all zero."""
-    if value.dim() < 3 or value.shape[axis] < 3:
+def _has_equal_values(value: Tensor, axis: int, samples: int) -> bool:
+    """Return whether the values of all keys are the same, not all zero, and not the same in all samples.
+
+    The values of a decoder whose queries start at zero are one constant: it attends to the input in later layers.
+    """
+    largest = float(value.abs().max())
+    if value.dim() < 3 or value.shape[axis] < 3 or largest == 0.0:
         return False
-    spread = (value.amax(axis) - value.amin(axis)).max()
-    return float(value.abs().max()) > 0.0 and float(spread) <= _ROUNDING * float(value.abs().max())
+    is_equal = float((value.amax(axis) - value.amin(axis)).max()) <= _ROUNDING * largest
+    return is_equal and not _is_constant(value, samples, _ROUNDING * largest)
+
+
+def _is_constant(value: Tensor, samples: int, tolerance: float) -> bool:
+    """Return whether values are the same in all samples, which come first, alone or with the heads."""
+    if samples < 2 or len(value) % samples:
+        return False
+    rows = value.reshape(samples, -1)
+    return float((rows.amax(0) - rows.amin(0)).max()) <= tolerance
 
 
 def _compare_axes(effects: AttentionEffects, softmax: TorchCall, weights: Tensor, summed: int) -> AttentionEffects:

@@ -21,6 +21,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.batch_independence import sample_mixing
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
+from nbdebug.tensors.memory import share_memory
 
 Shape = tuple[int, ...]
 _RESHAPE_CALLS = {"view", "reshape", "view_as", "reshape_as"}
@@ -95,6 +96,9 @@ class _ReshapeTracker:
         if not call.inputs or not _keeps_order(call.inputs[0], call.outputs[0], call.name in _RESHAPE_CALLS):
             return
         source, result = call.inputs[0], call.outputs[0]
+        if (first := self._find_shift(source, result)) is not None:
+            self.reshapes.remove(first)
+            return
         origin = self._origins.get(id(source), tuple(source.shape))
         self._origins[id(result)] = origin
         self._references += [source, result]
@@ -104,13 +108,29 @@ class _ReshapeTracker:
                 self.reshapes += swaps
                 return
 
+    def _find_shift(self, source: Tensor, result: Tensor) -> ScrambledReshape | None:
+        """Return the earlier reshape that shifts rows together with this one; None if there is none.
+
+        Rows of another length, without the first, in rows as before, begin one position later each: the scores of
+        relative positions are aligned so (Dai et al. 2019, arXiv:1901.02860, appendix B).
+        """
+        for reshape in self.reshapes:
+            rows, before = reshape.call.outputs[0], reshape.shape_before
+            is_part = source.numel() < rows.numel() and share_memory(source, rows)
+            has_same_axes = source.dim() == rows.dim() == result.dim() == len(before) > 1
+            if is_part and has_same_axes and (source.shape[-1], result.shape[-2]) == (rows.shape[-1], before[-2]):
+                return reshape
+        return None
+
 
 def _keeps_order(source: Tensor, result: Tensor, is_reshape: bool) -> bool:
     """Return whether a result has all values of a tensor in their order."""
     if isinstance(source, nn.Parameter) or source is result or source.numel() != result.numel() or not source.numel():
         return False
-    is_view = source.is_contiguous() and result.is_contiguous() and source.data_ptr() == result.data_ptr()
-    return is_reshape or (is_view and source.dtype == result.dtype)
+    if is_reshape:
+        return True
+    is_view = source.is_contiguous() and result.is_contiguous() and share_memory(source, result)
+    return is_view and source.storage_offset() == result.storage_offset() and source.dtype == result.dtype
 
 
 def _find_swaps(call: TorchCall, before: Shape) -> Iterator[ScrambledReshape]:
@@ -251,14 +271,15 @@ def _get_kernel_coverage(node: Node) -> KernelCoverage | None:
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor) or node.get_saved("transposed"):
         return None
     input_size, kernel_size = tuple(input.shape[2:]), tuple(weight.shape[2:])
-    options = [node.get_saved(name) for name in ("stride", "padding", "dilation")]
-    axes = zip(
-        input_size,
-        kernel_size,
-        *(option if isinstance(option, Sequence) else (option,) * len(input_size) for option in options),
-        strict=True,
-    )
+    options = [_per_axis(node.get_saved(name), len(input_size)) for name in ("stride", "padding", "dilation")]
+    axes = zip(input_size, kernel_size, *options, strict=True)
     return KernelCoverage(node, input_size, kernel_size, prod(compute_axis_coverage(*axis) for axis in axes))
+
+
+def _per_axis(option: Sequence[int] | int, axes: int) -> Sequence[int]:
+    """Return an option of a convolution for each axis; a number, or a sequence of one, counts for all."""
+    values = option if isinstance(option, Sequence) else (option,)
+    return values if len(values) == axes else tuple(values) * axes
 
 
 def compute_axis_coverage(size: int, kernel: int, stride: int, padding: int, dilation: int) -> float:

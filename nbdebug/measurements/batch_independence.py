@@ -16,6 +16,7 @@ from nbdebug.measurements.perturbation import (
     EvalOutputs,
     MixingCall,
     fill_zero_parameters,
+    fitted_statistics,
     track_change,
 )
 from nbdebug.measurements.registry import measurement
@@ -291,7 +292,8 @@ def _predict_in_eval_mode(setup: Setup, batch: Batch) -> Tensor:
 class OutputSpread:
     """Largest difference between two samples in any one output value, and the largest absolute output.
 
-    ``max_difference_zeros_filled`` is that difference with small random numbers in all-zero parameters.
+    ``max_difference_zeros_filled`` is that difference with small random numbers in all-zero parameters, and with the
+    statistics of the batch in normalization layers.
     """
 
     max_difference: float
@@ -302,7 +304,7 @@ class OutputSpread:
 
     @property
     def is_zero(self) -> bool:
-        """True if all samples get the same output, even with all-zero parameters filled."""
+        """True if all samples get the same output, even with all-zero parameters filled and statistics fitted."""
         return max(self.max_difference, self.max_difference_zeros_filled) <= self.noise
 
 
@@ -317,8 +319,8 @@ def output_spread(eval_outputs: EvalOutputs) -> OutputSpread:
         raise NotChecked("all samples of the first batch are equal")
     difference = difference_zeros_filled = _max_row_difference(output)
     if difference <= eval_outputs.noise:
-        with fill_zero_parameters(eval_outputs.setup.eager_model):
-            difference_zeros_filled = _max_row_difference(eval_outputs.predict(batch)[0])
+        with fill_zero_parameters(eval_outputs.setup.eager_model), fitted_statistics(eval_outputs) as fitted:
+            difference_zeros_filled = _max_row_difference(fitted.predict(batch)[0])
     return OutputSpread(difference, difference_zeros_filled, float(output.abs().max()), size, eval_outputs.noise)
 
 

@@ -79,7 +79,8 @@ class EarlyGradient:
     """One trainable parameter that the loss reaches, over the first steps.
 
     ``max_gradient`` is the largest gradient over these steps. If all rows were equal at the start, ``compared_rows`` is
-    the number of compared rows and ``distinct_rows`` the number of distinct rows at the end; else both are None.
+    the number of compared rows, those that have changed if any has, and ``distinct_rows`` the number of distinct rows
+    at the end; else both are None.
     ``tied_columns`` is the number of columns of a matrix if they all were equal at the start and still are at the end,
     although some of their values have changed; else 0.
     """
@@ -103,11 +104,13 @@ def early_steps(
     if not gradient_norms:
         raise NotChecked("the loss reaches no parameter of the model")
     entries = [entry for entry in parameters if entry.name in gradient_norms]
-    equal_names = {entry.name for entry in entries if _rows_are_equal(entry.parameter)}
+    first_rows = {
+        entry.name: entry.parameter.detach()[0].clone() for entry in entries if _rows_are_equal(entry.parameter)
+    }
     first_columns = {
         entry.name: column for entry in entries if (column := _repeated_column(entry.parameter)) is not None
     }
-    needs_steps = bool(equal_names or first_columns)
+    needs_steps = bool(first_rows or first_columns)
     max_gradients = {name: entry.max_abs for name, entry in gradient_norms.items()}
     if not needs_steps and all(max_gradients.values()):
         return [EarlyGradient(entry, max_gradients[entry.name]) for entry in entries]
@@ -123,7 +126,7 @@ def early_steps(
             _take_descent_step(entries, gradients)
         return [
             replace(
-                _summarize_parameter(entry, max_gradients[entry.name], entry.name in equal_names),
+                _summarize_parameter(entry, max_gradients[entry.name], first_rows.get(entry.name)),
                 tied_columns=_count_tied_columns(entry.parameter, first_columns.get(entry.name)),
             )
             for entry in entries
@@ -135,10 +138,13 @@ def _compute_later_gradients(loss: Tensor, entries: list[ParameterEntry]) -> Gra
     return compute_gradients(loss, entries) if is_usable else dict.fromkeys(entry.name for entry in entries)
 
 
-def _summarize_parameter(entry: ParameterEntry, max_gradient: float, rows_equal: bool) -> EarlyGradient:
-    if not rows_equal:
+def _summarize_parameter(entry: ParameterEntry, max_gradient: float, first_row: Tensor | None) -> EarlyGradient:
+    """Count the distinct rows of a parameter whose rows all were ``first_row``."""
+    if first_row is None:
         return EarlyGradient(entry, max_gradient)
     rows = _sample_rows(entry.parameter)
+    has_changed = (rows - first_row.flatten().double()).abs().amax(1) > _STEP_SIZE / 1000
+    rows = rows[has_changed] if bool(has_changed.any()) else rows
     return EarlyGradient(entry, max_gradient, len(rows), _count_distinct_rows(rows))
 
 

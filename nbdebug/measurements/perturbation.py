@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
-from nbdebug.exceptions import NotChecked
+from nbdebug.exceptions import NotChecked, first_line
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
@@ -41,11 +41,19 @@ class EvalOutputs:
     statistics: tuple[tuple[Tensor, Tensor], ...] = ()
 
     def predict(self, batch: Batch, training: bool = False) -> tuple[Tensor, ...]:
-        """Return the floating-point output tensors, the one the loss uses first; ``training`` is the mode."""
+        """Return the floating-point output tensors, the one the loss uses first; ``training`` is the mode.
+
+        Raises NotChecked for another batch that the model rejects, such as a text without the tokens of its image.
+        """
         model = self.setup.eager_model
         with torch.no_grad(), in_mode(model, training), fast_attention_disabled(), _held(self.statistics):
             seed_all(0)
-            output = self.setup.predict(batch)
+            try:
+                output = self.setup.predict(batch)
+            except Exception as error:
+                if batch is self.batch:
+                    raise
+                raise NotChecked(f"the model rejects a changed batch: {first_line(error)}") from error
         main = score_tensor(output)
         output_tensors = [main, *(t for t in tree_tensors(output) if t is not main)]
         return tuple(t.detach().clone() for t in output_tensors if isinstance(t, Tensor) and t.is_floating_point())
@@ -198,6 +206,26 @@ def fill_zero_parameters(model: nn.Module) -> Iterator[None]:
             if not bool(parameter.any()):
                 parameter.normal_(0.0, _INIT_STD)
         yield
+
+
+@contextmanager
+def fitted_statistics(answers: EvalOutputs) -> Iterator[EvalOutputs]:
+    """Give normalization layers the statistics of the batch for the duration of a block.
+
+    The running statistics of a new model fit no input: signals may fade from layer to layer in eval mode alone.
+    """
+    model, fitted = answers.setup.eager_model, replace(answers, statistics=())
+    layers = [module for module in model.modules() if isinstance(module, _NormBase)]
+    momenta = [layer.momentum for layer in layers]
+    with Preserve(model):
+        try:
+            for layer in layers:
+                layer.momentum = 1.0
+            fitted.predict(fitted.batch, training=True)
+        finally:
+            for layer, momentum in zip(layers, momenta, strict=True):
+                layer.momentum = momentum
+        yield fitted
 
 
 def compute_loss_value(setup: Setup, output: Any, batch: Batch) -> float:

@@ -100,12 +100,19 @@ def _get_attribute_chain(node: ast.AST) -> list[str]:
     return []
 
 
+def _get_embedding_weight(module: nn.Module, side: str) -> Any:
+    """Return the weight of the input or output embeddings of a Hugging Face model; None if a part of it has none."""
+    try:
+        return getattr(getattr(module, f"get_{side}_embeddings")(), "weight", None)
+    except (AttributeError, NotImplementedError):
+        return None
+
+
 def _find_ties_in_configuration(model: nn.Module) -> Iterator[_TiedPair]:
     """Yield the embeddings that a Hugging Face configuration ties (`tie_word_embeddings`)."""
     for module in model.modules():
         if getattr(getattr(module, "config", None), "tie_word_embeddings", False):
-            embeddings = [getattr(module, f"get_{side}_embeddings", lambda: None)() for side in ("input", "output")]
-            first, second = (getattr(side, "weight", None) for side in embeddings)
+            first, second = (_get_embedding_weight(module, side) for side in ("input", "output"))
             if isinstance(first, nn.Parameter) and isinstance(second, nn.Parameter):
                 yield first, second, "the configuration sets tie_word_embeddings", None
 

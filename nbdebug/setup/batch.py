@@ -50,11 +50,16 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Number of samples: the first axis of the target, else the most frequent first axis of the inputs."""
+        """Number of samples: the first axis of the target, else the most frequent first axis of the inputs.
+
+        Targets that the model takes by name count only without other tensors: there may be several boxes per image.
+        """
         target = next((t for t in tree_tensors(self.targets) if t.dim()), None)
         if target is not None:
             return len(target)
-        lengths = Counter(len(t) for t in tree_tensors((self.args, self.kwargs)) if t.dim())
+        inputs = {key: value for key, value in self.kwargs.items() if key not in TARGET_KEYS}
+        tensors = tree_tensors((self.args, inputs)) or tree_tensors(self.kwargs)
+        lengths = Counter(len(t) for t in tensors if t.dim())
         return lengths.most_common(1)[0][0] if lengths else 0
 
     def to(self, device: torch.device) -> Batch:

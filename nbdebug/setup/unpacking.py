@@ -101,6 +101,8 @@ def _batch_from_names(
     targets = _named_targets(parts, target_key, loss_fn) if has_target else ()
     remaining = {k: v for k, v in parts.items() if not targets or k != target_key or k in names}
     keyword_arguments = {key: value for key, value in remaining.items() if key in names}
+    if required_count == 0 and not keyword_arguments.keys() - {target_key} and _takes_any_keyword(model.forward):
+        keyword_arguments = remaining
     if keyword_arguments:
         unused = {key: value for key, value in remaining.items() if key not in names}
         return Batch((), keyword_arguments, targets or ((unused,) if unused and _takes_targets(loss_fn) else ()))
@@ -108,6 +110,14 @@ def _batch_from_names(
     if required_count == 1 and len(inputs) > 1:
         return Batch((batch,), targets=targets)
     return Batch(tuple(inputs[: max(required_count, 1)]), targets=targets)
+
+
+def _takes_any_keyword(function: Callable[..., Any]) -> bool:
+    """Return whether a function has ``**kwargs``."""
+    try:
+        return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return False
 
 
 def _custom_target_key(

@@ -7,8 +7,11 @@ from torch import Tensor
 
 
 def memory_address(tensor: Tensor) -> int:
-    """Return the address of the memory of a tensor; the same for its views. A sparse tensor has one of its own."""
-    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else id(tensor)
+    """Return the address of the memory of a tensor; the same for its views.
+
+    A tensor without memory, such as a sparse one or a sample inside ``torch.vmap``, has an address of its own.
+    """
+    return tensor.untyped_storage().data_ptr() if torch._C._has_storage(tensor) else id(tensor)
 
 
 def share_memory(first: Tensor, second: Tensor) -> bool:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_sequence
 from torch.utils.data import DataLoader
 
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
 from nbdebug.setup.unpacking import guess_batch
 from nbdebug.tensors.pytree import describe_tensors
 
@@ -126,6 +126,23 @@ def test_guess_batch_of_mapping_passes_inputs_by_name() -> None:
     guess_without_loss = guess_batch(batch, NamedInputModel(), None)
     assert set(guess_without_loss.kwargs) == {"input_ids", "attention_mask", "labels"}
     assert guess_without_loss.targets == ()
+
+
+class AnyNameModel(OneInputModel):
+    """Passes all inputs on by name, as a wrapper does."""
+
+    def forward(self, labels: Tensor | None = None, **inputs: Tensor) -> Tensor:
+        return super().forward(inputs["input_ids"])
+
+
+def test_guess_batch_of_mapping_passes_any_name_to_keyword_arguments() -> None:
+    guess = guess_batch({"input_ids": X, "attention_mask": LENGTHS, "labels": Y}, AnyNameModel(), None)
+    assert guess.kwargs.keys() == {"input_ids", "attention_mask", "labels"}
+
+
+def test_size_of_batch_with_boxes_of_each_image_is_that_of_the_images() -> None:
+    boxes = [{"boxes": torch.rand(1, 4), "class_labels": torch.ones(1)} for _ in range(6)]
+    assert Batch((), {"pixel_values": torch.rand(6, 3, 8, 8), "labels": boxes}).size == 6
 
 
 def test_guess_batch_of_hugging_face_batch_encoding_passes_inputs_by_name() -> None:

@@ -34,8 +34,10 @@ def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[F
     Attentions are recognized by what they compute, whoever wrote them: ``F.scaled_dot_product_attention``, or a product
     of two activations whose softmax multiplies a third one. The scores are the products before the mask, and values
     count as equal if they differ by less than a hundred-thousandth of the largest. Parameters that are all zero get
-    small random values first, and what is zero must be so with noise added to all parameters too, so that layers that
-    start at zero on purpose are not reported.
+    small random values first. What is zero must be so with noise added to all parameters too, so that layers that start
+    at zero on purpose are not reported. What is equal must be so with ten times that noise, and with the statistics of
+    the batch in normalization layers. Values that are the same in every sample are not reported: the queries of a
+    decoder may start as one constant.
 
     ## How to fix
     Compute the keys and the values from the sequence itself, one for each position, and do not average, expand or

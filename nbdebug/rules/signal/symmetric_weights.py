@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from nbdebug.autograd import Graph
+from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.formatting import join_names
@@ -25,11 +27,17 @@ from nbdebug.source.search import call_name, find_line_in_class
 _COPYING_CALLS = {"deepcopy", "load_state_dict", "copy_", "clone"}
 _CONSEQUENCES = ("G408", "G416", "G415", "M307", "L208", "M306", "T601", "T606", "T607", "T608", "T610", "M314")
 _EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
+_INDEXING_NODES = {"Embedding", "EmbeddingBag", "Index", "IndexSelect", "Gather"}
+_RESIZING_NODES = {"View", "Reshape", "ReshapeAlias", "UnsafeView", "Permute", "Transpose", "T", "Unsqueeze", "Squeeze"}
+_RESIZING_NODES |= {"Select", "Slice", "Clone", "ToCopy", "UpsampleLinear1D", "UpsampleBilinear2D", "UpsampleBicubic2D"}
 
 
 @rule("G407", "error")
 def symmetric_weights(
-    setup: Setup, early_steps: list[EarlyGradient], symmetric_branches: list[SymmetricBranches] | NotChecked
+    setup: Setup,
+    early_steps: list[EarlyGradient],
+    graph: Graph,
+    symmetric_branches: list[SymmetricBranches] | NotChecked,
 ) -> Iterator[Finding]:
     """All units of a layer, or several layers, start equal, get equal gradients and stay equal.
 
@@ -43,11 +51,12 @@ def symmetric_weights(
 
     ## How it is measured
     Rows are compared at the start, and again after four steps of gradient descent on a copy of the weights; units are
-    equal if their rows differ by less than a thousandth of one step. At least half of the rows must have an equal row
-    (the gates of a recurrent layer differ from one another even if their units do not). A layer of zeros whose units
-    differ after the steps (the last one of a residual branch, an adapter, a head) is not reported, and neither are
-    rows that differ because of dropout. In an embedding table, or a matrix of your own module, the columns are
-    compared: they are reported if all were equal and still are, in every row that the steps have changed.
+    equal if their rows differ by less than a thousandth of one step. At least half of the rows that the steps have
+    changed must have an equal row (the gates of a recurrent layer differ from one another even if their units do not).
+    A layer of zeros whose units differ after the steps (the last one of a residual branch, an adapter, a head) is not
+    reported, and neither are rows that differ because of dropout. In a table that is read by index, or a matrix of your
+    own module, the columns are compared: they are reported if all were equal and still are, in every row that the steps
+    have changed.
     Branches are reported if their weights are equal and not constant, and their gradients are equal within rounding
     (1e-5 of the largest) and not zero in each of three steps on a copy. Copies in series, or with other inputs,
     targets or dropout, get other gradients at the first step.
@@ -64,16 +73,32 @@ def symmetric_weights(
     head = next(
         (name for name, module in reversed(list(setup.eager_model.named_modules())) if _has_weight_matrix(module)), None
     )
-    yield from _merge_equal_places(_weight_findings(setup, early_steps, head))
+    yield from _merge_equal_places(_weight_findings(setup, early_steps, head, _find_tables(graph)))
     for branches in symmetric_branches if not isinstance(symmetric_branches, NotChecked) else ():
         yield _branches_finding(setup.eager_model, branches)
 
 
-def _weight_findings(setup: Setup, early_steps: list[EarlyGradient], head: str | None) -> Iterator[Finding]:
-    """Yield a finding for each parameter whose units or columns stay equal."""
+def _find_tables(graph: Graph) -> set[int]:
+    """Return the ids of the parameters that are only read by index, resized or not: biases of relative positions."""
+    return {id(node.variable) for node in graph.get_nodes_by_name("AccumulateGrad") if _is_read_by_index(node)}
+
+
+def _is_read_by_index(node: Node) -> bool:
+    """Return whether all that uses a value takes rows of it by index."""
+    return bool(node.users) and all(
+        user.name in _INDEXING_NODES or (user.name in _RESIZING_NODES and _is_read_by_index(user))
+        for user in node.users
+    )
+
+
+def _weight_findings(
+    setup: Setup, early_steps: list[EarlyGradient], head: str | None, tables: set[int]
+) -> Iterator[Finding]:
+    """Yield a finding for each parameter whose units or columns stay equal; ``tables`` have rows, but no units."""
     for early in early_steps:
         module = setup.eager_model.get_submodule(early.entry.module)
-        if _has_equal_units(early) and not isinstance(module, _EMBEDDINGS):
+        is_table = isinstance(module, _EMBEDDINGS) or id(early.entry.parameter) in tables
+        if _has_equal_units(early) and not is_table:
             if early.entry.module != head or early.distinct_rows == 1:
                 yield _finding(setup, early)
         elif early.tied_columns and _is_table(module):

@@ -192,3 +192,31 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 @pytest.mark.parametrize("code", ["M320", "M321", "M322", "L206"])
 def test_attention_rules_are_silent_on_healthy_variants(code: str, build: Callable[[], Setup]) -> None:
     assert rule_faults(build(), code) == []
+
+
+class ConstantQueries(nn.Module):
+    """A decoder of tokens, as in DETR: its queries start at zero, and their places have small first weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.places, self.head = nn.Embedding(12, 16), nn.Embedding(4, 16), nn.Linear(16, 3)
+        self.own, self.cross = (nn.ModuleList(nn.Linear(16, 16) for _ in range(4)) for _ in range(2))
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        memory, places = self.embed(tokens), self.places.weight.expand(len(tokens), -1, -1)
+        queries = torch.zeros_like(places)
+        for layers, source in ((self.own, None), (self.cross, memory), (self.own, None)):
+            keys = queries + places if source is None else source
+            values = queries if source is None else source
+            scores = layers[0](queries + places) @ layers[1](keys).transpose(1, 2) / 4
+            queries = queries + layers[3](scores.softmax(-1) @ layers[2](values))
+        scores: Tensor = self.head(queries.mean(1))
+        return scores
+
+
+def test_m320_queries_of_decoder_that_start_equal_are_silent() -> None:
+    torch.manual_seed(0)
+    setup = minimal_setup(ConstantQueries(), TOKENS, TOKENS[:, 0] % 3, nn.CrossEntropyLoss())
+    assert rule_faults(setup, "M320") == []

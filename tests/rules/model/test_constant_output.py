@@ -34,6 +34,14 @@ def segmenter(bias: float) -> nn.Module:
     return nn.Sequential(first, nn.ReLU(), nn.Conv2d(4, 3, 1))
 
 
+def fading_network() -> nn.Module:
+    """A deep network whose signal only its normalization by the batch keeps up."""
+    model = nn.Sequential(*[layer for _ in range(9) for layer in (nn.Linear(4, 4, bias=False), nn.BatchNorm1d(4))])
+    for layer in model[::2]:
+        nn.init.normal_(layer.weight, std=0.02)
+    return nn.Sequential(model, nn.Linear(4, 3))
+
+
 def sample_loss(logits: Tensor, y: Tensor) -> Tensor:
     return nn.functional.cross_entropy(logits.mean((2, 3)), y)
 
@@ -58,6 +66,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "zero-initialized head": setup_builder(zero_head_network()),
     "small differences": setup_builder(PostprocessedNetwork(lambda h: 100 + h / 100)),
     "segmentation": setup_builder(segmenter(0.0), IMAGES, loss_fn=sample_loss),
+    "new batch norms": setup_builder(fading_network()),
     "batch norm": setup_builder(nn.Sequential(network(3), nn.BatchNorm1d(3))),
     "identical samples": setup_builder(network(3), X[:1].expand(64, 4).clone()),
     "log-softmax": setup_builder(PostprocessedNetwork(lambda h: h.log_softmax(1)), loss_fn=nn.NLLLoss()),

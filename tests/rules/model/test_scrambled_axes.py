@@ -132,7 +132,29 @@ def test_scrambled_axes_by_reshape_is_error_at_its_line(name: str) -> None:
     assert any(word in (finding.where.source or "") for word in ("view(", "reshape(", "flatten(", "self.before("))
 
 
+def relative_scores(x: Tensor) -> Tensor:
+    """Shift the rows of scores by relative position, as Transformer-XL does."""
+    scores = F.pad(x @ x.transpose(1, 2), (1, 0))
+    shifted = scores.view(len(x), 7, 6)[:, 1:]
+    return shifted.reshape(len(x), 6, 6).mean(1)
+
+
+def relative_scores_of_all_distances(x: Tensor) -> Tensor:
+    """Shift the rows by two without padding, as Funnel does."""
+    scores = x[:, :4] @ x.transpose(1, 2)
+    shifted = scores.reshape(len(x), 6, 4)[:, 2:]
+    return shifted.reshape(len(x), 4, 4).mean(1)
+
+
 HEALTHY: dict[str, Callable[[], Setup]] = {
+    "relative positions": setup_builder(WrappedLayer(nn.Linear(8, 8), 6, after=relative_scores), SERIES),
+    "mapped over samples": setup_builder(
+        WrappedLayer(
+            nn.Linear(8, 8), 8, after=lambda h: torch.vmap(lambda x: x.relu().flatten().view(6, 8))(h).mean(1)
+        ),
+        SERIES,
+    ),
+    "all distances": setup_builder(WrappedLayer(nn.Linear(8, 8), 4, after=relative_scores_of_all_distances), SERIES),
     "permuted": setup_builder(
         WrappedLayer(nn.Conv2d(3, 4, 3), 4, lambda x: x.permute(0, 3, 1, 2), pool_pixels), IMAGES
     ),

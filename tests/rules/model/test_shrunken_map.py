@@ -106,6 +106,18 @@ class SqueezeExcitation(nn.Module):
         return scores
 
 
+class OnePaddingForBothAxes(nn.Module):
+    """A convolution that torch lets have one padding for two axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.head = nn.Parameter(torch.randn(4, 3, 3, 3) / 5), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.head(F.conv2d(x, self.weight, stride=(1,), padding=(1,)).relu().mean((2, 3)))
+        return scores
+
+
 class CausalConvolutions(nn.Module):
     """Dilated convolutions with manual left padding, whose receptive field exceeds the sequence."""
 
@@ -128,9 +140,17 @@ class CausalConvolutions(nn.Module):
         (lambda: dilated_network(2), images(32)),
         (SqueezeExcitation, images(16)),
         (CausalConvolutions, images(8)[:, :, 0]),
+        (OnePaddingForBothAxes, images(8)),
         (lambda: nn.Sequential(nn.Conv2d(3, 8, 8), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)), images(8)),
     ],
-    ids=["ImageNet strides", "dilation", "squeeze and excitation", "causal", "kernel as large as the map"],
+    ids=[
+        "ImageNet strides",
+        "dilation",
+        "squeeze and excitation",
+        "causal",
+        "one padding",
+        "kernel as large as the map",
+    ],
 )
 def test_shrunken_map_is_quiet_for_maps_of_sufficient_size(model: Callable[[], nn.Module], x: Tensor) -> None:
     assert not findings(model(), x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -140,7 +141,17 @@ class CopiedLayers(nn.Module):
         return scores.transpose(1, 2)
 
 
+class WithoutEmbeddings(WordModel):
+    """A model whose configuration ties embeddings that it does not have."""
+
+    config = SimpleNamespace(tie_word_embeddings=True)
+
+    def get_input_embeddings(self) -> nn.Module:
+        raise NotImplementedError
+
+
 HEALTHY: dict[str, Callable[[], nn.Module]] = {
+    "configuration without embeddings": lambda: WithoutEmbeddings(keep_separate),
     "deep copy of a tied model": lambda: copy.deepcopy(TiedTagger()),
     "new head of another size": model_with_new_head,
     "copied layers": CopiedLayers,

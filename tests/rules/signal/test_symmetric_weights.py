@@ -150,7 +150,37 @@ class ZeroEmbedding(nn.Module):
         return self.head((self.table(x) + self.position).mean(1))
 
 
+class MaskedUnits(nn.Module):
+    """A layer of zeros, of whose units only three reach the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = fill(nn.Linear(4, 8), 0.0), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.first(x) * (torch.arange(8) < 3))
+
+
+class RelativeBias(nn.Module):
+    """Biases of zero for pairs of positions, of which many share a distance."""
+
+    def __init__(self, resized: bool) -> None:
+        super().__init__()
+        self.embed, self.bias, self.head = nn.Embedding(500, 8), nn.Parameter(torch.zeros(40, 2)), nn.Linear(2, 3)
+        self.resized = resized
+
+    def forward(self, x: Tensor) -> Tensor:
+        states, place = self.embed(x), torch.arange(6)
+        weights = states @ states.transpose(1, 2)
+        table = nn.functional.interpolate(self.bias.T[None], size=20, mode="linear")[0].T if self.resized else self.bias
+        bias = table[(place[:, None] // 3 - place // 3).abs().flatten() + 10]
+        return self.head((weights.flatten(1)[:, :, None] + bias).tanh().mean(1))
+
+
 HEALTHY: dict[str, Callable[[], Setup]] = {
+    "masked units": lambda: setup_of(MaskedUnits()),
+    "biases by distance": lambda: setup_of(RelativeBias(resized=False), torch.randint(0, 500, (64, 6))),
+    "resized biases": lambda: setup_of(RelativeBias(resized=True), torch.randint(0, 500, (64, 6))),
     "random": lambda: setup_of(network(3)),
     "head of zeros": lambda: setup_of(fill(network(3), 0.0, "2.")),
     "head of zeros, many classes": lambda: setup_of(fill(network(200), 0.0, "2.")),
