@@ -43,6 +43,7 @@ _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "in
 
 
 _LEARNING = ("T606", "T607", "T608", "T609", "T610", "E709")
+_UNREAD = ("E702", "E706", "G415", "G416", "M306", "M307", "T601")  # of an output without the mixed values
 
 
 @rule("M304", "error")
@@ -59,12 +60,11 @@ def batch_mixing(
     Changes one sample and checks whether the outputs for the other samples change. The finding names the call in which
     samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
     normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, or a mask of one
-    sample for all. Intended mixing is reported as a note:
-    attention over the batch written out, shuffled or shifted rows. Batch statistics in eval mode are a warning if the
-    layer keeps no running statistics. The rule also reports outputs that
-    depend on the position of a sample in the batch, and state that is carried over from one shuffled batch to the next.
-    If a collate function concatenates samples of different sizes, as the nodes of graphs, each sample is also passed
-    alone.
+    sample for all. Intended mixing is reported as a note: attention over the batch written out, shuffled or shifted
+    rows. Batch statistics in eval mode are a warning if the layer keeps no running statistics. The rule also reports
+    outputs that depend on the position of a sample in the batch, and state that is carried over from one shuffled batch
+    to the next. If a collate function concatenates samples of different sizes, as the nodes of graphs, each sample is
+    also passed alone.
 
     ## Why it matters
     The samples of a batch are drawn at random, so information from the others is noise. Accuracy stays low, and the
@@ -99,31 +99,33 @@ def batch_mixing(
         raise sample_mixing
     if isinstance(position_dependent_call, TorchCall):
         yield _position_finding(position_dependent_call, sample_mixing.batch_size)
+    yield from _mixing_findings(setup, sample_mixing)
+
+
+def _mixing_findings(setup: Setup, sample_mixing: SampleMixing) -> Iterator[Finding]:
+    """Report the call in which samples mix; layers along the batch also if the output ignores what they mix."""
     size, affected = sample_mixing.batch_size, len(sample_mixing.affected_samples)
-    faults = [mixing_call for mixing_call in sample_mixing.mixing_calls if _is_fault(mixing_call, size)]
+    calls = [mixing for mixing in sample_mixing.mixing_calls if affected or mixing.call.name in _SEQUENCE_CALLS]
+    faults = [mixing for mixing in calls if _is_fault(mixing, size)]
     if sample_mixing.is_scattered:
-        faults = faults or [mixing for mixing in sample_mixing.mixing_calls if mixing.call is mixing.axis_lost_by]
-    first_mixing = next(iter(faults or sample_mixing.mixing_calls), None)
+        faults = faults or [mixing for mixing in calls if mixing.call is mixing.axis_lost_by]
     if not affected and not faults:
         return
-    has_batch_statistics = first_mixing is not None and _has_batch_statistics(setup, first_mixing)
-    call = first_mixing.call.name if first_mixing else "an unidentified call"
-    effect = (
-        f"the outputs of {affected} of the {size - 1} other samples in its batch"
-        if affected
-        else ("values of other samples in its batch inside the model, which the output does not depend on")
-    )
+    mixing_call = next(iter(faults or calls), None)
+    call = mixing_call.call.name if mixing_call else "an unidentified call"
+    effect = f"the outputs of {affected} of the {size - 1} other samples in its batch"
+    if not affected:
+        effect = "values of other samples inside the model, which the output does not depend on"
+    has_batch_statistics = mixing_call is not None and _has_batch_statistics(setup, mixing_call)
     yield Finding(
         message=f"Changing sample {sample_mixing.changed_sample} changes {effect}. The samples mix in {call}.",
-        where=_mixing_location(setup, first_mixing) if first_mixing else Location(),
-        cause=_mixing_cause(first_mixing),
-        fix=_mixing_fix(first_mixing, size),
-        edits=_batch_first_edits(setup, first_mixing),
-        setup_fix=_batch_first_code(first_mixing),
+        where=_mixing_location(setup, mixing_call) if mixing_call else Location(),
+        cause=_mixing_cause(mixing_call),
+        fix=_mixing_fix(mixing_call, size),
+        edits=_batch_first_edits(setup, mixing_call),
+        setup_fix=_batch_first_code(mixing_call),
         evidence={"touched": affected, "size": size, "call": call},
-        explains=(*_LEARNING, "E703")
-        if affected
-        else (*_LEARNING, "E702", "E706", "G415", "G416", "M306", "M307", "T601"),
+        explains=(*_LEARNING, "E703") if affected else (*_LEARNING, *_UNREAD),
         severity="error" if faults else "warning" if has_batch_statistics else "note",
     )
 
