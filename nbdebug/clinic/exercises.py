@@ -10,20 +10,20 @@ from nbdebug.views.notebook_kernel import without_display
 
 
 @dataclass
-class Attempt:
+class _ExerciseAttempt:
     """An attempt at an exercise."""
 
     solved: bool = False
 
 
 @contextmanager
-def exercise() -> Iterator[Attempt]:
+def exercise() -> Iterator[_ExerciseAttempt]:
     """Judge an answer by the assertions in the block, and print the judgement.
 
     The exercise is solved if the block ends without an exception. An answer that raises is wrong, so its exception is
     printed and goes no further. Tools show nothing in the block.
     """
-    attempt = Attempt()
+    attempt = _ExerciseAttempt()
     try:
         with without_display():
             yield attempt

@@ -20,7 +20,7 @@ _MAX_RETRIES = 2  # of one item after the deaths of its workers
 
 
 @contextmanager
-def open_ray_pool(task: Callable[[Any], Any], count: int) -> Iterator[RayPool]:
+def open_ray_pool(task: Callable[[Any], Any], count: int) -> Iterator[_RayPool]:
     """Provide a pool of Ray; raise SetupError if it is not installed, or if the task cannot be sent."""
     try:
         import ray
@@ -28,7 +28,7 @@ def open_ray_pool(task: Callable[[Any], Any], count: int) -> Iterator[RayPool]:
         raise SetupError('ray is not installed; expected it for backend="ray". Run pip install ray.') from None
     encoded = encode(task, "the task")
     with _connection(ray, count):
-        yield RayPool(ray, encoded, count)
+        yield _RayPool(ray, encoded, count)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def _loopback_only() -> Iterator[None]:
         yield
 
 
-class RayPool:
+class _RayPool:
     """At most ``count`` tasks of Ray at a time, which runs a task again if its worker dies."""
 
     def __init__(self, ray: Any, task: bytes, count: int) -> None:

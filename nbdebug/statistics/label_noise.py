@@ -142,7 +142,7 @@ def estimate_label_noise(scores: _Floats, labels: _Ints, is_quick: bool = False)
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
+class _NoiseFit:
     """A model with its parameters and its penalized loss."""
 
     model: _NoiseModel
@@ -160,14 +160,14 @@ class _Fit:
         return float(1 - self.model.prior(self.parameters).max(1).mean())
 
 
-def _fit_from(model: _NoiseModel, weights: _Floats, rate: float, updates: int) -> _Fit:
+def _fit_from(model: _NoiseModel, weights: _Floats, rate: float, updates: int) -> _NoiseFit:
     """Fit a model from a start, in turn its parameters and its flips."""
     parameters = np.append(weights, np.log(rate))
     for _ in range(updates):
         model.update_flips(parameters)
         parameters, _ = model.fit(parameters)
     parameters, loss = model.fit(parameters)
-    return _Fit(model, parameters, loss + model.flip_penalty())
+    return _NoiseFit(model, parameters, loss + model.flip_penalty())
 
 
 class _NoiseModel:
@@ -269,7 +269,7 @@ def _minimize(loss: Any, start: _Floats, bounds: Any) -> tuple[_Floats, float]:
     return np.asarray(result.x), float(result.fun)
 
 
-def _find_bounds(fits: Sequence[_Fit], lowest: float, gain: float) -> tuple[float, float]:
+def _find_bounds(fits: Sequence[_NoiseFit], lowest: float, gain: float) -> tuple[float, float]:
     """Return the interval of the rate, around all fits that explain the labels nearly as well as the best one.
 
     It begins at 0 if no wrong labels explain the scores nearly as well.
@@ -279,7 +279,7 @@ def _find_bounds(fits: Sequence[_Fit], lowest: float, gain: float) -> tuple[floa
     return low, _find_bound(likely[-1], lowest, np.log(_MAX_RATE))
 
 
-def _find_bound(fit: _Fit, lowest: float, limit: float) -> float:
+def _find_bound(fit: _NoiseFit, lowest: float, limit: float) -> float:
     """Return the rate at which the profile likelihood has fallen to the level of the interval, by bisection."""
     model, weights, inner, outer = fit.model, fit.parameters[:-1], float(fit.parameters[-1]), float(limit)
     flips = model.flip_shares, model.class_rates

@@ -13,7 +13,7 @@ _ITERATIONS, _TOLERANCE, _PSEUDO_COUNT = 100, 1e-6, 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class RaterModel:
+class _RaterModel:
     """``probabilities`` of each class for each row; ``confusion`` has the shape (raters, correct class, rating).
 
     ``accuracy`` is the expected share of correct ratings of each rater.
@@ -44,7 +44,7 @@ def krippendorff_alpha(ratings: _Ints, classes: int) -> float:
     return float(1 - (total - 1) * (total - np.trace(coincidences)) / expected)
 
 
-def fit_rater_model(ratings: _Ints, classes: int) -> RaterModel:
+def fit_rater_model(ratings: _Ints, classes: int) -> _RaterModel:
     """Fit the error rates of the raters and the class of each row by expectation maximization, from a majority vote.
 
     ``ratings`` has the shape (rows, raters) with -1 for a missing rating. Source: Dawid and Skene 1979, Maximum
@@ -66,7 +66,7 @@ def fit_rater_model(ratings: _Ints, classes: int) -> RaterModel:
         if change < _TOLERANCE:
             break
     correct = np.einsum("nc,nrc->r", probabilities, rated)
-    return RaterModel(probabilities, confusion, correct / np.maximum(rated.sum((0, 2)), 1))
+    return _RaterModel(probabilities, confusion, correct / np.maximum(rated.sum((0, 2)), 1))
 
 
 def _count_ratings(ratings: _Ints, classes: int) -> _Floats:

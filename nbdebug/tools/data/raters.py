@@ -23,7 +23,7 @@ _MAX_LISTED = 500
 
 
 @dataclass(frozen=True)
-class ContradictedLabel:
+class _ContradictedLabel:
     """A sample whose raters agree on another class than its label, with the probability of that class."""
 
     split: str
@@ -45,7 +45,7 @@ class RaterReview:
     rows: int
     agreement: float
     accuracy: tuple[float, ...]
-    contradicted: tuple[ContradictedLabel, ...]
+    contradicted: tuple[_ContradictedLabel, ...]
 
     @property
     def is_reliable(self) -> bool:
@@ -119,7 +119,7 @@ def _review_split(table: SplitTable, ratings: NDArray[np.int64]) -> RaterReview 
     wrong = np.flatnonzero((consensus != labels) & (certainty > _MIN_PROBABILITY))
     wrong = wrong[np.argsort(-certainty[wrong], kind="stable")][:_MAX_LISTED]
     contradicted = tuple(
-        ContradictedLabel(table.split, int(indices[i]), int(labels[i]), int(consensus[i]), float(certainty[i]))
+        _ContradictedLabel(table.split, int(indices[i]), int(labels[i]), int(consensus[i]), float(certainty[i]))
         for i in wrong
     )
     agreement = krippendorff_alpha(rated, classes)
