@@ -69,7 +69,7 @@ def test_installed_wheel_runs_without_the_sources(wheel: Path, tmp_path: Path) -
     code = (
         "import nbdebug; from nbdebug.debugger import Debugger; from nbdebug.rules.examples import classifier;"
         "import torch; report = Debugger.of(classifier(torch.nn.Softmax(1))).checkup('quick'); report.to_html();"
-        "print(nbdebug.__file__, [finding.code for finding in report])"
+        "print(nbdebug.__file__, [finding.code for finding in report.faults])"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     command = [sys.executable, "-c", code]
