@@ -15,6 +15,7 @@ LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
     "operands of the loss",
     "targets of the loss",
 )
+LOSS_BROADCASTS = "the loss of the loop broadcasts its operands"
 LOSS_DETACHED, LABELS_OUT_OF_RANGE = "no loss of the loop reaches a parameter", "the loss rejects labels of the loader"
 INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
@@ -55,7 +56,7 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
         assumptions.add(LABELS_OUT_OF_RANGE)  # each batch of an epoch has passed the loss
     operands = summary.loss_operands
     if operands and not operands.broadcast and (operands.is_float_target or operands.kind in ("cross-entropy", "nll")):
-        assumptions.add(LOSS_OPERANDS_MISMATCH)
+        assumptions |= {LOSS_OPERANDS_MISMATCH, LOSS_BROADCASTS}
     if operands and operands.is_unit_target and operands.kind in ("bce", "bce-with-logits"):
         assumptions.add(LOSS_TARGETS_MISMATCH)
     if summary.batch_alignment.changed_inputs is not None and not summary.batch_alignment.receives_unchanged_inputs:

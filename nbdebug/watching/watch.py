@@ -17,7 +17,7 @@ from nbdebug.distributed.rank_group import RankGroup
 from nbdebug.distributed.rank_report import RankReport, RankReports
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
-from nbdebug.loop_monitor.conclusions import disproved_assumptions
+from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS, disproved_assumptions
 from nbdebug.loop_monitor.summary import LoopSummary, summarize_loop
 from nbdebug.options import StopOn
 from nbdebug.records import Record
@@ -44,6 +44,7 @@ from nbdebug.watching.session import WatchSession
 from nbdebug.watching.time_budget import TimeBudget
 
 _FINDINGS_TITLE = "Findings of this run"
+_BROADCAST_LOSS = "L205"
 _IGNORED_OUTPUTS = "L214"  # other backward passes of the same step may use these outputs
 SAVE_SECONDS, MIN_REFRESH_SECONDS = 1.0, 0.05
 
@@ -379,6 +380,8 @@ class Watch:
                 **dict.fromkeys(disproved_assumptions(loop_summary, self.record), ""),
                 **disproved_predictions(self.record),
             }
+            if _BROADCAST_LOSS in session.step_report.checked_rules - {f.code for f in session.step_report}:
+                disproved[LOSS_BROADCASTS] = ""
             first_step = self.first_step_report()
             own_codes = {finding.code for finding in first_step}
             others = tuple(finding for finding in report_of_rules if finding.code not in own_codes)

@@ -142,7 +142,10 @@ def test_checkup_magic_returns_report_in_assignment(shell: InteractiveShell) -> 
         ("%overfit --examples many", "--examples is 'many'; expected a whole number"),
         ("%overfit --select L", "expected one of --examples, --steps, --seed"),
         ("%overfit 'dbg", "expected closed quotes"),
-        ("%nbdebug rul L201", "expected one of summary, runs, rule, rules, restore, errors, models, help. Did you mean rule?"),
+        (
+            "%nbdebug rul L201",
+            "expected one of summary, runs, rule, rules, restore, errors, models, help. Did you mean rule?",
+        ),
         ("%nbdebug rule", "expected one code or name"),
         ("%nbdebug summary dbg dbg", "expected one Debugger"),
         ("%nbdebug summary nobody", "'nobody' is not a Debugger; expected dbg"),

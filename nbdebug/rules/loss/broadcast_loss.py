@@ -9,7 +9,7 @@ from torch import nn
 
 from nbdebug.autograd.call_recorders import Broadcast
 from nbdebug.finding import Edit, Finding
-from nbdebug.loop_monitor.conclusions import LOSS_OPERANDS_MISMATCH
+from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
@@ -63,7 +63,7 @@ def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcas
             edits=_squeeze_edits(broadcast),
             setup_fix=_squeezed_loss(broadcast),
             # A loop shows the operands of torch's losses only.
-            assumes=(LOSS_OPERANDS_MISMATCH,) if broadcast.call.endswith(_TORCH_LOSSES) else (),
+            assumes=(LOSS_BROADCASTS,) if broadcast.call.endswith(_TORCH_LOSSES) else (),
         )
     for broadcast in weight_broadcasts[:1]:
         yield Finding(
