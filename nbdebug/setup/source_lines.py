@@ -36,6 +36,7 @@ from nbdebug.source.search import (
     expression_texts,
     find_entry_line,
     find_option_line,
+    find_setting_line,
     find_unique_line,
     is_literal,
     matches_option,
@@ -85,7 +86,11 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
         has_value = partial(is_literal, value=value)
         expression = _argument(creation, owner, argument)
         producer = part_producer(expression, None, enters=lambda _: False, may_make=has_value)
-        return producer.line if has_value(producer.node) else SourceLine(creation.file, argument.lineno)
+        if has_value(producer.node):
+            return producer.line
+        setting = getattr(argument, "attr", getattr(getattr(argument, "slice", None), "value", ""))
+        setting_line = find_setting_line(setting, value, context) if isinstance(setting, str) else None
+        return setting_line or SourceLine(creation.file, argument.lineno)
     entry_line = find_entry_line(option, value, context) if creation.unpacks_arguments else None
     return entry_line or creation.line
 

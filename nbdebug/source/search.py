@@ -120,6 +120,39 @@ def find_entry_line(key: str, value: Any, context: Iterable[Any]) -> SourceLine 
     return lines.pop() if len(lines) == 1 else None
 
 
+def find_setting_line(name: str, value: Any, context: Iterable[Any]) -> SourceLine | None:
+    """Return the only line that gives a setting of a configuration a literal value; None if there are several.
+
+    That is an entry of a dictionary, a keyword of a call, the default of a field of a class, or that of an option of a
+    command line.
+    """
+
+    def select(node: ast.AST) -> list[Any]:
+        entries: list[tuple[Any, Any]] = []
+        if isinstance(node, ast.Dict):
+            entries = [*zip(map(_constant, node.keys), node.values, strict=True)]
+        elif isinstance(node, ast.Call):
+            defaults = [keyword.value for keyword in node.keywords if keyword.arg == "default"]
+            options = [str(_constant(argument)).lstrip("-").replace("-", "_") for argument in node.args]
+            is_option = call_name(node) == "add_argument" and name in options
+            entries = [(name, default) for default in defaults if is_option]
+            entries += [(keyword.arg, keyword.value) for keyword in node.keywords]
+        elif isinstance(node, ast.ClassDef):
+            fields = [field for field in node.body if isinstance(field, (ast.Assign, ast.AnnAssign))]
+            targets = [(target, field.value) for field in fields for target in assignment_targets(field)]
+            entries = [(getattr(target, "id", ""), default) for target, default in targets]
+        return [entry for key, entry in entries if key == name and entry is not None and is_literal(entry, value)]
+
+    trees = {file: syntax_tree(file) or ast.Module([], []) for file in search_files(context)}
+    lines = {
+        SourceLine(file, entry.lineno)
+        for file, tree in trees.items()
+        for node in ast.walk(tree)
+        for entry in select(node)
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
 def _arguments_of(kinds: set[type], option: str, value: Any = ...) -> Callable[[ast.AST], list[Any]]:
     """Select the argument for an option in a call that creates one of some classes, or in a partial application."""
     positions = {

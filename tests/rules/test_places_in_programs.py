@@ -78,6 +78,16 @@ PROGRAMS = {
         "import os\nif os.environ.get('NO_SUCH_VARIABLE'):\n    decay = 0.001\nelse:\n    decay = 3.0  # here\n"
         "model = body()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=decay)\n"
     ),
+    "O509 field of a configuration": (
+        "class Settings:\n    width: int = 16\n    decay: float = 3.0  # here\nsettings = Settings()\n"
+        "model = body(settings.width)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=settings.decay)\n"
+    ),
+    "O509 option of a command line": (
+        "import argparse\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--weight-decay', type=float, default=3.0)  # here\noptions = parser.parse_args([])\n"
+        "model = body()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=options.weight_decay)\n"
+    ),
     "D116 stream of sorted parts": (
         "from torch.utils.data import IterableDataset\nclass Stream(IterableDataset):\n    def __iter__(self):\n"
         "        for label in range(3):\n            yield from zip(x[y == label], y[y == label])  # here\n"
