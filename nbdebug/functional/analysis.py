@@ -49,6 +49,7 @@ def data(
     reference: Any = None,
     pred_probs: Any = None,
     groups: Any = None,
+    ratings: Any = None,
 ) -> DataProfile:
     """Profile what enters a model: structure, statistics, drift, duplicates and suspect labels of both splits.
 

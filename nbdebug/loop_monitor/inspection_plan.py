@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# The first 16 steps are all tracked and their graphs marked. Then the interval is an eighth of the steps so far, and at
-# most 16: what happens at one step of an epoch is seen in short runs too.
-_STEPS_PER_INTERVAL, _MAX_INTERVAL = 8, 16
+# The first steps are all tracked and their graphs marked; later at least one step in 16.
+_FULLY_TRACKED_STEPS, _MAX_STEPS_BETWEEN_TRACKED = 64, 16
 ALWAYS_INSPECTED_STEPS = 8  # steps that are all inspected; later ones at powers of two
 _MAX_INSPECTED_PASSES = 32  # inspected backward passes between two steps
 
@@ -30,5 +29,5 @@ class InspectionPlan:
         self.is_inspection_due = steps < ALWAYS_INSPECTED_STEPS or steps & (steps - 1) == 0
         if self.marks_graphs and had_all_events:
             self.last_marked_step = steps
-        interval = min(steps // _STEPS_PER_INTERVAL, _MAX_INTERVAL)
-        self.marks_graphs, self.inspected_passes = interval < 2 or steps - self.last_marked_step >= interval, 0
+        is_mark_due = steps - self.last_marked_step >= _MAX_STEPS_BETWEEN_TRACKED
+        self.marks_graphs, self.inspected_passes = steps < _FULLY_TRACKED_STEPS or is_mark_due, 0

@@ -50,7 +50,11 @@ def text_order(setup: Setup, reference: Reference) -> TextOrder | None:
             if len(pairs) < _MIN_ROWS:
                 continue
             inputs, labels = np.array(pairs).T
-            learner = ReferenceLearner(rows.features[inputs], rows.targets.take(labels))
+            targets = rows.targets.take(labels)
+            is_complete = len(pairs) == len(row_of)  # then the bases of the rows serve again
+            learner = (
+                rows.learner.with_targets(targets) if is_complete else ReferenceLearner(rows.features[inputs], targets)
+            )
             in_order = learner.kernel_ridge.score
             if in_order - learner.targets.constant_score > _MIN_GAIN and (not best or in_order > best.score_in_order):
                 best = TextOrder(part, rows.targets.metric, score, in_order, len(pairs))

@@ -124,7 +124,7 @@ def test_unenforced_budget_records_every_loss_and_tracks_events_of_some_steps() 
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     watch = without_enforcement(nbdebug.watch(model, optimizer, budget=TINY_BUDGET))
     untracked = train_watched(watch, model, optimizer)
-    assert STEPS / 2 < untracked < STEPS - ALWAYS_MEASURED_STEPS / 4
+    assert STEPS / 2 < untracked < STEPS - ALWAYS_MEASURED_STEPS
     for signal in ("loss", "lr", "step_seconds"):
         assert watch.record.series(signal)[0].tolist() == list(range(1, STEPS + 1))
     assert watch.record.series("gradient_norm")[0].tolist()[:ALWAYS_MEASURED_STEPS] == list(
