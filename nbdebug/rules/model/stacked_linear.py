@@ -82,7 +82,7 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
         cause="The result of the activation is not used."
         if lost_line
         else "The activation between the layers is missing.",
-        fix="x = torch.relu(x)  # between the two layers",
+        fix="# add an activation between the two layers: torch.relu(x) in forward, or nn.ReLU() in a Sequential",
         evidence={"pairs": [[layer.module, next_layer.module] for layer, next_layer in pairs]},
         explains=("O502", "T601", "T606", "T607", "T610", "T614", "E709", "M314"),
         edits=insert_activation(setup, first.module) if first.module else (),
