@@ -56,10 +56,9 @@ class ForwardPasses:
     depends on the mode, ``validation_train_layers`` those that were in train mode in the latest such validation pass;
     ``shape`` is that of a floating-point output. ``lines`` are the user's: "forward", "validation", and "train" and
     "eval", which last changed the mode, "part eval", which switches only a part of the model, "step in eval mode",
-    which last changed it before
-    the first step in eval mode, and "no change", which left it in eval mode in the same function. ``calls`` are the
-    lines of all passes. ``lost_rates`` are rates of dropout that an evaluation set to zero. ``samples_dropout`` is True
-    if most validation passes in train mode repeat the input of the previous one.
+    which last changed it before the first step in eval mode, and "no change", which left it in eval mode in the same
+    function. ``calls`` are the lines of all passes. ``lost_rates`` are rates of dropout that an evaluation set to zero.
+    ``samples_dropout`` is True if most validation passes in train mode repeat the input of the previous one.
     """
 
     mode_dependent: tuple[str, ...] = ()

@@ -58,12 +58,12 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     size = eval_outputs.batch.size
     if _is_batch_first_throughout(eval_outputs):
         changed = _replace_first_sample(eval_outputs, size)
-        differs = eval_outputs.changed_values(_predict_changed(eval_outputs, changed)).reshape(size, -1)
+        differs = eval_outputs.changed_values(eval_outputs.predict(changed)[0]).reshape(size, -1)
         affected_samples = tuple(differs[1:].any(1).nonzero().flatten().add(1).tolist())
         is_scattered = not bool(differs[1:].all(1).any()) and differs.shape[1] > 1
     else:
         changed, size = _collate_with_other_first_sample(eval_outputs), len(eval_outputs.batch.indices or ())
-        affected_samples = _affected_samples(eval_outputs.changed_values(_predict_changed(eval_outputs, changed)), size)
+        affected_samples = _affected_samples(eval_outputs.changed_values(eval_outputs.predict(changed)[0]), size)
     is_tracked = affected_samples or any(map(_is_sequence_first, eval_outputs.setup.eager_model.modules()))
     mixing_calls = track_change(eval_outputs, changed, [0], size) if is_tracked else ()
     return SampleMixing(0, size, affected_samples, mixing_calls, is_scattered)
@@ -71,14 +71,6 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
 
 def _is_sequence_first(module: nn.Module) -> bool:
     return isinstance(module, (nn.RNNBase, nn.MultiheadAttention)) and not module.batch_first
-
-
-def _predict_changed(answers: EvalOutputs, changed: Batch) -> Tensor:
-    """Return the output for changed inputs; raise NotChecked if the model rejects them, such as offsets of bags."""
-    try:
-        return answers.predict(changed)[0]
-    except (RuntimeError, ValueError, IndexError) as error:
-        raise NotChecked(f"the model does not accept another sample in the batch: {error}") from error
 
 
 def _is_batch_first_throughout(answers: EvalOutputs) -> bool:
@@ -167,7 +159,7 @@ def position_dependent_call(eval_outputs: EvalOutputs, sample_mixing: SampleMixi
         return None
     before = eval_outputs.outputs[0]
     rolled = eval_outputs.transform_inputs(lambda t: t.roll(1, 0) if has_batch_axis(t, sample_mixing.batch_size) else t)
-    after = _predict_changed(eval_outputs, rolled)
+    after = eval_outputs.predict(rolled)[0]
     if (
         after.shape != before.shape
         or not bool(eval_outputs.changed_values(after.roll(-1, 0)).any())

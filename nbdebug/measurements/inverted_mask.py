@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from nbdebug.measurements.call_operands import padding_mask_location
 from nbdebug.measurements.padding import change_embedded, find_trailing_padding
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
+from nbdebug.setup import Batch
 
 _MAX_POSITIONS, _MIN_REAL, _MIN_PADDED = 16, 4, 2  # positions of a row that are changed: real ones, and padded ones
 _MIN_HIDDEN = 2  # real positions without influence that an input explains
@@ -55,10 +56,10 @@ def position_influence(eval_outputs: EvalOutputs) -> PositionInfluence:
             continue
         token, is_padded = padding[0], padding[1][row]
         real, padded = (_spread(positions.nonzero().flatten()) for positions in (~is_padded, is_padded))
-        copies = replace(eval_outputs, batch=eval_outputs.batch.take_samples([row] * (len(real) + len(padded))))
+        copies = eval_outputs.batch.take_samples([row] * (len(real) + len(padded)))
         others = {name: values for name, values in eval_outputs.inputs.items() if values is not tokens}
         positions = torch.cat([real, padded])
-        reaches = _reaches_other_positions(copies, tokens, positions, is_padded)
+        reaches = _reaches_other_positions(eval_outputs, copies, tokens, positions, is_padded)
         return PositionInfluence(
             token,
             len(real),
@@ -99,18 +100,17 @@ def _spread(positions: Tensor) -> Tensor:
     return positions[torch.linspace(0, len(positions) - 1, min(len(positions), _MAX_POSITIONS)).long()]
 
 
-def _reaches_other_positions(copies: EvalOutputs, tokens: Tensor, positions: Tensor, padded: Tensor) -> Tensor:
+def _reaches_other_positions(
+    answers: EvalOutputs, copies: Batch, tokens: Tensor, positions: Tensor, padded: Tensor
+) -> Tensor:
     """Return whether changing one position of each copy of a row changes the output, except at that position."""
     changed = torch.zeros(len(positions), tokens.shape[1], dtype=torch.bool)
     changed[torch.arange(len(positions)), positions] = True
-    try:
-        before = copies.predict(copies.batch)[0]
-    except (RuntimeError, ValueError, IndexError) as error:
-        raise NotChecked(f"the model does not accept copies of one row: {error}") from None
-    embeddings = [module for module in copies.setup.eager_model.modules() if isinstance(module, nn.Embedding)]
+    before = answers.predict(copies)[0]
+    embeddings = [module for module in answers.setup.eager_model.modules() if isinstance(module, nn.Embedding)]
     with ExitStack() as stack:
         was_applied = [stack.enter_context(change_embedded(module, changed)) for module in embeddings]
-        after = copies.predict(copies.batch)[0]
+        after = answers.predict(copies)[0]
     if not any(was_applied) or before.shape != after.shape or len(after) != len(positions):
         raise NotChecked("the tokens are not embedded, or the output does not have one row per sample")
     differs = before != after

@@ -34,7 +34,6 @@ from nbdebug.source.scopes import Expression, file_scope, user_function
 from nbdebug.source.search import (
     call_name,
     expression_texts,
-    find_entry_line,
     find_option_line,
     find_setting_line,
     find_unique_line,
@@ -91,7 +90,7 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
         setting = getattr(argument, "attr", getattr(getattr(argument, "slice", None), "value", ""))
         setting_line = find_setting_line(setting, value, context) if isinstance(setting, str) else None
         return setting_line or SourceLine(creation.file, argument.lineno)
-    entry_line = find_entry_line(option, value, context) if creation.unpacks_arguments else None
+    entry_line = find_setting_line(option, value, context) if creation.unpacks_arguments else None
     return entry_line or creation.line
 
 

@@ -105,21 +105,6 @@ def find_option_line(option: str, value: Any, owners: Iterable[object], context:
     return lines.pop() if len(lines) == 1 else None
 
 
-def find_entry_line(key: str, value: Any, context: Iterable[Any]) -> SourceLine | None:
-    """Return the only line with a literal value under a key of a dictionary: ``{"lr": 0.1}`` or ``dict(lr=0.1)``."""
-
-    def select(node: ast.AST) -> list[Any]:
-        if isinstance(node, ast.Dict):
-            entries = [*zip(map(_constant, node.keys), node.values, strict=True)]
-        else:
-            keywords = node.keywords if isinstance(node, ast.Call) and call_name(node) == "dict" else []
-            entries = [(keyword.arg, keyword.value) for keyword in keywords]
-        return [entry for name, entry in entries if name == key and is_literal(entry, value)]
-
-    lines = _find_lines(select, context)
-    return lines.pop() if len(lines) == 1 else None
-
-
 def find_setting_line(name: str, value: Any, context: Iterable[Any]) -> SourceLine | None:
     """Return the only line that gives a setting of a configuration a literal value; None if there are several.
 

@@ -244,8 +244,9 @@ def _length_finding(unequal: UnequalLengths) -> Finding:
 def _text_order_finding(order: TextOrder, setup: Setup) -> Finding:
     """Report inputs or labels that are sorted as texts while the others are sorted as numbers."""
     line = find_unique_line(_lists_names, user_written_objects(setup))
+    other_part = "labels" if order.sorted_part == "inputs" else "inputs"
     return Finding(
-        message=f"The {order.sorted_part} are in text order (1, 10, 11, 2), the others in the order of their numbers: "
+        message=f"The {order.sorted_part} are in text order (1, 10, 11, 2), the {other_part} in that of their numbers: "
         f"the {order.metric} of a simple learner is {max(order.score, 0.0):.0%}, and {order.score_in_order:.0%} if the "
         f"{order.sorted_part} are put in the order of their numbers.",
         where=get_location(line),

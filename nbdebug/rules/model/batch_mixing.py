@@ -113,12 +113,12 @@ def _mixing_findings(setup: Setup, sample_mixing: SampleMixing) -> Iterator[Find
         return
     mixing_call = next(iter(faults or calls), None)
     call = mixing_call.call.name if mixing_call else "an unidentified call"
-    effect = f"the outputs of {affected} of the {size - 1} other samples in its batch"
+    effect = f"the outputs of {affected} of the {size - 1} other samples in its batch."
     if not affected:
-        effect = "values of other samples inside the model, which the output does not depend on"
+        effect = "values of other samples inside the model; the output does not depend on these."
     has_batch_statistics = mixing_call is not None and _has_batch_statistics(setup, mixing_call)
     yield Finding(
-        message=f"Changing sample {sample_mixing.changed_sample} changes {effect}. The samples mix in {call}.",
+        message=f"Changing sample {sample_mixing.changed_sample} changes {effect} The samples mix in {call}.",
         where=_mixing_location(setup, mixing_call) if mixing_call else Location(),
         cause=_mixing_cause(mixing_call),
         fix=_mixing_fix(mixing_call, size),
