@@ -194,9 +194,9 @@ def _is_nominal(targets: NominalTargets, gain: float, error_ratio: float) -> boo
 def _nominal_target_finding(targets: NominalTargets, graph: Graph) -> Finding:
     return Finding(
         severity="warning",
-        message=f"The targets are {targets.numbers} whole numbers, and the loss measures the distance from them. Learned "
-        f"as numbers, {targets.accuracy_as_quantities:.0%} of {targets.rows:,} training samples are right after rounding; "
-        f"learned as classes without order, {targets.accuracy_as_classes:.0%}.",
+        message=f"The targets are {targets.numbers} whole numbers, and the loss measures the distance from them. "
+        f"Learned as numbers, {targets.accuracy_as_quantities:.0%} of {targets.rows:,} training samples are right "
+        f"after rounding; learned as classes without order, {targets.accuracy_as_classes:.0%}.",
         where=graph.root.where if graph.root else Location(),
         cause="The numbers name classes. As quantities, class 4 lies between 3 and 5: if the model hesitates between 3 "
         "and 5, its output is 4.",
