@@ -125,6 +125,6 @@ def view_of_table(data: Any, index: int) -> Tensor:
 def test_duplicate_samples_of_views_of_one_buffer_is_an_error(
     read: Callable[[Any, int], Tensor], is_shared: bool
 ) -> None:
-    findings = rule_findings(build(Points(read)), "D107")
+    findings = rule_findings(setup_of(Points(read)), "D107")
     assert [finding.severity for finding in findings] == ["error"] * is_shared
     assert all("return self.read(self, index)" in (finding.where.source or "") for finding in findings)
