@@ -35,7 +35,7 @@ _MIN_MATCHES = 2  # evaluations in which a number equals the mean; in one it may
 _ROUNDING = 2e-5  # relative; the user computes in single precision
 _MIN_DIFFERENCE = 1e-3  # relative, between the mean over batches and the value on all rows
 _OPAQUE_TYPES = (nn.Module, torch.optim.Optimizer, type, ModuleType, FunctionType)
-Divisor = Literal["", "batches", "rows", "evaluations"]
+Divisor = Literal["", "batches", "rows", "evaluations", "equal weights"]
 NumberKey = tuple[str, str, str]  # file, function and name of a variable
 _Array = NDArray[np.float64]
 _WholeSet = list[tuple[_Array, _Array]]  # scores and targets of each batch
@@ -51,7 +51,8 @@ class BatchAverage:
     ``whole`` is the metric on all ``rows``; ``line`` is where the evaluation calls the model. With the ``divisor``
     "batches", it was instead the sum of the losses times the rows of each batch, or of the correct predictions, divided
     by the number of batches; with "rows", the sum of the mean losses of the batches, divided by the number of rows.
-    With "evaluations", it was the accuracy over all evaluations so far.
+    With "evaluations", it was the accuracy over all evaluations so far; with "equal weights", the mean over batches of
+    different sizes of a metric that is a mean over rows.
     """
 
     name: str
@@ -111,7 +112,7 @@ class BatchAverageMonitor:
             return
         whole_sets = [*_whole_sets(batches)]
         expected = [*_batch_means(whole_sets), *self.loss_quotients(batches)] if len(batches) > 1 else []
-        expected += self.accuracy_quotients(batches)
+        expected += [*self.accuracy_quotients(batches), *_uneven_means(whole_sets)]
         mistaken = [pair for whole_set in whole_sets for pair in _mistaken_metrics(whole_set)]
         numbers = [*loop_numbers(frame)]
         for key, number in numbers:
@@ -211,6 +212,30 @@ def _batch_means(whole_sets: list[_WholeSet]) -> Iterator[_Expected]:
             is_different = abs(mean - value) > _MIN_DIFFERENCE * max(abs(mean), abs(value))
             if math.isfinite(mean) and is_different:
                 yield metric, mean, value, sum(len(scores) for scores, _ in pairs), ""
+
+
+def _uneven_means(whole_sets: list[_WholeSet]) -> Iterator[_Expected]:
+    """Yield metrics that are means over rows, if their mean over batches of other sizes differs from it."""
+    for pairs in whole_sets:
+        sizes = [len(scores) for scores, _ in pairs]
+        for metric, values in _row_means(pairs).items():
+            mean, whole = float(np.mean(values)), float(np.average(values, weights=sizes))
+            if len(set(sizes)) > 1 and abs(mean - whole) > _MIN_DIFFERENCE * abs(whole):
+                yield metric, mean, whole, sum(sizes), "equal weights"
+
+
+def _row_means(pairs: _WholeSet) -> dict[str, list[float]]:
+    """Return the values of each batch of the accuracy, or of the mean absolute and squared errors."""
+    first_scores, first_targets = pairs[0]
+    if first_scores.size == first_targets.size and not np.isin(first_targets, (0.0, 1.0)).all():
+        errors = [scores.reshape(targets.shape) - targets for scores, targets in pairs]
+        return {
+            "mean absolute error": [float(np.abs(error).mean()) for error in errors],
+            "mean squared error": [float((error**2).mean()) for error in errors],
+        }
+    if first_scores.ndim == 2 and first_scores.shape[1] > 1 and len(first_scores) == first_targets.size:
+        return {"accuracy": [float((scores.argmax(1) == targets.ravel()).mean()) for scores, targets in pairs]}
+    return {}
 
 
 def _array(values: Tensor) -> _Array:

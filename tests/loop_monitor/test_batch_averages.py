@@ -179,6 +179,32 @@ def test_metric_averaging_of_losses_is_reported_if_they_are_divided_by_another_c
         assert divisor.endswith("dataset)") == ("must be divided by the number of batches" in finding.cause)
 
 
+@pytest.mark.parametrize(("size", "severity"), [(21, "warning"), (32, None), (23, None)])
+def test_metric_averaging_of_errors_over_batches_of_different_sizes_depends_on_the_last(
+    tmp_path: Path, size: int, severity: str | None
+) -> None:
+    evaluation = """
+class Meter:
+    def __init__(self):
+        self.values = []
+
+    def mean(self):
+        return sum(self.values) / len(self.values)
+
+def evaluate(net, loader):
+    meter = Meter()
+    for x, y in loader:
+        note(meter, quality(net(x), y))
+    return meter.mean()
+
+def note(meter, value):
+    meter.values.append(value)
+"""
+    findings = e708_findings(tmp_path, MEAN_ERROR, "score = evaluate(setup.model, setup.val_loader)", evaluation, size)
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+    assert all(f.message.startswith("score is the mean of the mean absolute error of 4 batches") for f in findings)
+
+
 def test_metric_averaging_of_a_loss_of_one_batch_times_its_rows_is_quiet(tmp_path: Path) -> None:
     store = "total = sum(setup.loss_fn(setup.model(x), y).item() * len(y) for x, y in setup.val_loader)"
     assert not e708_findings(tmp_path, R2, store, "", size=64)
@@ -217,7 +243,8 @@ def test_metric_averaging_of_an_accuracy_is_reported_if_its_divisor_is_another_c
     findings = [finding for finding in all_findings(loop, make_setup(True)) if finding.code == "E708"]
     assert len(findings) == (message is not None)
     for finding in findings:
-        assert finding.message.startswith("quality is ") and str(message) in finding.message
+        assert finding.message.startswith("quality is ")
+        assert str(message) in finding.message
         assert source_line(finding).startswith(line)
 
 

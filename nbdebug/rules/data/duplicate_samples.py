@@ -141,7 +141,7 @@ def _overwritten_finding(sample: OverwrittenSample) -> Finding:
     return Finding(
         severity="error",
         message=f"Reading sample {sample.other_index} overwrites sample {sample.index}, which was read before: both "
-        f"are views of the same memory. A batch is {sample.batch_size} copies of its last sample, with the labels of all.",
+        f"are views of the same memory. A batch is {sample.batch_size} copies of its last sample.",
         cause="The dataset returns a view of a buffer that it fills again for each sample.",
         fix="return torch.tensor(self.buffer), label   # a copy; torch.from_numpy() and slices share memory",
         evidence={"overwritten": sample.index, "read next": sample.other_index, "batch size": sample.batch_size},

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.batch_averages import BatchAverage
+from nbdebug.loop_monitor.batch_averages import BatchAverage, Divisor
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.metric_code import (
     AveragedMetric,
@@ -49,11 +50,13 @@ _FIXES = {
     "means": "total += loss.item() * len(y)   # and after the loop: total / len(loader.dataset)",
     "last": "right += hits.sum().item()\nrows += len(y)   # in the loop; after it: right / rows",
 }
+_DIVISORS_BY_KIND: dict[str, Divisor] = {"count": "batches", "continued": "evaluations", "means": "equal weights"}
 _DIVISOR_CAUSES = {
     "": _CAUSES["whole"],
     "batches": "The sum counts each row once, but it is divided by the number of batches.",
     "rows": "The loss of a batch is already a mean over its rows, so the sum must be divided by the number of batches.",
     "evaluations": "The counts are not reset to zero before an evaluation, so the metric lags behind the model.",
+    "equal weights": _CAUSES["means"],
 }
 _DIVISOR_FIXES = {
     "": "outputs.append(output); targets.append(y)   # in the loop; after it, once: "
@@ -61,6 +64,7 @@ _DIVISOR_FIXES = {
     "batches": "total / len(loader.dataset)   # the number of rows, not of batches",
     "rows": "total += loss.item() * len(y)   # in the loop; after it: total / len(loader.dataset)",
     "evaluations": "correct, total = 0, 0   # before each evaluation",
+    "equal weights": "total += metric * len(y)   # in the loop; after it: total / len(loader.dataset)",
 }
 
 _TRAINING_CAUSES: dict[LossDivisor, str] = {
@@ -101,7 +105,8 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     of rows, is recognized in the same way; so are the training losses of the first four epochs, also if their sum is
     divided by the number of validation batches, or is not reset to zero when an epoch begins; and the accuracy, if it
     is that of all evaluations so far, or its correct predictions are divided by the number of batches. Counts are
-    recognized by their values in at least two batches, whatever computes them. For means, the batch sizes of the
+    recognized by their values in at least two batches, whatever computes them; so are means of the accuracy and of
+    errors over batches of different sizes. For means, the batch sizes of the
     validation loader are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a
     warning from ``warn`` = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
 
@@ -119,35 +124,50 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     """
     if not loop.forward_passes.calls:
         raise NotChecked("no forward pass of the model was recorded in your loop")
-    validation, all_sizes = loop.forward_passes.lines.get("validation"), epoch_batch_sizes(setup.val_loader)
-    counts = loop.correct_counts if max(all_sizes, default=2) > 1 else ()
-    divided = [metric for count in counts for metric in counts_over_batches(count.name, count.line)]
-    continued = [count for count in loop.correct_counts if count.continued]
-    yield from (_finding(metric, all_sizes, 0.0, warn) for metric in divided)
-    yield from map(_continued_finding, continued)
-    reported_files: set[str] = set()
-    for line in loop.forward_passes.calls:
-        sizes = epoch_batch_sizes(setup.val_loader) if line == validation else []
-        if sizes and (len(sizes) == 1 or max(sizes) == 1):
-            continue
-        yield from (
-            _finding(average, sizes, 0.0, warn) for average in (dict.fromkeys(last_batch_only(line)) if sizes else ())
-        )
-        for average in dict.fromkeys(averaged_metrics(line, is_loader_known=line == validation)):
-            factor = len(sizes) and sum(sizes) * sum(1 / size for size in sizes) / len(sizes) ** 2
-            if average.kind != "means" or factor >= note:
-                reported_files |= {average.line.file} if average.kind in ("whole", "root") else set()
-                yield _finding(average, sizes, factor, warn)
-    if max(all_sizes, default=2) > 1:
-        known = {"batches"} if divided else {"evaluations"} if continued else set()
-        yield from (
-            _average_finding(average)
-            for average in loop.batch_averages
-            if average.line.file not in reported_files
-            and not (average.metric == "accuracy" and average.divisor in known)
-        )
+    sizes = epoch_batch_sizes(setup.val_loader)
+    by_code = [*_findings_in_counts(loop, sizes, warn), *_findings_in_code(loop, sizes, warn, note)]
+    yield from by_code
+    if max(sizes, default=2) > 1:
+        yield from _findings_by_value(loop, sizes, warn, note, by_code)
     forward_line = loop.forward_passes.lines.get("forward")
     yield from (_training_finding(average, forward_line) for average in loop.training_averages)
+
+
+def _findings_in_counts(loop: LoopSummary, sizes: list[int], warn: float) -> Iterator[Finding]:
+    """Yield the findings of variables that count correct predictions."""
+    for count in loop.correct_counts if max(sizes, default=2) > 1 else ():
+        yield from (_finding(metric, sizes, 0.0, warn) for metric in counts_over_batches(count.name, count.line))
+    yield from (_continued_finding(count) for count in loop.correct_counts if count.continued)
+
+
+def _findings_in_code(loop: LoopSummary, all_sizes: list[int], warn: float, note: float) -> Iterator[Finding]:
+    """Yield the findings of the code around the lines that call the model."""
+    validation = loop.forward_passes.lines.get("validation")
+    for line in loop.forward_passes.calls:
+        sizes = all_sizes if line == validation else []
+        if sizes and (len(sizes) == 1 or max(sizes) == 1):
+            continue
+        for average in dict.fromkeys(last_batch_only(line)) if sizes else ():
+            yield _finding(average, sizes, 0.0, warn)
+        factor = _variance_factor(sizes)
+        for average in dict.fromkeys(averaged_metrics(line, is_loader_known=line == validation)):
+            if average.kind != "means" or factor >= note:
+                yield _finding(average, sizes, factor, warn)
+
+
+def _findings_by_value(
+    loop: LoopSummary, sizes: list[int], warn: float, note: float, by_code: list[Finding]
+) -> Iterator[Finding]:
+    """Yield the findings of numbers of the loop, unless the code has shown the same mistake."""
+    kinds = {finding.evidence["kind"] for finding in by_code}
+    files = {finding.where.file for finding in by_code if finding.evidence.get("kind") in ("whole", "root")}
+    shown: set[Divisor] = {divisor for kind, divisor in _DIVISORS_BY_KIND.items() if kind in kinds}
+    factor = _variance_factor(sizes)
+    for average in loop.batch_averages:
+        is_uneven = average.divisor == "equal weights"
+        is_shown = average.divisor in shown and average.metric != "loss"
+        if average.line.file not in files and not is_shown and not (is_uneven and factor < note):
+            yield replace(_average_finding(average), severity="note" if is_uneven and factor < warn else None)
 
 
 def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: float) -> Finding:
@@ -200,8 +220,13 @@ def _continued_finding(count: CorrectCount) -> Finding:
         where=(accumulation_line(count.name, count.line) or count.line).where(),
         cause="The metric is that of all evaluations so far, so it lags behind the model.",
         fix=f"{count.name} = 0   # before each evaluation",
-        evidence={"continued evaluations": count.continued},
+        evidence={"kind": "continued", "continued evaluations": count.continued},
     )
+
+
+def _variance_factor(sizes: list[int]) -> float:
+    """Return how much larger the variance of a mean over batches is than that of the mean over their rows."""
+    return sum(sizes) * sum(1 / size for size in sizes) / len(sizes) ** 2 if sizes else 0.0
 
 
 def _average_finding(average: BatchAverage) -> Finding:
@@ -209,6 +234,8 @@ def _average_finding(average: BatchAverage) -> Finding:
     where = _averaging_line(average.line)
     if average.divisor == "evaluations":
         subject, where = "the accuracy over all evaluations so far", _counter_line(average.line.file) or where
+    elif average.divisor == "equal weights":
+        subject = f"the mean of the {average.metric} of {average.batches} batches of different sizes"
     elif average.divisor:
         term = "the mean losses" if average.divisor == "rows" else "the losses times the rows of each batch"
         term = "the correct predictions" if average.metric == "accuracy" else term
