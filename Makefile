@@ -30,7 +30,7 @@ test: style
 
 # Four workers for two cores, since tests that drive JupyterLab, kernels and browsers mostly wait.
 suite: browser
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 40
 
 lint: style types
 

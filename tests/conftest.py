@@ -24,16 +24,20 @@ LAB = "tests/lab/"
 SLOW_FILES = (  # the slowest first
     LAB,
     "tests/tutorials/",
-    "test_tool_state_preservation.py",
-    "test_rule_contract.py",
     "tests/kernels/",
-    "test_training_runs.py",
-    "test_unusual_programs.py",
     "state_preservation.py",
     "test_layer_rules_on_runs.py",
     "tests/benchmarks/",
     "test_time_budget.py",
     "test_unchanged_state.py",
+)
+# Long files whose tests share no fixture. Their tests come last, one by one, so that all workers end together.
+DIVIDED_FILES = (
+    "tests/clinic/test_clinic.py",
+    "tests/rules/dynamics/test_training_runs.py",
+    "tests/rules/test_unusual_programs.py",
+    "tests/test_rule_contract.py",
+    "tests/test_tool_state_preservation.py",
 )
 
 
@@ -67,7 +71,11 @@ def fixed_seeds() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_left_of_other_tests() -> Iterator[None]:
-    """Forget the cells that a test ran, which rules search, and the code that it compiled, which no watch traces."""
+    """Forget the cells that a test ran, which rules search, and the code that it compiled, which no watch traces.
+
+    The first compilation of a process turns the checks of distributions off, which a rule on crashes explains.
+    """
+    torch.distributions.Distribution.set_default_validate_args(True)
     yield
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
@@ -83,20 +91,22 @@ def pytest_collectstart() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile``, run each file on one worker, and all files that share a JupyterLab on one worker."""
+    """With ``--dist loadfile``, run each file on one worker, except divided files; files of JupyterLab share one."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class FileScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(DIVIDED_FILES):
+                return nodeid
             return LAB if nodeid.startswith(LAB) else nodeid.partition("::")[0]
 
     return FileScheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers, start with the slow files, so that no worker is left alone with one at the end.
+    """With several workers, start with the slow files and end with the divided ones, so that no worker is left alone.
 
     In CI each test may run twice, since browsers, kernels and threads may wait long for a processor. Random numbers
     and the clock are the same in both runs, and the summary lists the tests that ran twice.
@@ -105,7 +115,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: [name not in item.nodeid for name in SLOW_FILES])
+        items.sort(key=_work_order)
+
+
+def _work_order(item: pytest.Item) -> tuple[bool, list[bool]]:
+    """Return the sort key of a test: the slow files in their order, then all others, then the divided files."""
+    return item.nodeid.startswith(DIVIDED_FILES), [name not in item.nodeid for name in SLOW_FILES]
 
 
 def pytest_collection_finish() -> None:

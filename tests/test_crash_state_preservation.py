@@ -27,7 +27,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "errors": lambda debugger: debugger.errors(),
     "explain": lambda debugger: debugger.explain(0),
     "importance": lambda debugger: debugger.importance(samples=8, repeats=1),
-    "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
+    "batch_size": lambda debugger: debugger.batch_size(most=16, seconds=0.01, noise=False),
 }
 MAX_CALLS = 4  # of each tool and part, evenly spread over the call paths
 

@@ -22,7 +22,7 @@ TOOLS: dict[str, Callable[[Debugger], Any]] = {
     "display": lambda debugger: debugger._repr_html_(),
     "compare_optimizers": lambda debugger: debugger.compare_optimizers(["yours", "SGD"], steps=10, seeds=1),
     "data": lambda debugger: debugger.data(samples=24),
-    "batch_size": lambda debugger: debugger.batch_size(seconds=0.01, noise=False),
+    "batch_size": lambda debugger: debugger.batch_size(most=16, seconds=0.01, noise=False),
     "profile": lambda debugger: profile(debugger, None),
     "profile of a loop": lambda debugger: profile(debugger, lambda: plain_loop(debugger)),
     "repeatable": lambda debugger: debugger.repeatable(steps=3),

@@ -11,13 +11,11 @@ from benchmarks.crashes.case import Crash, half
 from benchmarks.crashes.check import _problems_of_form
 from benchmarks.crashes.corpus import FOLDERS, load
 
-CRASHES = {name: load(name) for name in FOLDERS}
-EVERY = [case for cases in CRASHES.values() for case in cases]
-
 
 def test_corpus_has_no_problem_of_form_and_each_crash_is_in_its_half() -> None:
-    assert _problems_of_form(EVERY) == []
-    assert all(half(case) == name for name, cases in CRASHES.items() for case in cases)
+    crashes = {name: load(name) for name in FOLDERS}
+    assert _problems_of_form([case for cases in crashes.values() for case in cases]) == []
+    assert all(half(case) == name for name, cases in crashes.items() for case in cases)
 
 
 def test_fix_that_a_trial_has_shown_to_run_counts_as_tried(tmp_path: Path) -> None:
