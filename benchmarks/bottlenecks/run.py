@@ -30,7 +30,7 @@ from nbdebug.tools.profile import Profile
 from nbdebug.tools.profile.clocks import host_seconds
 
 THREADS = 1  # except where a program sets another number
-WARMUP, STEPS, ROUNDS = 3, 30, 3
+WARMUP, STEPS, ROUNDS = 3, 30, 5
 MIN_SECONDS = 0.4  # of a run, unless its steps take longer with their number
 TOLERANCE = 0.1
 # A user creates the debugger in the file of the program.
@@ -57,6 +57,7 @@ class Outcome:
     advice: str
     placed: bool | None = None
     predicted: float | None = None
+    range: tuple[float, float] | None = None
     brought: float | None = None
     overhead: float = 0.0
     seconds: float = 0.0
@@ -100,6 +101,7 @@ def run_case(case: Case) -> Outcome:
         outcome.placed = first is not None and first.line is not None and first.line.number in marked_lines(case)
         if first is not None and outcome.right:
             outcome.predicted = first.gain
+            outcome.range = (first.low, first.high) if first.is_measured else None
             outcome.brought = brought_gain(case, change_for(first.code))
     outcome.seconds = time.perf_counter() - started
     print(json.dumps(asdict(outcome)), "" if outcome.placed is None else f"close={outcome.is_close}", flush=True)

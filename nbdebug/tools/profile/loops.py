@@ -22,7 +22,7 @@ from nbdebug.training.trainer import BatchStream, needs_closure
 
 _MAX_FUNCTIONS = 50  # of the user's, that the loop calls and whose variables are restored
 _MAX_CACHED_BATCHES = 8
-_SEED = 0
+SEED = 0
 
 
 class _TimedStep:
@@ -60,7 +60,7 @@ class _TimedStream(BatchStream):
     """A stream of batches that charges moving and splitting a batch to a phase of its own."""
 
     def __init__(self, setup: Setup, timer: LoopTimer) -> None:
-        super().__init__(setup, _SEED)
+        super().__init__(setup, SEED)
         self._timer = timer
 
     def to_batch(self, raw: Any) -> Batch:

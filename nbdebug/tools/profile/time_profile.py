@@ -127,7 +127,11 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Advice:
-    """A bottleneck: the predicted gain without it, why, the code to write, and the user's line."""
+    """A bottleneck: the gain of a change, why, the code to write, and the user's line.
+
+    If ``is_measured``, the loop has run with and without the change, and the gain was between ``low`` and ``high`` in
+    all rounds; otherwise it is an estimate from the parts of a step.
+    """
 
     kind: AdviceKind
     gain: float
@@ -135,6 +139,16 @@ class Advice:
     cause: str
     code: str
     line: SourceLine | None = None
+    low: float = 1.0
+    high: float = 1.0
+    is_measured: bool = False
+
+    @property
+    def gain_text(self) -> str:
+        """The gain as a sentence, with the range over the rounds if it was measured."""
+        if not self.is_measured:
+            return f"Estimated gain: {self.gain:.2f}×."
+        return f"Measured gain: {self.gain:.2f}× ({self.low:.2f} to {self.high:.2f})."
 
 
 @dataclass(frozen=True)
@@ -197,7 +211,7 @@ class TimeProfile:
 
     @property
     def gain(self) -> float:
-        """The predicted gain of the first advice; 1 if there is none."""
+        """The gain of the first advice; 1 if there is none."""
         return self.advice[0].gain if self.advice else 1.0
 
     @property
@@ -242,7 +256,7 @@ class TimeProfile:
         first, *others = self.advice or (None,)
         if first is None:
             return (f"The largest phase is {max(self.phases, key=lambda phase: self.phases[phase])}.",)
-        return (first.cause, *(f"{item.headline} Predicted gain: {item.gain:.2f}×." for item in others if item))
+        return (first.cause, *(f"{item.headline} {item.gain_text}" for item in others if item))
 
 
 def milliseconds(seconds: float) -> str:
