@@ -41,7 +41,7 @@ from nbdebug.debugger import Debugger
 def debug(p):
     return Debugger(p.model, p.train_loader, p.val_loader, loss_fn=p.loss_fn, optimizer=p.optimizer)
 """
-NAMES = ("tuning", "fresh")
+NAMES = ("tuning", "fresh", "held_out")
 
 
 class StepLimit(BaseException):

@@ -24,6 +24,8 @@ from nbdebug.training.trainer import BatchStream
 _ALTERNATING = (False, True) * 6 + (False,)  # the state of the change in each block
 _GROWING = (False,) * 3 + (True,) * 3  # what grows would grow in the blocks with the change, too
 _MIN_BLOCKS, _MIN_BLOCK_STEPS = 5, 4
+_WARMUP_STEPS = 2  # of each block
+_MIN_BLOCK_SECONDS = 0.1  # as far as five times the steps take that long: caches fill again after a change
 _SECONDS = 8.0
 
 
@@ -67,7 +69,7 @@ def _train(setup: Setup, blocks: _Blocks) -> None:
 
 
 class _Blocks:
-    """The mean seconds of a step in blocks of steps, each without or with the change; the first step of each warms up.
+    """The mean seconds of a step in blocks of steps, each without or with the change; the first steps of each warm up.
 
     ``plan`` is the state of the change in each block.
     """
@@ -75,7 +77,7 @@ class _Blocks:
     def __init__(self, setup: Setup, switch: Switch, size: int, plan: Sequence[bool]) -> None:
         self._device, self._switch, self._size, self._plan = setup.model_device, switch, size, plan
         self._seconds: list[float] = []
-        self._step, self._started = -WARMUP_STEPS, 0.0
+        self._step, self._started, self._block_started = -WARMUP_STEPS, 0.0, 0.0
         self._counted_optimizer: Any = None
         self._deadline = time.perf_counter() + _SECONDS
 
@@ -117,14 +119,19 @@ class _Blocks:
             return
         self._step += 1
         if self._step == 0:
-            self._started = self._now()
-        elif self._step == self._size:
-            self._seconds.append((self._now() - self._started) / self._size)
+            self._started, self._block_started = self._now(), time.perf_counter()
+        elif self._step >= self._size and self._is_long_enough():
+            self._seconds.append((self._now() - self._started) / self._step)
             is_late = time.perf_counter() > self._deadline
             if len(self._seconds) == len(self._plan) or (is_late and self.are_enough):
                 raise LoopEnd
             self._switch.turn(self._plan[len(self._seconds)])
-            self._step = -1
+            self._step = -_WARMUP_STEPS
+
+    def _is_long_enough(self) -> bool:
+        """Check whether a block has lasted for some time; what grows is compared after equally many steps."""
+        is_long = time.perf_counter() - self._block_started > _MIN_BLOCK_SECONDS
+        return is_long or self._step >= 5 * self._size or self._plan is _GROWING
 
     def _now(self) -> float:
         synchronize(self._device)
