@@ -30,6 +30,7 @@ MIN_THREAD_GAIN = 1.5  # while there are no more threads than cores: other progr
 _BATCH_DISCOUNT = 3.0  # of its gain in the order of advice
 _NEAR_BEST = 0.85  # of the throughput of the best batch size
 _MIN_CALLS = 48  # operations per step, from which a Python loop is worth vectorizing
+_LOSS_CALLS = 10  # operations of a loss on whole tensors
 _VECTORIZED_COST = 3.0  # times its roofline, for forward and backward pass
 _SLOW = 3.0  # times the least seconds of both passes, from which the forward pass of a line is worth vectorizing
 _MIN_GROWTH = 1.8
@@ -210,13 +211,15 @@ class Diagnosis:
         )
         if free is None or not is_looped:
             return
-        saved = self.profile.computing_seconds * (1 - 1 / max(free.gain, 1.0))
+        calls = self.facts.counter.loss_calls
+        remaining = _LOSS_CALLS / calls if calls >= _MIN_CALLS else 0.0
+        saved = self.profile.computing_seconds * (1 - 1 / max(free.gain, 1.0)) * (1 - remaining)
         if (gain := self._gain(saved)) < MIN_GAIN:
             return
         headline = f"The loss makes {self.facts.counter.loss_calls} operations in each step."
         if self.facts.counter.loss_calls < _MIN_CALLS:
             headline = "The loss runs a Python loop in each step."
-        cause = f"A loss that costs nothing would gain {gain:.2f}×."
+        cause = f"A loss that costs nothing would gain {free.gain:.2f}×, and one on whole tensors nearly as much."
         code = "# replace the Python loop of the loss by operations on whole tensors"
         yield Advice("loss", gain, headline, cause, code, slowest.line if slowest else None)
 

@@ -182,6 +182,12 @@ def _preserved_variables(functions: list[FunctionType]) -> Iterator[None]:
         yield
 
 
+def used_up_iterators(train: Callable[[], Any]) -> list[str]:
+    """Return the types of the iterators in variables of the user's loop, which it reads and nothing can rewind."""
+    values = [value for function in _reachable_functions(train) for value in _variables(function)]
+    return sorted({type(value).__name__ for value in values if hasattr(value, "__next__")})
+
+
 def _is_debugger_object(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
 

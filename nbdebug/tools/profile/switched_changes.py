@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from math import inf
 from typing import Any
 
@@ -77,16 +77,19 @@ def switched_change(setup: Setup, profile: TimeProfile, advice: Advice, facts: F
 
 @contextmanager
 def _continued_loader(loader: DataLoader[Any], switch: Switch) -> Iterator[None]:
-    """Continue the open iterator of a loader in place of starting a new one."""
-    original, open_iterators = DataLoader.__iter__, list[Any]()
+    """Continue the open iterator of a loader in place of starting a new one, unless it has ended."""
+    original, open_iterator = DataLoader.__iter__, iter(())
 
     @functools.wraps(original)
     def start(self: DataLoader[Any]) -> Any:
-        if self is not loader or not switch.is_on or not open_iterators:
-            iterator = original(self)
-            open_iterators[:] = [iterator] if self is loader else open_iterators
-            return iterator
-        return open_iterators[0]
+        nonlocal open_iterator
+        if self is not loader:
+            return original(self)
+        first = next(open_iterator, None) if switch.is_on else None
+        if first is None:
+            open_iterator = original(self)
+            return open_iterator
+        return chain([first], open_iterator)
 
     DataLoader.__iter__ = start  # type: ignore[method-assign]
     try:

@@ -148,7 +148,8 @@ class Advice:
         """The gain as a sentence, with the range over the rounds if it was measured."""
         if not self.is_measured:
             return f"Estimated gain: {self.gain:.2f}×."
-        return f"Measured gain: {self.gain:.2f}× ({self.low:.2f} to {self.high:.2f})."
+        text = f"Measured gain: {self.gain:.2f}× ({self.low:.2f} to {self.high:.2f})."
+        return f"{text} The rounds disagree whether it gains at all." if self.low < 1 else text
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from nbdebug.exceptions import NotChecked
+from nbdebug.formatting import join_names
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.tools.batch_size.memory import CGROUP_PATH, release_memory, total_bytes
@@ -24,7 +25,7 @@ from nbdebug.tools.profile.diagnosis import Diagnosis, Facts, rank
 from nbdebug.tools.profile.latency import measure_latencies
 from nbdebug.tools.profile.line_sampler import LineSampler, sample_lines
 from nbdebug.tools.profile.line_times import line_times
-from nbdebug.tools.profile.loops import preserve_loop, run_standard_loop, run_user_loop
+from nbdebug.tools.profile.loops import preserve_loop, run_standard_loop, run_user_loop, used_up_iterators
 from nbdebug.tools.profile.measured_gain import measure_gain
 from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import measure_roofline
@@ -130,6 +131,8 @@ class _Profiler:
         timer = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
         with preserve_loop(self.setup, self.train):
             run_user_loop(self.train, timer)
+        if kinds := used_up_iterators(self.train):
+            self.notes.append(f"Your loop reads a {join_names(kinds)}, which cannot be rewound: part of it is used up.")
         return timer
 
     def _describe_loop(self, standard: LoopTimer, loop: LoopTimer, batches: list[Batch]) -> Profile:

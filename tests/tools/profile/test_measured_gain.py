@@ -96,7 +96,8 @@ def test_line_is_skipped_and_everything_is_as_before(text: str) -> None:
     code, names, weights = train.__code__, {*globals()}, [p.clone() for p in setup.model.parameters()]
     result = measure(setup, Advice("line", 2.0, "", "", "", SourceLine(__file__, number_of(text), "train")), train)
     assert result.is_measured
-    assert 1.5 < result.low <= result.gain <= result.high < 2.5  # half of the waits
+    assert result.low <= result.gain <= result.high
+    assert 1.2 < result.gain < 3  # about half of the waits
     assert (train.__code__, {*globals()}, calls) == (code, names, [])
     assert all(torch.equal(a, b) for a, b in zip(weights, setup.model.parameters(), strict=True))
 
