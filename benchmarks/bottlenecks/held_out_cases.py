@@ -126,9 +126,8 @@ def log_as_json(change: Change) -> Program:
         for step, (x, y) in endless(program.train_loader):
             loss = update(program, x, y)
             if step % change.every == 0:
-                path.write_text(
-                    json.dumps({"loss": loss.item(), "weights": program.model[2].weight[:64].tolist()})
-                )  # here
+                rows = program.model[2].weight[:64].tolist()  # here
+                path.write_text(json.dumps({"loss": loss.item(), "weights": rows}))  # here
 
     program.train = train
     return program

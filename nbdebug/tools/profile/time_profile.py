@@ -80,8 +80,9 @@ class SpeedTrial:
 
     ``gain`` is the median over the rounds, ``low`` the smallest.
     ``difference`` is the largest difference of the output divided by its largest value; None if it is unchanged by
-    construction. ``data_seconds`` is the time to read a batch of this size in one process; None if it was not
-    measured. ``failure`` is the reason why it could not run; ``is_present`` marks the present setting.
+    construction. ``peak_bytes`` is the memory at the peak of the step; 0 if it was not measured. ``data_seconds`` is
+    the time to read a batch of this size in one process; None if it was not measured. ``failure`` is the reason why it
+    could not run; ``is_present`` marks the present setting.
     """
 
     group: str
@@ -92,6 +93,7 @@ class SpeedTrial:
     low: float = 1.0
     code: str = ""
     difference: float | None = None
+    peak_bytes: int = 0
     data_seconds: float | None = None
     failure: str = ""
     is_present: bool = False

@@ -234,7 +234,7 @@ class _Profiler:
         return result
 
     def _try_changes(self, result: Profile, batches: list[Batch]) -> Profile:
-        """Try lower precision, memory format and compilation on copies, each beside the present step."""
+        """Try changes of time and memory on copies, each beside the present step."""
         cached = cycle(batches)
         changes = ModelChanges(self.setup, batches[-1], cached, result.batch_size)
         if changes.obstacle:
@@ -247,7 +247,9 @@ class _Profiler:
             except Exception as error:
                 self.notes.append(f"A change could not be tried: {type(error).__name__}: {error}".partition("\n")[0])
                 continue
-            trials += measure_candidates([present, candidate], self.step.device, self.steps, _TRIAL_SECONDS)[1:]
+            (trial,) = measure_candidates([present, candidate], self.step.device, self.steps, _TRIAL_SECONDS)[1:]
+            peak = candidate.peak() if candidate.peak is not None and not trial.failure else 0
+            trials.append(replace(trial, peak_bytes=peak))
         return replace(result, trials=tuple(trials))
 
     def _diagnose(self, result: Profile, batches: list[Batch], loop: LoopTimer) -> tuple[Advice, ...]:
