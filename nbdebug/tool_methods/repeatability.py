@@ -48,7 +48,7 @@ class RepeatabilityMethods(ToolRunner):
         result = self._snapshot_now(config, samples)
         if path is not None:
             result.save(path)
-        self.state_history = StateHistory(result.taken, dict(result.state))
+        self.state_history = StateHistory(result, dict(result.state))
         return self._keep("snapshot", result, judge=False)
 
     def _snapshot_now(self, config: Any, samples: int) -> ProgramSnapshot:
@@ -80,7 +80,7 @@ class RepeatabilityMethods(ToolRunner):
 
         former = before if isinstance(before, ProgramSnapshot) else load_snapshot(before)
         changes = compare_snapshots(former, self._snapshot_now(config, samples))
-        if self.state_history is not None and self.state_history.snapshot == former.taken:
+        if self.state_history is not None and self.state_history.starts_at(former):
             self.state_history.update(self.setup, is_watched=False)
             changes = replace(changes, hidden_parts=tuple(self.state_history.hidden_parts))
         return self._keep("changes", changes)

@@ -138,7 +138,7 @@ def _checkpoint_activations(model: nn.Module) -> nn.Module:
     """Compute the activations within each block of a model again in the backward pass, in place of keeping them."""
     if isinstance(model, nn.Sequential):
         segments = max(math.isqrt(len(model)), 2)
-        model.forward = partial(_checkpoint_segments, [*model], segments)  # type: ignore[method-assign]
+        model.forward = partial(_checkpoint_segments, [*model], segments)
         return model
     children = [*model.children()]
     for block in [item for child in children for item in (child if isinstance(child, nn.ModuleList) else [child])]:
@@ -147,7 +147,7 @@ def _checkpoint_activations(model: nn.Module) -> nn.Module:
 
 
 def _checkpoint_segments(layers: list[nn.Module], segments: int, value: Any) -> Any:
-    return checkpoint_sequential(layers, segments, value, use_reentrant=False)
+    return checkpoint_sequential(layers, segments, value, use_reentrant=False)  # type: ignore[no-untyped-call]
 
 
 def _unchanged(model: nn.Module) -> nn.Module:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nbdebug.setup import Setup
-from nbdebug.tools.provenance.snapshot import setup_state
+from nbdebug.tools.provenance.snapshot import ProgramSnapshot, setup_state
 
 
 @dataclass
 class StateHistory:
-    """The hashes of the state when it was last known; ``snapshot`` is the time at which the snapshot was taken."""
+    """The hashes of the state when it was last known, from a snapshot on; ``hidden_parts`` is an ordered set."""
 
-    snapshot: str
+    snapshot: ProgramSnapshot
     state: dict[str, str]
-    hidden_parts: dict[str, None] = field(default_factory=dict)  # as an ordered set
+    hidden_parts: dict[str, None] = field(default_factory=dict)
+
+    def starts_at(self, snapshot: ProgramSnapshot) -> bool:
+        """Check whether this is the history since a snapshot, which may have been read from its file."""
+        return (snapshot.taken, snapshot.state) == (self.snapshot.taken, self.snapshot.state)
 
     def update(self, setup: Setup, *, is_watched: bool) -> None:
         """Read the state again; what has changed is hidden, unless a watched run has just ended."""
