@@ -138,11 +138,11 @@ def _checkpoint_activations(model: nn.Module) -> nn.Module:
     """Compute the activations within each block of a model again in the backward pass, in place of keeping them."""
     if isinstance(model, nn.Sequential):
         segments = max(math.isqrt(len(model)), 2)
-        model.forward = partial(_checkpoint_segments, [*model], segments)
+        model.forward = partial(_checkpoint_segments, [*model], segments)  # type: ignore[method-assign]
         return model
     children = [*model.children()]
     for block in [item for child in children for item in (child if isinstance(child, nn.ModuleList) else [child])]:
-        block.forward = partial(checkpoint, block.forward, use_reentrant=False)  # type: ignore[method-assign]
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
     return model
 
 
