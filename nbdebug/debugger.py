@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nbdebug.finding import Finding
     from nbdebug.options import Budget, StopOn
     from nbdebug.rule_engine.rule_registry import Options
+    from nbdebug.tools.provenance.state_history import StateHistory
     from nbdebug.tools.summary import Summary
     from nbdebug.watching.optimizer_steps import Match
 
@@ -134,6 +135,7 @@ class Debugger(ToolMethods):
         self.reports = ReportLog()
         self.results: dict[str, Result] = {}
         self.watched: Watch | None = None
+        self.state_history: StateHistory | None = None
         self.log: list[str] = []
 
     @property
@@ -224,8 +226,15 @@ class Debugger(ToolMethods):
         """
         options = without_self(locals())
         self.watched = Watch(self._use_setup(), self.reports, notice=self.notebook_names.notice(self), **options)
-        self.watched.on_result = partial(self._note, "watch")
+        self.watched.on_result = self._end_watched_run
+        if self.state_history is not None:
+            self.state_history.update(self.setup, is_watched=False)
         return self.watched
+
+    def _end_watched_run(self, result: Result) -> None:
+        if self.state_history is not None:
+            self.state_history.update(self.setup, is_watched=True)
+        self._note("watch", result)
 
     @property
     def findings(self) -> Report:

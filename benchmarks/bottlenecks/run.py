@@ -1,9 +1,10 @@
 """Measure how well ``profile()`` names planted bottlenecks, and what applying its advice brings.
 
-Run ``python -m benchmarks.bottlenecks.run tuning`` or ``fresh``, with names of cases to run only those. A bottleneck is
-right if the first advice is of its kind, placed if the advice names one of its marked lines, and predicted if the gain
-is within 10 % of what the program with the advice applied brings. A balanced program must get no advice and no finding
-of P801 to P808. Programs run interleaved, in load-free time: without the time in which other programs had the core.
+Run ``python -m benchmarks.bottlenecks.run tuning``, ``fresh`` or ``held_out``, with names of cases to run only those.
+A bottleneck is right if the first advice is of its kind, placed if the advice names one of its marked lines, and
+predicted if the gain is within 10 % of what the program with the advice applied brings. A balanced program must get no
+advice and no finding of P801 to P808. Programs run interleaved, in load-free time: without the time in which other
+programs had the core.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from nbdebug.tools.profile import Profile
 from nbdebug.tools.profile.clocks import host_seconds
 
 THREADS = 1  # except where a program sets another number
-WARMUP, STEPS, ROUNDS = 3, 30, 3
+WARMUP, STEPS, ROUNDS = 3, 30, 5
 MIN_SECONDS = 0.4  # of a run, unless its steps take longer with their number
 TOLERANCE = 0.1
 # A user creates the debugger in the file of the program.
@@ -41,7 +42,7 @@ from nbdebug.debugger import Debugger
 def debug(p):
     return Debugger(p.model, p.train_loader, p.val_loader, loss_fn=p.loss_fn, optimizer=p.optimizer)
 """
-NAMES = ("tuning", "fresh")
+NAMES = ("tuning", "fresh", "held_out")
 
 
 class StepLimit(BaseException):
@@ -57,6 +58,7 @@ class Outcome:
     advice: str
     placed: bool | None = None
     predicted: float | None = None
+    range: tuple[float, float] | None = None
     brought: float | None = None
     overhead: float = 0.0
     seconds: float = 0.0
@@ -100,6 +102,7 @@ def run_case(case: Case) -> Outcome:
         outcome.placed = first is not None and first.line is not None and first.line.number in marked_lines(case)
         if first is not None and outcome.right:
             outcome.predicted = first.gain
+            outcome.range = (first.low, first.high) if first.is_measured else None
             outcome.brought = brought_gain(case, change_for(first.code))
     outcome.seconds = time.perf_counter() - started
     print(json.dumps(asdict(outcome)), "" if outcome.placed is None else f"close={outcome.is_close}", flush=True)

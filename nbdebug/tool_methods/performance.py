@@ -34,7 +34,8 @@ class PerformanceMethods(ToolRunner):
             train: A function without arguments that runs your own loop; it is stopped after ``steps`` steps, and what
                 it reads from variables is restored. By default a standard loop over the setup.
             steps: Number of steps to measure, at least 4.
-            try_changes: Try bfloat16, channels-last and ``torch.compile`` on copies, too, which may take minutes.
+            try_changes: Try bfloat16, channels-last, activation checkpointing, accumulation and ``torch.compile`` on
+                copies, too, with their memory, which may take minutes.
             trace: A file, such as "trace.json", to which torch.profiler writes a trace of three more steps.
         """
         from nbdebug.tools.profile import profile

@@ -43,9 +43,12 @@ class RepeatabilityMethods(ToolRunner):
             config: Your configuration: a mapping, a namespace or a dataclass.
             samples: The largest number of samples of a set that are read; of a larger set, samples at equal distances.
         """
+        from nbdebug.tools.provenance.state_history import StateHistory
+
         result = self._snapshot_now(config, samples)
         if path is not None:
             result.save(path)
+        self.state_history = StateHistory(result, dict(result.state))
         return self._keep("snapshot", result, judge=False)
 
     def _snapshot_now(self, config: Any, samples: int) -> ProgramSnapshot:
@@ -76,7 +79,11 @@ class RepeatabilityMethods(ToolRunner):
         from nbdebug.tools.provenance import ProgramSnapshot, compare_snapshots, load_snapshot
 
         former = before if isinstance(before, ProgramSnapshot) else load_snapshot(before)
-        return self._keep("changes", compare_snapshots(former, self._snapshot_now(config, samples)))
+        changes = compare_snapshots(former, self._snapshot_now(config, samples))
+        if self.state_history is not None and self.state_history.starts_at(former):
+            self.state_history.update(self.setup, is_watched=False)
+            changes = replace(changes, hidden_parts=tuple(self.state_history.hidden_parts))
+        return self._keep("changes", changes)
 
     @check_option_names()
     def check_checkpoint(

@@ -14,6 +14,9 @@ from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import NotebookNames
 from nbdebug.watching.watch import Watch
 
+if TYPE_CHECKING:
+    from nbdebug.tools.provenance.state_history import StateHistory
+
 _AnyResult = TypeVar("_AnyResult", bound=Result)
 
 
@@ -24,6 +27,7 @@ class ToolRunner:
     reports: ReportLog
     results: dict[str, Result]
     watched: Watch | None
+    state_history: StateHistory | None
     log: list[str]
     notebook_names: NotebookNames
     _journal: Journal | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import count, islice
 from typing import Any
 
@@ -97,7 +98,12 @@ def _reseed_loader(loader: Any, seed: int) -> None:
 
 def needs_closure(optimizer: Optimizer) -> bool:
     """Check whether an optimizer evaluates the loss itself, as L-BFGS does."""
-    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    return _step_needs_closure(type(optimizer))
+
+
+@cache
+def _step_needs_closure(kind: type[Optimizer]) -> bool:
+    closure = inspect.signature(kind.step).parameters.get("closure")
     return closure is not None and closure.default is inspect.Parameter.empty
 
 

@@ -1,4 +1,4 @@
-"""R904: weights or optimizer state changed between two snapshots, and no run was watched in between."""
+"""R904: weights or optimizer state changed since a snapshot, while no run was watched."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from nbdebug.tools.provenance import ProgramSnapshot, SnapshotChanges
 
 @rule("R904", "warning")
 def hidden_state(changes: SnapshotChanges) -> Iterator[Finding]:
-    """Weights or optimizer state changed since a snapshot, although no run was watched.
+    """Weights or optimizer state changed since a snapshot while no run was watched.
 
     ## What it does
-    Compares hashes of the tensors of each module, of the optimizers and of the schedulers in two snapshots, and checks
-    whether a run was watched in between.
+    Compares hashes of the tensors of each module, of the optimizers and of the schedulers in two snapshots. Once a
+    snapshot was taken, it also compares them at the start and at the end of each watched run, so that a change before,
+    between or after watched runs is found.
 
     ## Why it matters
     Cells run in any order, and some run twice. A result then belongs to weights that the notebook does not show how to
@@ -38,13 +39,13 @@ def hidden_state(changes: SnapshotChanges) -> Iterator[Finding]:
     Pimentel et al. 2019, A large-scale study about quality and reproducibility of Jupyter notebooks,
     doi:10.1109/MSR.2019.00077: few notebooks with a clear order of execution gave the same results again.
     """
-    parts = [change.name for change in changes.changes if change.section == "state"]
-    if not parts or changes.is_watched:
+    parts = list(changes.hidden_parts)
+    if not parts:
         return
     cells = f" Since then, {join_names(changes.new_cells)} have run." if changes.new_cells else ""
     module = next((name.removeprefix("model.") for name in parts if name.startswith("model.")), None)
     yield Finding(
-        message=f"The training state differs from the snapshot of {changes.before}, and no run was watched since: "
+        message=f"The training state has changed since the snapshot of {changes.before}, while no run was watched: "
         f"{join_names(parts)}.{cells}",
         where=Location(module=module),
         cause="A cell has trained the model, loaded weights or created objects again outside of what was watched.",

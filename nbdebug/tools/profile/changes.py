@@ -1,20 +1,24 @@
-"""Changes of the model that are tried on copies: lower precision, memory format, compilation, fused optimizers."""
+"""Changes that are tried on copies: precision, memory format, checkpointing, accumulation, compilation, optimizers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.tensors.pytree import tree_map
-from nbdebug.tools.batch_size.search import TrainingStep
+from nbdebug.tools.batch_size.memory import peak_bytes
+from nbdebug.tools.batch_size.search import BatchBuilder, TrainingStep
 from nbdebug.tools.profile.modules import output_tensors
 from nbdebug.tools.profile.trials import Candidate
 from nbdebug.training.model_copy import TrainableSetup, copy_obstacle, trainable_setup
@@ -66,6 +70,13 @@ class ModelChanges:
             code = "model = model.to(memory_format=torch.channels_last)   # and the inputs"
             convert = _to_channels_last
             yield partial(self.candidate, "memory format", "channels last", code, _channels_last, convert=convert)
+        code = "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)   # for each block in forward()"
+        yield partial(self.candidate, "memory", "activation checkpointing", code, _checkpoint_activations)
+        if self.size > 1:
+            code = (
+                f"(loss / 2).backward()   # on {self.size // 2} samples each; optimizer.step() after every second one"
+            )
+            yield partial(self.candidate, "memory", "accumulation of two halves", code, _unchanged, parts=2)
         yield partial(self.candidate, "compile", "torch.compile", "model = torch.compile(model)", torch.compile)
 
     def candidate(
@@ -78,24 +89,29 @@ class ModelChanges:
         convert: _Convert = lambda batch: batch,
         context: Callable[[], AbstractContextManager[Any]] = nullcontext,
         fused: bool = False,
+        parts: int = 1,
     ) -> Candidate:
-        """Return the step of a changed copy, with the difference of its output in eval mode."""
+        """Return the step of a changed copy on a batch, or on its ``parts``, with the difference of its output in eval
+        mode."""
         with trainable_setup(self.setup, in_place=False) as copied:
             model = change(copied.setup.model)
             changed = self._changed_setup(copied, fused)
         difference = None if fused else self._output_difference(model, convert, context)
         step = TrainingStep(changed)
+        batches = self.batches if parts == 1 else repeat(BatchBuilder(self.setup).batch(self.size // parts))
 
         def run() -> None:
             step.clear()
             with torch.enable_grad():
-                with context():
-                    loss = changed.output_and_loss(convert(next(self.batches)), model)[1]
-                loss.backward()  # type: ignore[no-untyped-call]
+                for _ in range(parts):
+                    with context():
+                        loss = changed.output_and_loss(convert(next(batches)), model)[1] / parts
+                    loss.backward()  # type: ignore[no-untyped-call]
             for optimizer in changed.optimizers:
                 optimizer.step()
 
-        return Candidate(group, name, self.size, run, code, difference=difference)
+        peak = partial(peak_bytes, run, step.resident_tensors, step.device)
+        return Candidate(group, name, self.size, run, code, difference=difference, peak=peak)
 
     def _changed_setup(self, copied: TrainableSetup, fused: bool) -> Setup:
         """Return the setup of a changed copy with fresh optimizers of its parameters."""
@@ -116,6 +132,22 @@ class ModelChanges:
             with context():
                 other = output_tensors(self.setup.predict(convert(self.batch), model))
         return max((_relative_difference(a, b) for a, b in zip(original, other, strict=False)), default=None)
+
+
+def _checkpoint_activations(model: nn.Module) -> nn.Module:
+    """Compute the activations within each block of a model again in the backward pass, in place of keeping them."""
+    if isinstance(model, nn.Sequential):
+        segments = max(math.isqrt(len(model)), 2)
+        model.forward = partial(_checkpoint_segments, [*model], segments)  # type: ignore[method-assign]
+        return model
+    children = [*model.children()]
+    for block in [item for child in children for item in (child if isinstance(child, nn.ModuleList) else [child])]:
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+    return model
+
+
+def _checkpoint_segments(layers: list[nn.Module], segments: int, value: Any) -> Any:
+    return checkpoint_sequential(layers, segments, value, use_reentrant=False)  # type: ignore[no-untyped-call]
 
 
 def _unchanged(model: nn.Module) -> nn.Module:

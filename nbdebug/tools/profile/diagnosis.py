@@ -1,10 +1,11 @@
-"""The bottlenecks of a profile, each with its predicted gain, cause, code and line."""
+"""The bottlenecks of a profile, each with its estimated gain, cause, code and line."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from nbdebug.setup import Setup
@@ -29,10 +30,11 @@ MIN_THREAD_GAIN = 1.5  # while there are no more threads than cores: other progr
 _BATCH_DISCOUNT = 3.0  # of its gain in the order of advice
 _NEAR_BEST = 0.85  # of the throughput of the best batch size
 _MIN_CALLS = 48  # operations per step, from which a Python loop is worth vectorizing
+_LOSS_CALLS = 10  # operations of a loss on whole tensors
 _VECTORIZED_COST = 3.0  # times its roofline, for forward and backward pass
 _SLOW = 3.0  # times the least seconds of both passes, from which the forward pass of a line is worth vectorizing
 _MIN_GROWTH = 1.8
-_RARER, _RARER_EVALUATION = 100, 10  # times
+RARER, RARER_EVALUATION = 100, 10  # times
 _MAX_SAVED_SHARE = 0.99
 _MIN_CPU_SHARE = 0.5  # of the wait for data, from which a faster line is better than workers
 _MIN_LOW_GAIN = 1.1  # in every round of a trial
@@ -45,6 +47,7 @@ class Facts:
     setup: Setup
     counter: OperationTotals
     loader_starts_per_step: float = 0.0
+    step_codes: tuple[CodeType, ...] = ()
     step_lines: tuple[SourceLine, ...] = ()
 
 
@@ -60,7 +63,7 @@ class Diagnosis:
         """Return the advice with the largest gain first; a larger batch, which changes the training, counts less."""
         items = [*self._data(), *self._transfer(), *self._batch_size(), *self._trials(), *self._loss()]
         items += [*self._forward(), *self._evaluation(), *self._loop_lines()]
-        return tuple(sorted(items, key=lambda item: -item.gain / (_BATCH_DISCOUNT if item.kind == "batch size" else 1)))
+        return tuple(sorted(items, key=rank))
 
     def _gain(self, saved: float) -> float:
         """Return the gain of a step that takes this much less time."""
@@ -208,13 +211,15 @@ class Diagnosis:
         )
         if free is None or not is_looped:
             return
-        saved = self.profile.computing_seconds * (1 - 1 / max(free.gain, 1.0))
+        calls = self.facts.counter.loss_calls
+        remaining = _LOSS_CALLS / calls if calls >= _MIN_CALLS else 0.0
+        saved = self.profile.computing_seconds * (1 - 1 / max(free.gain, 1.0)) * (1 - remaining)
         if (gain := self._gain(saved)) < MIN_GAIN:
             return
         headline = f"The loss makes {self.facts.counter.loss_calls} operations in each step."
         if self.facts.counter.loss_calls < _MIN_CALLS:
             headline = "The loss runs a Python loop in each step."
-        cause = f"A loss that costs nothing would gain {gain:.2f}×."
+        cause = f"A loss that costs nothing would gain {free.gain:.2f}×, and one on whole tensors nearly as much."
         code = "# replace the Python loop of the loss by operations on whole tensors"
         yield Advice("loss", gain, headline, cause, code, slowest.line if slowest else None)
 
@@ -259,11 +264,11 @@ class Diagnosis:
         slowest = self.profile.slowest_line("evaluation")
         if slowest is not None:
             seconds += sum(i.seconds for i in self.profile.lines if i.phase == "python" and i.line == slowest.line)
-        if (gain := self._gain(seconds * (1 - 1 / _RARER_EVALUATION))) < MIN_GAIN:
+        if (gain := self._gain(seconds * (1 - 1 / RARER_EVALUATION))) < MIN_GAIN:
             return
         headline = f"Evaluation takes {seconds / self.step_seconds:.0%} of the time of a step."
-        cause = f"Evaluating {_RARER_EVALUATION} times more rarely gains {gain:.2f}×."
-        code = f"if step % {_RARER_EVALUATION} == 0:   # before the evaluation, in addition to its present condition"
+        cause = f"Evaluate {RARER_EVALUATION} times more rarely."
+        code = f"if step % {RARER_EVALUATION} == 0:   # before the evaluation, in addition to its present condition"
         yield Advice("evaluation", gain, headline, cause, code, slowest.line if slowest else None)
 
     def _loop_lines(self) -> Iterator[Advice]:
@@ -276,15 +281,20 @@ class Diagnosis:
                 groups.setdefault((item.line.file, first), []).append(item)
         for items in groups.values():
             seconds = sum(item.seconds for item in items)
-            if (gain := self._gain(seconds * (1 - 1 / _RARER))) >= MIN_GAIN:
+            if (gain := self._gain(seconds * (1 - 1 / RARER))) >= MIN_GAIN:
                 yield _line_advice(max(items, key=lambda item: item.seconds), gain, seconds / self.step_seconds)
+
+
+def rank(advice: Advice) -> float:
+    """Return the key that sorts advice: the largest gain first; a larger batch, which changes the training, less."""
+    return -advice.gain / (_BATCH_DISCOUNT if advice.kind == "batch size" else 1)
 
 
 def _line_advice(item: LineTime, gain: float, share: float) -> Advice:
     """Return the advice on one line of the loop."""
     headline = f"Line {item.line.number} takes {share:.0%} of a step."
-    cause = f"It computes nothing of the training step. Running it every {_RARER} steps gains {gain:.2f}×."
-    code = f"if step % {_RARER} == 0:   # before line {item.line.number}"
+    cause = f"It computes nothing of the training step. Run it every {RARER} steps."
+    code = f"if step % {RARER} == 0:   # before line {item.line.number}"
     if item.growth >= _MIN_GROWTH:
         cause = f"Its time grows from step to step: {item.growth:.1f} times as much in the last third as in the first."
         code = "# keep a running sum instead of all values"
@@ -292,5 +302,5 @@ def _line_advice(item: LineTime, gain: float, share: float) -> Advice:
     if saves_checkpoint(item.line):
         return Advice("checkpoint", gain, f"The loop writes a checkpoint. {headline}", cause, code, item.line)
     if called_names(item.line) & {"item", "tolist", "print"}:
-        cause = f"It reads values from tensors or prints them. Doing so every {_RARER} steps gains {gain:.2f}×."
+        cause = f"It reads values from tensors or prints them. Do so every {RARER} steps."
     return Advice("line", gain, headline, cause, code, item.line)

@@ -6,6 +6,7 @@ import ast
 import linecache
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from statistics import mean, median
 from typing import Any
 
 from nbdebug.source.assignments import covering_statement
@@ -67,11 +68,15 @@ def _is_line_of(line: SourceLine, function: Any) -> bool:
 
 
 def _growth(seconds: list[float]) -> float:
-    """Return the time in the last third of the steps divided by that in the first third."""
+    """Return the typical time in the last third of the steps divided by that in the first third.
+
+    It is the smaller one of the ratios of sums and of medians: a few slow steps are no growth.
+    """
     third = len(seconds) // 3
     if third < 2:
         return 1.0
-    return sum(seconds[-third:]) / max(sum(seconds[:third]), 1e-5 * third)
+    first, last = seconds[:third], seconds[-third:]
+    return min(summary(last) / max(summary(first), 1e-5) for summary in (mean, median))
 
 
 def is_in_loop(line: SourceLine) -> bool:

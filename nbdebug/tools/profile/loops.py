@@ -22,7 +22,7 @@ from nbdebug.training.trainer import BatchStream, needs_closure
 
 _MAX_FUNCTIONS = 50  # of the user's, that the loop calls and whose variables are restored
 _MAX_CACHED_BATCHES = 8
-_SEED = 0
+SEED = 0
 
 
 class _TimedStep:
@@ -60,7 +60,7 @@ class _TimedStream(BatchStream):
     """A stream of batches that charges moving and splitting a batch to a phase of its own."""
 
     def __init__(self, setup: Setup, timer: LoopTimer) -> None:
-        super().__init__(setup, _SEED)
+        super().__init__(setup, SEED)
         self._timer = timer
 
     def to_batch(self, raw: Any) -> Batch:
@@ -180,6 +180,12 @@ def _preserved_variables(functions: list[FunctionType]) -> Iterator[None]:
     others = [value for value in objects if not isinstance(value, DataLoader) and _can_be_copied(value)]
     with Preserve(*others, loaders=loaders):
         yield
+
+
+def used_up_iterators(train: Callable[[], Any]) -> list[str]:
+    """Return the types of the iterators in variables of the user's loop, which it reads and nothing can rewind."""
+    values = [value for function in _reachable_functions(train) for value in _variables(function)]
+    return sorted({type(value).__name__ for value in values if hasattr(value, "__next__")})
 
 
 def _is_debugger_object(value: Any) -> bool:

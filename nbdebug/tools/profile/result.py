@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nbdebug.result import Result
+from nbdebug.tools.batch_size.result import format_bytes
 from nbdebug.tools.profile.phases import PHASES
 from nbdebug.tools.profile.time_profile import Latency, LineTime, SpeedTrial, TimeProfile, milliseconds
 from nbdebug.tools.profile.view import build_view
@@ -75,7 +76,8 @@ def _trial_text(trial: SpeedTrial) -> str:
         return f"{trial.group} {trial.name}: not measured, {trial.failure}"
     mark = " (present)" if trial.is_present else ""
     difference = "" if trial.difference is None else f", output differs by {trial.difference:.1g}"
-    return f"{trial.group} {trial.name}{mark}: {milliseconds(trial.seconds)}, {trial.gain:.2f}×{difference}"
+    peak = f", peak memory {format_bytes(trial.peak_bytes)}" if trial.peak_bytes else ""
+    return f"{trial.group} {trial.name}{mark}: {milliseconds(trial.seconds)}, {trial.gain:.2f}×{difference}{peak}"
 
 
 def _line_text(item: LineTime) -> str:

@@ -80,8 +80,9 @@ class SpeedTrial:
 
     ``gain`` is the median over the rounds, ``low`` the smallest.
     ``difference`` is the largest difference of the output divided by its largest value; None if it is unchanged by
-    construction. ``data_seconds`` is the time to read a batch of this size in one process; None if it was not
-    measured. ``failure`` is the reason why it could not run; ``is_present`` marks the present setting.
+    construction. ``peak_bytes`` is the memory at the peak of the step; 0 if it was not measured. ``data_seconds`` is
+    the time to read a batch of this size in one process; None if it was not measured. ``failure`` is the reason why it
+    could not run; ``is_present`` marks the present setting.
     """
 
     group: str
@@ -92,6 +93,7 @@ class SpeedTrial:
     low: float = 1.0
     code: str = ""
     difference: float | None = None
+    peak_bytes: int = 0
     data_seconds: float | None = None
     failure: str = ""
     is_present: bool = False
@@ -127,7 +129,11 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Advice:
-    """A bottleneck: the predicted gain without it, why, the code to write, and the user's line."""
+    """A bottleneck: the gain of a change, why, the code to write, and the user's line.
+
+    If ``is_measured``, the loop has run with and without the change, and the gain was between ``low`` and ``high`` in
+    all rounds; otherwise it is an estimate from the parts of a step.
+    """
 
     kind: AdviceKind
     gain: float
@@ -135,6 +141,17 @@ class Advice:
     cause: str
     code: str
     line: SourceLine | None = None
+    low: float = 1.0
+    high: float = 1.0
+    is_measured: bool = False
+
+    @property
+    def gain_text(self) -> str:
+        """The gain as a sentence, with the range over the rounds if it was measured."""
+        if not self.is_measured:
+            return f"Estimated gain: {self.gain:.2f}×."
+        text = f"Measured gain: {self.gain:.2f}× ({self.low:.2f} to {self.high:.2f})."
+        return f"{text} The rounds disagree whether it gains at all." if self.low < 1 else text
 
 
 @dataclass(frozen=True)
@@ -197,7 +214,7 @@ class TimeProfile:
 
     @property
     def gain(self) -> float:
-        """The predicted gain of the first advice; 1 if there is none."""
+        """The gain of the first advice; 1 if there is none."""
         return self.advice[0].gain if self.advice else 1.0
 
     @property
@@ -242,7 +259,7 @@ class TimeProfile:
         first, *others = self.advice or (None,)
         if first is None:
             return (f"The largest phase is {max(self.phases, key=lambda phase: self.phases[phase])}.",)
-        return (first.cause, *(f"{item.headline} Predicted gain: {item.gain:.2f}×." for item in others if item))
+        return (first.cause, *(f"{item.headline} {item.gain_text}" for item in others if item))
 
 
 def milliseconds(seconds: float) -> str:

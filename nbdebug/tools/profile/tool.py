@@ -14,20 +14,24 @@ from typing import Any
 
 import torch
 
+from nbdebug.exceptions import NotChecked
+from nbdebug.formatting import join_names
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.tools.batch_size.memory import CGROUP_PATH, release_memory, total_bytes
 from nbdebug.tools.batch_size.search import TrainingStep, user_batch_size
 from nbdebug.tools.profile.changes import ModelChanges
-from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
+from nbdebug.tools.profile.diagnosis import Diagnosis, Facts, rank
 from nbdebug.tools.profile.latency import measure_latencies
 from nbdebug.tools.profile.line_sampler import LineSampler, sample_lines
 from nbdebug.tools.profile.line_times import line_times
-from nbdebug.tools.profile.loops import preserve_loop, run_standard_loop, run_user_loop
+from nbdebug.tools.profile.loops import preserve_loop, run_standard_loop, run_user_loop, used_up_iterators
+from nbdebug.tools.profile.measured_gain import measure_gain
 from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import measure_roofline
 from nbdebug.tools.profile.phases import LoopTimer, call_loop
 from nbdebug.tools.profile.result import Profile
+from nbdebug.tools.profile.switched_changes import switched_change
 from nbdebug.tools.profile.time_profile import MIN_GAIN, Advice, LineTime, SpeedTrial, milliseconds, typical_seconds
 from nbdebug.tools.profile.trace import validate_trace_path, write_trace
 from nbdebug.tools.profile.trials import (
@@ -49,6 +53,7 @@ from nbdebug.views.live import Screen, show_view
 _MIN_DATA_SHARE = 0.1  # of the step time, from which numbers of workers are tried
 _MIN_OPTIMIZER_SHARE = 0.15
 _MAX_OVERHEAD = 0.03
+_MAX_MEASURED_GAINS = 3
 _LOOP_SECONDS, _TRIAL_SECONDS, _READING_SECONDS = 10.0, 8.0, 1.0
 
 
@@ -126,6 +131,8 @@ class _Profiler:
         timer = LoopTimer(self.setup, self.steps, _LOOP_SECONDS)
         with preserve_loop(self.setup, self.train):
             run_user_loop(self.train, timer)
+        if kinds := used_up_iterators(self.train):
+            self.notes.append(f"Your loop reads a {join_names(kinds)}, which cannot be rewound: part of it is used up.")
         return timer
 
     def _describe_loop(self, standard: LoopTimer, loop: LoopTimer, batches: list[Batch]) -> Profile:
@@ -227,7 +234,7 @@ class _Profiler:
         return result
 
     def _try_changes(self, result: Profile, batches: list[Batch]) -> Profile:
-        """Try lower precision, memory format and compilation on copies, each beside the present step."""
+        """Try changes of time and memory on copies, each beside the present step."""
         cached = cycle(batches)
         changes = ModelChanges(self.setup, batches[-1], cached, result.batch_size)
         if changes.obstacle:
@@ -240,14 +247,35 @@ class _Profiler:
             except Exception as error:
                 self.notes.append(f"A change could not be tried: {type(error).__name__}: {error}".partition("\n")[0])
                 continue
-            trials += measure_candidates([present, candidate], self.step.device, self.steps, _TRIAL_SECONDS)[1:]
+            (trial,) = measure_candidates([present, candidate], self.step.device, self.steps, _TRIAL_SECONDS)[1:]
+            peak = candidate.peak() if candidate.peak is not None and not trial.failure else 0
+            trials.append(replace(trial, peak_bytes=peak))
         return replace(result, trials=tuple(trials))
 
     def _diagnose(self, result: Profile, batches: list[Batch], loop: LoopTimer) -> tuple[Advice, ...]:
         """Return the advice that gains enough."""
         starts = loop.loader_starts / max(loop.ended_steps, 1)
-        facts = Facts(self.setup, self.counter, starts, loop.step_lines)
-        return tuple(item for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN)
+        facts = Facts(self.setup, self.counter, starts, loop.step_codes, loop.step_lines)
+        advice = [item for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN]
+        for _ in range(_MAX_MEASURED_GAINS):
+            if not advice or advice[0].is_measured or (first := self._measure_gain(result, advice[0], facts)) is None:
+                break
+            advice[0] = first
+            advice = sorted((item for item in advice if item.gain >= MIN_GAIN), key=rank)
+        return tuple(advice)
+
+    def _measure_gain(self, result: Profile, advice: Advice, facts: Facts) -> Advice | None:
+        """Return advice with the gain that the loop has with it; None if that cannot be measured."""
+        change = switched_change(self.setup, result, advice, facts)
+        if change is None:
+            return None
+        try:
+            return measure_gain(self.setup, self.train, advice, change, self.steps)
+        except NotChecked as reason:
+            self.notes.append(f"The gain is an estimate: {reason}.")
+        except Exception as error:
+            self.notes.append(f"The gain is an estimate: with the change, the loop raises {type(error).__name__}.")
+        return None
 
 
 def _read_batches(setup: Setup, count: int, deadline: float) -> None:
@@ -260,6 +288,6 @@ def _read_batches(setup: Setup, count: int, deadline: float) -> None:
 def _headline(result: Profile, advice: tuple[Advice, ...]) -> str:
     """Return the verdict."""
     if advice:
-        return f"{advice[0].headline} Predicted gain: {advice[0].gain:.2f}×."
+        return f"{advice[0].headline} {advice[0].gain_text}"
     text = f"Balanced: no change that was tried gains {MIN_GAIN:.1f}×."
     return f"{text} A step takes {milliseconds(result.step_seconds)}."

@@ -55,6 +55,10 @@ def write_trace(setup: Setup, train: Callable[[], Any] | None, path: Path) -> st
     try:
         profiler.export_chrome_trace(str(new))
         new.replace(path)
+    except OSError as error:  # torch only logs that it could not write, so that there is no file to rename
+        reason = "torch.profiler could not write it, as on a full disk" if not new.exists() else str(error)
+        return f"There is no trace in {path}: {reason}."
     finally:
-        new.unlink(missing_ok=True)
+        for leftover in path.parent.glob(f"{new.name}*"):
+            leftover.unlink()
     return f"{path} is a trace of {_TRACED_STEPS} steps. Open it in Perfetto or at chrome://tracing."

@@ -34,7 +34,10 @@ _MEMORY_SHARE = 0.5  # of the available memory, for larger batches
 
 @dataclass
 class Candidate:
-    """A variant of the training step: ``step`` runs it on ``size`` samples, inside ``context``."""
+    """A variant of the training step: ``step`` runs it on ``size`` samples, inside ``context``.
+
+    ``peak`` runs it and returns the bytes at its peak.
+    """
 
     group: str
     name: str
@@ -45,6 +48,7 @@ class Candidate:
     is_present: bool = False
     difference: float | None = None
     data_seconds: float | None = None
+    peak: Callable[[], int] | None = None
 
 
 def measure_candidates(

@@ -27,7 +27,7 @@ _PHASE_TEXTS = {
 _COLUMNS = {
     "lines": ("line", "phase", "ms per step", "share"),
     "modules": ("module", "forward", "backward", "share", "kept", "FLOP per byte"),
-    "trials": ("change", "ms per step", "gain", "output differs by"),
+    "trials": ("change", "ms per step", "gain", "output differs by", "peak memory"),
     "latencies": ("batch size", "P50", "P95", "P99"),
 }
 
@@ -156,10 +156,11 @@ def _trial_row(trial: SpeedTrial, first: Advice | None) -> dict[str, Any]:
     is_recommended = first is not None and bool(trial.code) and trial.code == first.code
     mark = "recommended" if is_recommended else "present" if trial.is_present else ""
     if trial.failure:
-        cells = [f"{trial.group}: {trial.name}", trial.failure, "–", "–"]
+        cells = [f"{trial.group}: {trial.name}", trial.failure, "–", "–", "–"]
     else:
         difference = "–" if trial.difference is None else f"{trial.difference:.1g}"
-        cells = [f"{trial.group}: {trial.name}", milliseconds(trial.seconds), f"{trial.gain:.2f}×", difference]
+        peak = format_bytes(trial.peak_bytes) if trial.peak_bytes else "–"
+        cells = [f"{trial.group}: {trial.name}", milliseconds(trial.seconds), f"{trial.gain:.2f}×", difference, peak]
     return {"cells": cells, "mark": mark, "code": trial.code if is_recommended else ""}
 
 

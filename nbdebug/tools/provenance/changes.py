@@ -49,7 +49,8 @@ class _CodeChange:
 class SnapshotChanges(Result):
     """Differences between two snapshots: facts by section, and the code by cell.
 
-    ``new_cells`` are the cells that have run since. ``is_watched`` is True if a run was watched since.
+    ``new_cells`` are the cells that have run since. ``hidden_parts`` are the parts of the training state that changed
+    while no run was watched, as far as that is known.
     """
 
     has_chart = False
@@ -59,7 +60,7 @@ class SnapshotChanges(Result):
     before: str = ""
     after: str = ""
     new_cells: tuple[str, ...] = ()
-    is_watched: bool = False
+    hidden_parts: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -101,8 +102,9 @@ def compare_snapshots(before: ProgramSnapshot, after: ProgramSnapshot) -> Snapsh
     known = {name for name, _ in before.cells}
     new_cells = tuple(name for name, _ in after.cells if name not in known and name.startswith("In["))
     is_watched = before.watched != after.watched
+    hidden_parts = () if is_watched else tuple(change.name for change in changes if change.section == "state")
     code = tuple(_code_changes(before, after))
-    return SnapshotChanges(tuple(changes), code, before.taken, after.taken, new_cells, is_watched)
+    return SnapshotChanges(tuple(changes), code, before.taken, after.taken, new_cells, hidden_parts)
 
 
 def _section_changes(section: str, before: ProgramSnapshot, after: ProgramSnapshot) -> Iterator[_FactChange]:

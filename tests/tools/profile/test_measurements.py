@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 import pytest
@@ -14,6 +14,8 @@ from torch import nn
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch
 from nbdebug.source.location import SourceLine
+from nbdebug.tools.batch_size.search import TrainingStep
+from nbdebug.tools.profile.changes import ModelChanges
 from nbdebug.tools.profile.clocks import HostClock, host_seconds
 from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
 from nbdebug.tools.profile.line_times import function_name
@@ -135,6 +137,21 @@ def test_gain_compares_samples_per_second_and_failures_are_kept() -> None:
     base, bad = measure_candidates(candidates, torch.device("cpu"), 4, 1.0)
     assert base.gain == 1.0
     assert bad.failure == "ValueError: impossible"
+
+
+def test_checkpointing_and_accumulation_need_less_memory() -> None:
+    setup = make_setup()
+    layers = [layer for _ in range(4) for layer in (nn.Linear(64, 64), nn.Tanh(), nn.Tanh())]
+    setup.model = nn.Sequential(nn.Linear(FEATURES, 64), *layers, nn.Linear(64, 2))
+    setup.optimizers = (torch.optim.SGD(setup.model.parameters(), 0.01),)
+    batch = Batch((torch.randn(BATCH * 64, FEATURES),), targets=(torch.zeros(BATCH * 64, dtype=torch.long),))
+    changes = ModelChanges(setup, batch, repeat(batch), BATCH * 64)
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader,)):
+        present = TrainingStep(setup).peak_memory(batch)
+        made = [make for make in changes.optional() if make.args[0] == "memory"]
+        peaks = [candidate.peak() for candidate in (make() for make in made) if candidate.peak is not None]
+    assert len(peaks) == 2
+    assert all(0 < peak < 0.9 * present for peak in peaks)
 
 
 def make_profile(**phases: float) -> Profile:

@@ -126,6 +126,19 @@ def test_exception_of_own_loop_is_raised_and_everything_is_restored(error: BaseE
     assert all(torch.equal(a, b) for a, b in zip(before, setup.model.parameters(), strict=True))
 
 
+def test_used_up_generator_is_noted() -> None:
+    setup = make_setup()
+    batches = (batch for _ in range(30) for batch in setup.train_loader)
+
+    def train() -> None:
+        for x, y in batches:
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+
+    notes = profile(setup, train, steps=4).notes
+    assert any("generator, which cannot be rewound" in note for note in notes)
+
+
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
 def test_trace_has_the_operations_of_three_steps(name: str, tmp_path: Path) -> None:
     setup, path = make_setup(), tmp_path / name
@@ -137,6 +150,13 @@ def test_trace_has_the_operations_of_three_steps(name: str, tmp_path: Path) -> N
     assert os.listdir(tmp_path) == [name]
     if name == "trace.json":
         assert all(torch.equal(a, b) for a, b in zip(before, setup.model.parameters(), strict=True))
+
+
+def test_trace_that_cannot_be_written_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").mkdir()  # a file cannot take its place
+    note = write_trace(make_setup(), None, tmp_path / "trace.json")
+    assert note.startswith(f"There is no trace in {tmp_path / 'trace.json'}: ")
+    assert os.listdir(tmp_path) == ["trace.json"]
 
 
 @pytest.mark.parametrize("trace", ["trace.txt", "/nowhere/trace.json", 3])

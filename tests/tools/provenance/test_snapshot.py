@@ -287,6 +287,19 @@ def test_one_changed_weight_is_reported_at_its_module() -> None:
     assert finding.evidence["parts"] == ["model.2"]
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_change_before_or_after_a_watched_run_is_reported(is_first: bool) -> None:
+    def change(debugger: Debugger) -> None:
+        if not is_first:
+            watched_training(debugger)
+        debugger.setup.model[2].bias.data.add_(1.0)
+        if is_first:
+            watched_training(debugger)
+
+    (finding,) = hidden_changes(change)
+    assert finding.evidence["parts"] == ["model.2"]
+
+
 @pytest.mark.parametrize("change", [lambda debugger: None, lambda d: d.overfit(steps=4), watched_training])
 def test_tools_and_watched_runs_are_no_hidden_changes(change: Callable[[Debugger], Any]) -> None:
     assert hidden_changes(change) == []
