@@ -10,11 +10,12 @@ import inspect
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
 import nbdebug
+from docs.rule_pictures import run_sections
 from nbdebug.rule_engine.rule_registry import Rule, load_rules
 from nbdebug.triage.pattern import SymptomCause, SymptomPattern, load_patterns
 
@@ -27,8 +28,8 @@ EXAMPLES = {
 }
 
 
-def write_pages(folder: Path) -> None:
-    """Replace a folder by the sources of the site."""
+def write_pages(folder: Path, runs: Mapping[str, str] | None = None) -> None:
+    """Replace a folder by the sources of the site; ``runs`` are sections for the pages of rules, by code."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "rules").mkdir(parents=True)
     for path in [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]:
@@ -41,7 +42,9 @@ def write_pages(folder: Path) -> None:
     shutil.copytree(notebooks / "pictures", folder / "extra/notebooks/pictures")
     shutil.copy(ROOT / "LICENSE", folder)
     generated = {"api.md": api_page(), "faq.md": symptom_page()}
-    generated |= {f"rules/{code}.md": rule_page(rule) for code, rule in load_rules().items()}
+    generated |= {
+        f"rules/{code}.md": rule_page(rule, (runs or {}).get(code, "")) for code, rule in load_rules().items()
+    }
     for name, text in generated.items():
         (folder / name).write_text(text, encoding="utf-8")
     with (folder / "rules.md").open("a", encoding="utf-8") as page:
@@ -56,9 +59,9 @@ def move_links(text: str) -> str:
     return re.sub(r"^\| ([A-Z]\d{3,4}) \|", r"| [\1](rules/\1.md) |", text, flags=re.MULTILINE)
 
 
-def rule_page(rule: Rule) -> str:
-    """Return the page of a rule as `nbdebug rule` prints it, followed by the source of its examples."""
-    parts = [f"# {rule.full_page}"]
+def rule_page(rule: Rule, run: str = "") -> str:
+    """Return the page of a rule as `nbdebug rule` prints it, what a run of its examples shows, and their source."""
+    parts = [f"# {rule.full_page}", *filter(None, [run])]
     for name, title in EXAMPLES.items():
         if hasattr(rule.module, name):
             parts.append(f"## {title}\n\n```python\n{example_source(rule.module, name)}\n```")
@@ -130,4 +133,4 @@ def api_page() -> str:
 
 
 if __name__ == "__main__":
-    write_pages(Path(sys.argv[1]))
+    write_pages(Path(sys.argv[1]), run_sections(load_rules()))

@@ -55,7 +55,9 @@ def execute_notebook(path: Path) -> Any:
         "extra_arguments": ["--log-level=ERROR"],
         "store_widget_state": False,  # a finished live view is a static page
     }
-    return NotebookClient(notebook, km=kernel, timeout=TIMEOUT_SECONDS, **options).execute()
+    client = NotebookClient(notebook, km=kernel, timeout=TIMEOUT_SECONDS, **options)
+    client.owns_km = True  # otherwise the kernel runs until this process ends
+    return client.execute()
 
 
 def debugger_texts(notebook: Any) -> list[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from inspect import signature
+from contextlib import nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
 
 import nbdebug.rules
+from docs.rule_examples import examine
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.measurements import measurement_descriptions
@@ -34,36 +34,8 @@ every_rule = pytest.mark.parametrize(
 
 def findings_of(setup: Setup, rule: Rule, example: str) -> Report:
     """All findings of a setup: of the checkup, and of the loop, overfit test and errors if the rule reads them."""
-    debugger = Debugger.of(setup)
-    debugger.checkup()
-    if loop := getattr(rule.module, f"{example}_loop", None):
-        with debugger.watch() as run:
-            loop(setup, *([run] if "watch" in signature(loop).parameters else []))
-    if "overfit" in rule.needs:
-        debugger.overfit()
-    if "errors" in rule.needs:
-        debugger.errors()
-    if "repeatable" in rule.needs:
-        debugger.repeatable(steps=4)
-    if "changes" in rule.needs:
-        now = debugger.snapshot()
-        debugger.changes_since(rule.module.older(now) if example == "bad" else now)
-    if "checkpoint" in rule.needs:
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "checkpoint.pt"
-            getattr(rule.module, f"{example}_checkpoint")(setup, path)
-            debugger.check_checkpoint(path)
-    if "treatments" in rule.needs:
-        debugger.treatments(steps=60, seeds=2)
-    if "profile" in rule.needs:
-        present = torch.get_num_threads()
-        torch.set_num_threads(getattr(rule.module, f"{example}_threads", torch.get_num_threads)())
-        try:
-            with real_time():
-                debugger.profile(steps=8)
-        finally:
-            torch.set_num_threads(present)
-    return debugger.findings
+    with real_time() if "profile" in rule.needs else nullcontext():
+        return examine(setup, rule, example).findings
 
 
 @every_rule

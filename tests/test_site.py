@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import nbdebug
+from docs.rule_pictures import run_section
 from docs.site_pages import ROOT, api_page, example_source, rule_page, symptom_page, write_pages
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.rule_registry import find_rule
@@ -48,6 +49,23 @@ def test_every_rule_has_a_page_with_its_examples(folder: Path) -> None:
         assert page.startswith(f"# {rule.full_page}")
         assert "\ndef bad" in page, rule.code
         assert "\ndef good" in page, rule.code
+
+
+def test_run_of_examples_shows_the_finding_both_losses_and_what_was_measured(page: Any, tmp_path: Path) -> None:
+    section = run_section("G402")
+    assert "On the bad example, the rule reports:\n\n```text\nwarning G402 saturated-activation: 95%" in section
+    assert "On the good example, the rule reports nothing." in section
+    assert "Share: 0.9531 in the bad example, 0.01562 in the good one." in section
+    assert str(ROOT) not in section
+    page.set_content(section)
+    assert page.get_by_role("img").get_attribute("aria-label").startswith("Loss of the bad example in 40 steps")
+    assert {"loss", "bad", "good", "share", "0.9531"} <= set(page.locator("svg text").all_text_contents())
+
+
+def test_run_of_an_example_that_raises_has_no_picture() -> None:
+    section = run_section("X1001")
+    assert "```text\nerror X1001 linear-size-mismatch: The layer module 0 takes 5 features" in section
+    assert "<svg" not in section
 
 
 def test_example_has_the_definitions_that_it_uses_and_no_others() -> None:

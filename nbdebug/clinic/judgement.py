@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from nbdebug.views.page import View
 
+_PROFILE_STEPS = 8
+
 
 @dataclass(frozen=True)
 class CaseCheck(Result):
@@ -89,6 +91,9 @@ def check() -> CaseCheck:
     """
     case, names = open_case(), sys._getframe(1).f_globals
     debugger, score = _read_names(names)
+    if _needs_profile(case):
+        with without_display():
+            debugger.profile(steps=_PROFILE_STEPS)
     remaining = _remaining_faults(case, debugger)
     if remaining != case.faults:
         with without_display():
@@ -97,6 +102,12 @@ def check() -> CaseCheck:
     errors = tuple(finding for finding in debugger.findings if finding.severity == "error")
     unexpected = () if remaining else errors  # those may be consequences of what remains
     return CaseCheck(case, load_measured_run(case.name), score, remaining, unexpected)
+
+
+def _needs_profile(case: ClinicCase) -> bool:
+    """Return whether a rule that names a fault of the case reads the time of a step."""
+    rules = rule_registry.load_rules()
+    return any("profile" in rules[code].needs for fault in case.faults for code in fault.codes)
 
 
 def _remaining_faults(case: ClinicCase, debugger: Debugger) -> tuple[PlantedFault, ...]:
