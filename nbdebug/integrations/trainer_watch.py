@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +43,7 @@ class TrainerWatch:
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
+        trackers: Iterable[Any] = (),
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
         final_tests: bool = True,
@@ -52,7 +53,7 @@ class TrainerWatch:
         TimeBudget(budget, every)
         check_controls(stop_on, on_finding)
         self.watch_options: dict[str, Any] = {
-            **{"budget": budget, "every": every, "match": match, "save": save},
+            **{"budget": budget, "every": every, "match": match, "save": save, "trackers": trackers},
             **{"stop_on": stop_on, "on_finding": on_finding, "final_tests": final_tests},
         }
         self.own_debugger, self.run_debugger = debugger, debugger
