@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -43,7 +43,7 @@ class TrainerWatch:
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
-        trackers: Iterable[Any] = (),
+        trackers: Any = (),
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
         final_tests: bool = True,

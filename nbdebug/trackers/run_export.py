@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -43,11 +43,12 @@ class ExportableRun(Protocol):
 class RunExport:
     """Sends what is new in a growing record to trackers, in at most 1/400 of the run time.
 
-    ``targets`` are the runs that the user has opened in trackers. Raises SetupError for anything else.
+    ``targets`` is a run that the user has opened in a tracker, or a list of them. Raises SetupError for anything else.
     """
 
-    def __init__(self, targets: Iterable[Any]) -> None:
-        self.trackers = [find_tracker(target) for target in targets]
+    def __init__(self, targets: Any) -> None:
+        listed = targets if isinstance(targets, (list, tuple)) else [targets]
+        self.trackers = [find_tracker(target) for target in listed]
         self.next_time = 0.0
         self._sent_steps: dict[tuple[Tracker, str], int] = {}
         self._sent_findings: tuple[str, ...] | None = None

@@ -102,7 +102,7 @@ class WatchResult(Result):
         The tracker is a ``SummaryWriter``, or the run that ``mlflow.start_run()``, ``wandb.init()`` or
         ``trackio.init()`` returns. Raises SetupError for anything else.
         """
-        RunExport([tracker]).finish(self)
+        RunExport(tracker).finish(self)
 
     def to_json(self) -> str:
         """Return ``to_dict()`` as one line of JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ _Attempt = Callable[..., None]  # TimeBudget.attempt
 class RunOutputs:
     """Writes a growing record to ``save``, a path or URL, and to ``trackers``; raises SetupError for others."""
 
-    def __init__(self, save: str | Path | None, trackers: Iterable[Any]) -> None:
+    def __init__(self, save: str | Path | None, trackers: Any) -> None:
         self.remote = RemoteRunFolder(str(save)) if save is not None and is_url(save) else None
         path = self.remote.record if self.remote is not None else save
         self.writer = RecordWriter(Path(path)) if path is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +65,7 @@ class Watch:
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
-        trackers: Iterable[Any] = (),
+        trackers: Any = (),
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
         final_tests: bool = True,

@@ -124,7 +124,7 @@ def test_histograms_have_the_moments_of_the_values() -> None:
 @pytest.mark.parametrize("target", [None, "runs/1", object()], ids=str)
 def test_what_is_no_tracker_is_refused_before_the_loop(target: Any) -> None:
     with pytest.raises(nbdebug.SetupError, match="expected a SummaryWriter, or the run that mlflow"):
-        nbdebug.watch(nn.Linear(1, 1), trackers=[target])
+        nbdebug.watch(nn.Linear(1, 1), trackers=target)
 
 
 def test_tracker_that_fails_ends_nothing_and_is_reported(run: WatchResult, monkeypatch: pytest.MonkeyPatch) -> None:
