@@ -25,7 +25,7 @@ _MAX_HISTOGRAM_STEPS = 32  # of an export after the run; during a run, each upda
 _TIME_SHARE, _MIN_SECONDS = 0.0025, 1.0  # of the run time, and between two updates
 
 
-class ExportableRun(Protocol):
+class _ExportableRun(Protocol):
     """A run that has ended."""
 
     @property
@@ -62,7 +62,7 @@ class RunExport:
         now = time.perf_counter()
         self.next_time = now + max(_MIN_SECONDS, (now - started) / _TIME_SHARE)
 
-    def finish(self, run: ExportableRun) -> None:
+    def finish(self, run: _ExportableRun) -> None:
         """Send the rest of a run that has ended, and its files: the record, the page and the findings."""
         if not self.trackers:
             return

@@ -36,13 +36,12 @@ from nbdebug.watching.optimizer_steps import Match
 from nbdebug.watching.other_models import OptimizedModels
 from nbdebug.watching.rank_watch import RankWatch, merge_rank_findings, reduce_norms
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
-from nbdebug.watching.rule_schedule import RuleSchedule
+from nbdebug.watching.rule_schedule import FINDINGS_TITLE, RuleSchedule
 from nbdebug.watching.run_controls import RunControls, RunStopped
 from nbdebug.watching.run_outputs import SAVE_SECONDS, RunOutputs
 from nbdebug.watching.session import WatchSession
 from nbdebug.watching.time_budget import TimeBudget
 
-_FINDINGS_TITLE = "Findings of this run"
 _BROADCAST_LOSS = "L205"
 _IGNORED_OUTPUTS = "L214"  # other backward passes of the same step may use these outputs
 MIN_REFRESH_SECONDS = 0.05
@@ -214,7 +213,7 @@ class Watch:
         self.crash_id, self.crashed_step = id(error), step
         crash = explain_crash(error, with_trace=False)
         findings = tuple(replace(finding, where=replace(finding.where, step=step)) for finding in crash.findings)
-        self.reports["crash"] = replace(Report(), findings=findings, title=_FINDINGS_TITLE)
+        self.reports["crash"] = replace(Report(), findings=findings, title=FINDINGS_TITLE)
         return replace(report, findings=rank_findings([*findings, *report.findings])) if findings else report
 
     def between_steps(self) -> None:
@@ -386,8 +385,8 @@ class Watch:
         if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
         for name, report in reports.items():
-            self.reports[name] = replace(report, title=_FINDINGS_TITLE)
-        return replace(merge_reports(reports.values()), title=_FINDINGS_TITLE)
+            self.reports[name] = replace(report, title=FINDINGS_TITLE)
+        return replace(merge_reports(reports.values()), title=FINDINGS_TITLE)
 
     @property
     def seconds_per_test(self) -> float:
