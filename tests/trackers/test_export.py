@@ -167,6 +167,10 @@ def test_diagnose_reads_tensorboard(events: tuple[Path, WatchResult]) -> None:
     check_diagnosis(*events)
 
 
+def test_training_is_the_same_with_a_tracker(events: tuple[Path, WatchResult], run: WatchResult) -> None:
+    assert events[1].loss == run.loss
+
+
 @pytest.mark.parametrize("store", ["sqlite:///{}/mlflow.db", "file:{}/mlruns"])
 def test_mlflow(tmp_path: Path, run: WatchResult, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
