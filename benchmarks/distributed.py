@@ -1,6 +1,6 @@
-"""Planted faults of distributed training on two ranks: is each one named, and are their healthy twins quiet?
+"""Planted faults of distributed training on two or more ranks: is each one named, and are their healthy twins quiet?
 
-Run: python -m benchmarks.distributed [name of a case ...]
+Run: python -m benchmarks.distributed [--ranks 4] [name of a case ...]
      python -m benchmarks.distributed --cost        what watching costs under DDP, as ratios of processor time
 """
 
@@ -27,7 +27,8 @@ import nbdebug
 from benchmarks import distributed_cases
 from benchmarks.distributed_cases import CASES
 
-RANKS, _COLLECTIVE_SECONDS, _START_SECONDS, _CASE_SECONDS = 2, 15, 90, 40
+RANKS = int(sys.argv[sys.argv.index("--ranks") + 1]) if "--ranks" in sys.argv else 2
+_COLLECTIVE_SECONDS, _START_SECONDS, _CASE_SECONDS = 15, 90, 40
 _COST_STEPS, _WARM_STEPS, _COST_PAIRS = 260, 130, 4
 _ENDING_CASES = ("dead rank",)  # after which its processes run no other case
 
@@ -123,8 +124,13 @@ def measure_cases(names: list[str]) -> None:
 
 
 def run_cost_rank(rank: int, folder: str) -> None:
-    """Train in pairs of blocks, one of them watched, and write the ratio of their processor times."""
+    """Train in pairs of blocks, one of them watched, and write the ratio of their processor times.
+
+    The clock of nbdebug is the processor time as well: its budget is a share of the run time, which other programs on a
+    busy machine make longer, but not its steps.
+    """
     torch.set_num_threads(1)
+    time.perf_counter = time.process_time
     store = distributed.FileStore(f"{folder}/store", RANKS)
     distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
     layers = [layer for _ in range(4) for layer in (nn.Linear(512, 512), nn.ReLU())]

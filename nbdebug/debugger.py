@@ -203,6 +203,7 @@ class Debugger(ToolMethods):
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
+        trackers: Any = (),
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
         final_tests: bool = True,
@@ -220,6 +221,8 @@ class Debugger(ToolMethods):
             match: Layers to watch: a glob over paths, a compiled regular expression, a module type, or a list of these.
             save: Path of a file that grows with the run, for ``nbdebug.load``, or URL of a folder such as
                 "s3://bucket/runs/42", for ``nbdebug.attach``.
+            trackers: Runs of trackers that get the record and the findings: a ``SummaryWriter``, or what
+                ``mlflow.start_run()``, ``wandb.init()`` or ``trackio.init()`` returns, or a list of these.
             stop_on: End the run at an "error", or also at a "warning".
             on_finding: A function called with each new finding, or "pause".
             final_tests: Test the trained model when the loop has ended, for up to two seconds a test.

@@ -25,6 +25,13 @@ SMALL_BY_NATURE = {
         [f"nbdebug.integrations.{name}" for name in ("fastai", "ignite", "lightning", "skorch", "transformers")],
         "the callback of one trainer, which is imported only with it",
     ),
+    **dict.fromkeys(
+        [f"nbdebug.trackers.{name}" for name in ("mlflow", "tensorboard", "trackio", "wandb")],
+        "the adapter of one tracker, which is imported only with it",
+    ),
+    "nbdebug.trackers.registry": "one lookup among the trackers",
+    "nbdebug.history.mlflow_store": "the formats of one tracker",
+    "nbdebug.watching.run_outputs": "where a run is written, apart from the run",
     "nbdebug.trainer_setups.transformers": "the reading of one trainer",
     "nbdebug.trainer_setups.package_adapters": "one lookup among installed packages",
     "nbdebug.tools.summary.operation_count": "a dispatch mode",

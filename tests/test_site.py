@@ -115,6 +115,12 @@ def test_code_of_page_runs(page: str) -> None:
     run_page(page)
 
 
+def test_code_of_the_page_on_trackers_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    monkeypatch.chdir(tmp_path)
+    assert run_page("trackers.md")["diagnosis"].curves.unit == "step"
+
+
 def test_view_of_the_page_on_writing_views_is_drawn(page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "nbdebug"
     (package / "tools/labels").mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from argparse import Namespace
@@ -98,7 +99,7 @@ def check_script(
 
 def check(options: Namespace) -> int:
     """Check a script, write its findings in the requested forms, and return the exit code."""
-    folder = open_run_folder(options.record) if options.record is not None else None
+    folder = open_run_folder(_rank_location(options.record)) if options.record is not None else None
     with _own_error_described():
         checked = check_script(options.script, options.arguments, folder)
         _write_forms(checked, options)
@@ -108,11 +109,20 @@ def check(options: Namespace) -> int:
 
 def run(options: Namespace) -> int:
     """Run a script, write its record and then its findings to a folder, and return the exit status of the script."""
-    folder = open_run_folder(options.record)
+    folder = open_run_folder(_rank_location(options.record))
     outcome, script = _run_watched(options.script, options.arguments, folder, runs_checkup=False)
     with _own_error_described():
         _report_on_script(options.script, options.arguments, folder, outcome, script)
     return outcome.status
+
+
+def _rank_location(location: str) -> str:
+    """Return the folder for the record of this process: ranks after the first have folders of their own in it.
+
+    ``RANK`` is set by torchrun and other launchers.
+    """
+    rank = os.environ.get("RANK", "0")
+    return location if rank == "0" else f"{location.rstrip('/')}/rank-{rank}"
 
 
 def _run_watched(

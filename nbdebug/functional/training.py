@@ -249,6 +249,7 @@ def watch(
     every: int | None = None,
     match: Match = None,
     save: str | Path | None = None,
+    trackers: Any = (),
     stop_on: StopOn | None = None,
     on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
     final_tests: bool = True,

@@ -16,8 +16,10 @@ from nbdebug.statistics.time_series import Curve
 
 _STEPS_PER_EPOCH = 100  # an epoch is many steps: the shapes of curves count them
 _VALIDATION_WORDS = frozenset(("val", "valid", "validation", "eval", "test", "dev"))
-_TRAINING_WORDS = frozenset(("train", "training", "epoch", "step", "avg", "average", "mean", "running"))
+_TRAINING_WORDS = frozenset(("train", "training", "epoch", "step", "avg", "average", "mean", "running", "sample"))
+EXPORTED, _EXPORTED_LAYERS = "nbdebug/", "nbdebug."  # how names begin that nbdebug.trackers has written
 _LOSS_WORDS = frozenset(("loss", "nll", "objective"))
+_EXACT_NAMES = frozenset(("loss", "train_loss", "val_loss", "eval_loss", "accuracy", "val_accuracy"))
 _RATE_NAMES = frozenset(("lr", "learning_rate", "learning rate"))
 _PERCENT = 1.5  # a score above this is a percentage
 _ACCURACY = re.compile("acc|accuracy|categorical_accuracy|binary_accuracy|sparse_categorical_accuracy|top1")
@@ -106,12 +108,22 @@ def find_curves(history: History) -> Curves:
 
 def _rank(history: History, name: str) -> tuple[bool, int, int]:
     """Return the key that puts exact names first, then those with more values, then short ones."""
-    exact = name.lower() in ("loss", "train_loss", "val_loss", "eval_loss", "accuracy", "val_accuracy")
+    exact = name.removeprefix(EXPORTED).lower() in (
+        "loss",
+        "train_loss",
+        "val_loss",
+        "eval_loss",
+        "accuracy",
+        "val_accuracy",
+    )
     return not exact, -len(history.series[name].values), len(name)
 
 
 def _role(name: str) -> str | None:
     """Return the role of a name, such as ``val_loss``; None for anything that is no loss and no score."""
+    if name.startswith(_EXPORTED_LAYERS):
+        return None
+    name = name.removeprefix(EXPORTED)
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
     if name.lower() in _RATE_NAMES or not words:
         return None

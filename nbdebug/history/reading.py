@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from nbdebug.exceptions import SetupError
-from nbdebug.history.curves import History, Series, Unit
+from nbdebug.history.curves import EXPORTED, History, Series, Unit
+from nbdebug.history.mlflow_store import Points, is_database, is_metric_line, read_database, read_metric_text
 from nbdebug.history.tensorboard import read_scalars
 from nbdebug.validation import describe_value
 
@@ -33,9 +34,7 @@ _EXPECTED = (
 )
 _NAME = r"[A-Za-z_][\w/.-]*(?: [A-Za-z][\w/.-]*)*"
 _PAIR = re.compile(rf"({_NAME})\s*[:=]\s*([-+]?(?:\d*\.?\d+(?:e[-+]?\d+)?|nan|inf))", re.I)
-_METRIC_LINE = re.compile(r"\d{9,} \S+ \d+$")  # MLflow: milliseconds, value, step
 _MAX_BYTES = 200_000_000
-Points = dict[str, list[tuple[float | None, float]]]
 
 
 def read_history(source: Any) -> History:
@@ -183,9 +182,12 @@ def _read_path(path: Path) -> History:
         raise SetupError(f"history is {path.stat().st_size:,} bytes; expected at most {_MAX_BYTES:,}. Log fewer steps.")
     if "tfevents" in path.name:
         return _from_events([path])
+    if is_database(path):
+        points = read_database(path)
+        return _from_points(points, _metric_unit(points), "MLflow")
     text = path.read_text(encoding="utf-8", errors="replace")
-    if _METRIC_LINE.match(text.partition("\n")[0]):
-        return _from_points({path.name: _metric_points(text)}, "step", "MLflow")
+    if is_metric_line(text.partition("\n")[0]):
+        return _from_points({path.name: read_metric_text(text)}, "step", "MLflow")
     return _read_text(text)
 
 
@@ -197,20 +199,17 @@ def _read_folder(folder: Path) -> History:
     points: Points = {}
     for path in sorted(path for path in root.rglob("*") if path.is_file() and path.stat().st_size < _MAX_BYTES):
         with open(path, encoding="utf-8", errors="replace") as file:
-            if _METRIC_LINE.match(file.readline().strip()):
-                points[path.relative_to(root).as_posix()] = _metric_points(path.read_text(encoding="utf-8"))
+            if is_metric_line(file.readline()):
+                points[path.relative_to(root).as_posix()] = read_metric_text(path.read_text(encoding="utf-8"))
     if not points:
         raise SetupError(f"history is the folder {str(folder)!r} without event or metric files; expected {_EXPECTED}.")
     return _from_points(points, _metric_unit(points), "MLflow")
 
 
-def _metric_points(text: str) -> list[tuple[float | None, float]]:
-    rows = [line.split() for line in text.splitlines() if _METRIC_LINE.match(line.strip())]
-    return [(float(step), float(value)) for _, value, step in rows]
-
-
 def _metric_unit(points: Points) -> Unit:
-    """Return epochs if all metrics count 0, 1, 2 ... or 1, 2, 3 ..., else steps."""
+    """Return epochs if all metrics count 0, 1, 2 ... or 1, 2, 3 ..., else steps; steps if nbdebug wrote them."""
+    if any(name.startswith(EXPORTED) for name in points):
+        return "step"
     counts = all([place for place, _ in pairs] in _countings(len(pairs)) for pairs in points.values())
     return "epoch" if counts else "step"
 

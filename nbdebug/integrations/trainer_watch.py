@@ -43,6 +43,7 @@ class TrainerWatch:
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
+        trackers: Any = (),
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
         final_tests: bool = True,
@@ -52,7 +53,7 @@ class TrainerWatch:
         TimeBudget(budget, every)
         check_controls(stop_on, on_finding)
         self.watch_options: dict[str, Any] = {
-            **{"budget": budget, "every": every, "match": match, "save": save},
+            **{"budget": budget, "every": every, "match": match, "save": save, "trackers": trackers},
             **{"stop_on": stop_on, "on_finding": on_finding, "final_tests": final_tests},
         }
         self.own_debugger, self.run_debugger = debugger, debugger

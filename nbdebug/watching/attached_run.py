@@ -11,10 +11,10 @@ from nbdebug.records import Record, RecordReader
 from nbdebug.report import Report
 from nbdebug.result import TextRepr
 from nbdebug.serialization.schema import read_findings
-from nbdebug.views.live import LiveScreen, show_view
+from nbdebug.views.live import LiveScreen, Screen, show_view
 from nbdebug.watching.remote_folder import open_run_folder
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
-from nbdebug.watching.rule_schedule import judge_record
+from nbdebug.watching.rule_schedule import FINDINGS_TITLE, judge_record
 from nbdebug.watching.run_folder import RunFolder
 
 POLL_SECONDS = 0.5
@@ -30,7 +30,7 @@ class AttachedRun(TextRepr):
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder, self._reader = folder, RecordReader(folder.record)
-        self._report = Report()
+        self._report = Report(title=FINDINGS_TITLE)
 
     @property
     def record(self) -> Record:
@@ -49,7 +49,7 @@ class AttachedRun(TextRepr):
         content = self.folder.read_findings()
         if content is None:
             return judge_record(self.record)
-        return Report(tuple(read_findings(content)), title="Findings of this run")
+        return Report(tuple(read_findings(content)), title=FINDINGS_TITLE)
 
     @property
     def result(self) -> WatchResult:
@@ -101,14 +101,16 @@ class AttachedRun(TextRepr):
         """Display the run; in a notebook kernel, the display follows it."""
         self.update()
         if self.is_finished:
-            self.result._ipython_display_()
+            for part in (self.result, self.findings):
+                part._ipython_display_()
             return
         screen = show_view(run_view(self.record, (), self.status))
         if not isinstance(screen, LiveScreen):
             print(self.to_text())
             return
+        cards = show_view(self._report.view())
         threading.Thread(target=self._follow, args=(screen,), daemon=True).start()
-        threading.Thread(target=self._judge_repeatedly, daemon=True).start()
+        threading.Thread(target=self._judge_repeatedly, args=(cards,), daemon=True).start()
 
     def _follow(self, screen: LiveScreen) -> None:
         """Keep a display up to date until the run ends."""
@@ -126,11 +128,20 @@ class AttachedRun(TextRepr):
             self._update_quietly()
             screen.finish(self.result)
 
-    def _judge_repeatedly(self) -> None:
-        """Ask the rules again every few seconds until the run ends; their first import must not delay a step."""
-        while not self.is_finished:
-            self._report = judge_record(self.record)
-            time.sleep(_JUDGMENT_SECONDS)
+    def _judge_repeatedly(self, cards: Screen) -> None:
+        """Show the findings, by asking the rules again every few seconds until the run ends.
+
+        This has a thread of its own, since the first import of the rules must not delay a step.
+        """
+        next_time = 0.0
+        with cards:
+            while not self.is_finished:
+                if time.monotonic() >= next_time:
+                    self._report = judge_record(self.record)
+                    cards.update(self._report.view())
+                    next_time = time.monotonic() + _JUDGMENT_SECONDS
+                time.sleep(POLL_SECONDS)
+            cards.finish(self.findings)
 
     def _update_quietly(self) -> bool:
         try:

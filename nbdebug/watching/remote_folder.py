@@ -63,7 +63,7 @@ class RemoteRunFolder(RunFolder):
         super().prepare()
         try:
             self.files.makedirs(self.root, exist_ok=True)
-            for name in self._names():
+            for name in filter(self._is_own_file, self._names()):
                 self.files.rm_file(f"{self.root}/{name}")
         except Exception as error:  # each file system has its own
             raise SetupError(
@@ -97,6 +97,10 @@ class RemoteRunFolder(RunFolder):
                 self.findings.write_bytes(self.files.cat_file(f"{self.root}/{self.findings.name}"))
             else:
                 self.findings.unlink(missing_ok=True)
+
+    def _is_own_file(self, name: str) -> bool:
+        """Check whether a name is that of a part of the record or of the findings; other ranks have folders here."""
+        return name == self.findings.name or bool(_PART_NAME.fullmatch(name))
 
     def _names(self) -> list[str]:
         self.files.invalidate_cache(self.root)

@@ -13,6 +13,7 @@ from nbdebug.records import Record
 from nbdebug.report import Report, describe_findings
 from nbdebug.result import Result
 from nbdebug.serialization.schema import document, to_json
+from nbdebug.trackers import RunExport
 from nbdebug.views.saved_output import MAX_LINES, first_lines
 from nbdebug.watching.curves import curves, describe_layers, snapshots
 from nbdebug.watching.view import LayersView
@@ -94,6 +95,14 @@ class WatchResult(Result):
             "not_watched": self.errors,
             "not_measured": str(self.record.about.get("not measured", "")),
         }
+
+    def export(self, tracker: Any) -> None:
+        """Export the run to a tracker: curves, histograms, findings, the record and this page.
+
+        The tracker is a ``SummaryWriter``, or the run that ``mlflow.start_run()``, ``wandb.init()`` or
+        ``trackio.init()`` returns. Raises SetupError for anything else.
+        """
+        RunExport(tracker).finish(self)
 
     def to_json(self) -> str:
         """Return ``to_dict()`` as one line of JSON."""

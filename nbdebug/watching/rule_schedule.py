@@ -15,6 +15,7 @@ from nbdebug.report import Report, rank_findings
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.rule_engine.rule_selection import effective_options, project_rules
 
+FINDINGS_TITLE = "Findings of this run"
 _ROUND_SECONDS = 3.0
 _TIME_SHARE = 0.0025  # of the run time
 _MIN_STEPS = 20
@@ -67,7 +68,8 @@ class RuleSchedule:
 
 def judge_record(record: Record) -> Report:
     """Return the findings of every rule that needs only a record."""
-    return Report(rank_findings(finding for rule in _rules_on_records() for finding in _judge(rule, record)))
+    findings = rank_findings(finding for rule in _rules_on_records() for finding in _judge(rule, record))
+    return Report(findings, title=FINDINGS_TITLE)
 
 
 def _judge(rule: Rule, record: Record) -> list[Finding]:

@@ -21,7 +21,6 @@ from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS, disproved_assumpti
 from nbdebug.loop_monitor.summary import LoopSummary, summarize_loop
 from nbdebug.options import StopOn
 from nbdebug.records import Record
-from nbdebug.records.record import RecordWriter
 from nbdebug.replay import Replay, freeze_abandoned_pass, replay
 from nbdebug.report import Report, ReportLog, merge_reports, rank_findings
 from nbdebug.rule_engine.checkup import judge_heads, judge_run, locate_findings
@@ -36,17 +35,16 @@ from nbdebug.views.live import LiveScreen, display_result, print_in_script, show
 from nbdebug.watching.optimizer_steps import Match
 from nbdebug.watching.other_models import OptimizedModels
 from nbdebug.watching.rank_watch import RankWatch, merge_rank_findings, reduce_norms
-from nbdebug.watching.remote_folder import RemoteRunFolder, is_url
 from nbdebug.watching.result import WatchResult, describe_cost, run_view
-from nbdebug.watching.rule_schedule import RuleSchedule
+from nbdebug.watching.rule_schedule import FINDINGS_TITLE, RuleSchedule
 from nbdebug.watching.run_controls import RunControls, RunStopped
+from nbdebug.watching.run_outputs import SAVE_SECONDS, RunOutputs
 from nbdebug.watching.session import WatchSession
 from nbdebug.watching.time_budget import TimeBudget
 
-_FINDINGS_TITLE = "Findings of this run"
 _BROADCAST_LOSS = "L205"
 _IGNORED_OUTPUTS = "L214"  # other backward passes of the same step may use these outputs
-SAVE_SECONDS, MIN_REFRESH_SECONDS = 1.0, 0.05
+MIN_REFRESH_SECONDS = 0.05
 
 
 class Watch:
@@ -66,6 +64,7 @@ class Watch:
         every: int | None = None,
         match: Match = None,
         save: str | Path | None = None,
+        trackers: Any = (),
         stop_on: StopOn | None = None,
         on_finding: Callable[[Finding], Any] | Literal["pause"] | None = None,
         final_tests: bool = True,
@@ -75,9 +74,7 @@ class Watch:
         self.setup, self.match, self.final_tests = setup, match, final_tests
         self.reports = ReportLog() if reports is None else reports
         self.time_budget = TimeBudget(budget, every)
-        self.remote = RemoteRunFolder(str(save)) if save is not None and is_url(save) else None
-        record_path = self.remote.record if self.remote is not None else save
-        self.writer = RecordWriter(Path(record_path)) if record_path is not None else None
+        self.outputs = RunOutputs(save, trackers)
         self.controls = RunControls(setup, self.clicks, stop_on, on_finding)
         self.result: WatchResult | None = None
         self.on_result: Callable[[WatchResult], None] | None = None
@@ -117,11 +114,9 @@ class Watch:
             self.session = session = WatchSession(self.setup, self.time_budget, self.match)
         self.record = session.record
         self.record.about["run"] = token_hex(6)
-        if self.remote is not None:
-            self.remote.prepare()
         self.rule_schedule = RuleSchedule(self.record, self.controls.new_findings.append)
         self.stack, self.active_hooks = ExitStack(), ExitStack()
-        self.write_file()
+        self.outputs.begin(self.record)
         self.view = run_view(self.record, (), "", live=True)
         self.screen = self.stack.enter_context(show_view(self.view, hides_inner=False))
         self.timed_refresh = self.time_budget.timed("live view", self.refresh_view)
@@ -171,9 +166,9 @@ class Watch:
                 self.warning,
             )
             self.screen.finish(self.result)
-        self.time_budget.attempt("file", self.write_file)
-        if self.remote is not None:
-            self.time_budget.attempt("upload", self.remote.close)
+        self.outputs.finish(self.result, self.time_budget.attempt)
+        if self.error_summary != self.result.errors:
+            self.result = replace(self.result, errors=self.error_summary)
         if self.on_result is not None:
             self.time_budget.attempt("journal", self.on_result, self.result)
         if self.speaks:
@@ -218,7 +213,7 @@ class Watch:
         self.crash_id, self.crashed_step = id(error), step
         crash = explain_crash(error, with_trace=False)
         findings = tuple(replace(finding, where=replace(finding.where, step=step)) for finding in crash.findings)
-        self.reports["crash"] = replace(Report(), findings=findings, title=_FINDINGS_TITLE)
+        self.reports["crash"] = replace(Report(), findings=findings, title=FINDINGS_TITLE)
         return replace(report, findings=rank_findings([*findings, *report.findings])) if findings else report
 
     def between_steps(self) -> None:
@@ -267,8 +262,7 @@ class Watch:
             self.screen.refresh()
         if had_new_rows or not self.has_new_rows:
             self.time_budget.attempt("rules", self.rule_schedule.advance, recorder.step)
-        if self.writer is not None and time.perf_counter() - self.last_save > SAVE_SECONDS:
-            self.time_budget.attempt("file", self.write_file)
+        self.outputs.advance(self.record, self.rule_schedule.report.findings, self.time_budget.attempt)
         now = time.perf_counter()
         self.time_budget.display_throttle.record(now - started, now)
         self.time_budget.display_throttle.next_time = min(
@@ -294,12 +288,6 @@ class Watch:
             if self.session.ring.deferred:
                 self.session.ring.on_non_finite(step, loss=loss)
         non_finite.clear()
-
-    def write_file(self) -> None:
-        """Write new rows to the file, if there is one."""
-        self.last_save = time.perf_counter()
-        if self.writer is not None:
-            self.writer.update(self.record)
 
     def add_event(self, kind: str, text: str) -> None:
         """Record an event at the current step."""
@@ -397,8 +385,8 @@ class Watch:
         if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
         for name, report in reports.items():
-            self.reports[name] = replace(report, title=_FINDINGS_TITLE)
-        return replace(merge_reports(reports.values()), title=_FINDINGS_TITLE)
+            self.reports[name] = replace(report, title=FINDINGS_TITLE)
+        return replace(merge_reports(reports.values()), title=FINDINGS_TITLE)
 
     @property
     def seconds_per_test(self) -> float:

@@ -28,6 +28,7 @@ SETUP_CELLS = {
     "08": ["cell-01", "cell-02", "cell-04", "cell-12"],
     "09": ["cell-01"],
     "10": ["cell-01", "cell-03", "cell-09", "cell-19"],
+    "11": ["cell-01"],
 }
 # Wrong answers that are easy to give, with a part of the judgement.
 WRONG_ANSWERS = {
@@ -100,6 +101,15 @@ WRONG_ANSWERS = {
     "09-2": [("pairs = 7", "p is at least 0.016"), ("pairs = 9", "fewer pairs")],
     "10-1": [("def your_scale(image):\n    return torch.from_numpy(image / 16).float()[None]", "not the same")],
     "10-2": [("def your_save(path):\n    save(path)\n\n\ndef your_load(path):\n    pass", "not restored")],
+    "11-1": [
+        ("def your_indices(n, rank, ranks, epoch):\n    return [*range(rank, n, ranks)]", "another epoch"),
+        (
+            "def your_indices(n, rank, ranks, epoch):\n    g = torch.Generator().manual_seed(epoch + rank)\n"
+            "    return torch.randperm(n, generator=g)[rank::ranks].tolist()",
+            "read twice",
+        ),
+    ],
+    "11-2": [("def your_loss(sums, counts):\n    return sum(sums) / max(counts)", "expected")],
 }
 
 

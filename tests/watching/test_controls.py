@@ -131,7 +131,7 @@ def test_on_finding_that_raises_is_reported_and_training_continues(monkeypatch: 
 
 
 def test_save_writes_a_growing_record_while_the_loop_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbdebug.watching.watch.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("nbdebug.watching.run_outputs.SAVE_SECONDS", 0.0)
     path, model = tmp_path / "run.nbd", nn.Linear(6, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     saved_steps = []

@@ -51,7 +51,7 @@ def stalled_rank(ranks: RankReports) -> Iterator[Finding]:
             cause="The process has ended or stands still." if stall.is_lost else "The other ranks waited in a step.",
             fix="# let all ranks make the same steps and collective operations",
             evidence={"ranks": list(stall.ranks), "seconds": stall.seconds, "state": stall.description},
-            explains=("X1099", "P807"),
+            explains=("X1099", "P807", "T614"),
             aspect="lost" if stall.is_lost else "stalled",
             severity=None if has_failed else "warning",
         )
