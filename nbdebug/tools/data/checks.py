@@ -14,6 +14,7 @@ from nbdebug.statistics.power import (
 )
 from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
 from nbdebug.tools.data.duplicates import Duplicates
+from nbdebug.tools.data.languages import LanguageComparison, compare_languages
 from nbdebug.tools.data.leaks import Leaks
 from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
@@ -46,6 +47,7 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     """Return all checks of a profile, in the order of its panels."""
     checks = [check for split in profile.splits for check in _split_checks(split)]
     checks += [_unknown_check(item) for item in profile.unknown_tokens]
+    checks += [_language_check(item) for item in compare_languages(profile.splits)]
     checks += _duplicate_checks(profile)
     checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
@@ -103,6 +105,13 @@ def _unknown_check(item: UnknownTokens) -> DataCheck:
     return DataCheck(name, "fault" if item.is_fault else "no fault", observation, power, "all rows read")
 
 
+def _language_check(item: LanguageComparison) -> DataCheck:
+    power, method = f"Cramér's V of {item.detectable_effect:.2g}", "noncentral chi-squared distribution (Cohen 1988)"
+    observation = f"{item.shares[0]} in training, {item.shares[1]} in validation"
+    verdict: Verdict = "fault" if item.is_shifted else "no fault"
+    return DataCheck(f"languages of {item.leaf}", verdict, observation, power, method)
+
+
 def _leak_checks(profile: ProfileData) -> Iterator[DataCheck]:
     leaks = profile.leaks
     if leaks.columns:
@@ -112,7 +121,7 @@ def _leak_checks(profile: ProfileData) -> Iterator[DataCheck]:
         yield DataCheck("identifier column", verdict, ", ".join(leaks.identifiers) or "none", power, "all rows read")
     if profile.get_split("val") is not None:
         yield _group_check(leaks)
-        if all(split.class_counts for split in profile.splits):
+        if all(len(split.class_counts) > 1 for split in profile.splits):
             yield _oversampling_check(profile)
 
 

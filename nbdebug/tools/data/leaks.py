@@ -157,7 +157,9 @@ def _oversampled_class(tables: Mapping[str, SplitTable], duplicates: Duplicates)
     counts = np.bincount(labels)
     by_class = np.bincount(labels, is_copy, len(counts))
     label = int(by_class.argmax())
-    others = max(int(counts.sum() - counts[label]), 1)
+    others = int(counts.sum() - counts[label])
+    if others < _MIN_COPIES:
+        return None
     share, other_share = by_class[label] / counts[label], (by_class.sum() - by_class[label]) / others
     if share < _MIN_COPIED_SHARE or other_share > _MAX_OTHER_SHARE:
         return None
