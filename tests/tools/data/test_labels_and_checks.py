@@ -82,7 +82,7 @@ def test_labels_are_judged_by_given_probabilities() -> None:
 
 
 class Parity(nn.Module):
-    """Embeds rows by the product of their signs, which no learner on the rows finds."""
+    """Embeds rows by the product of their signs and a length; no learner on the rows finds the product."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Parity(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of shape (batch, 2)."""
-        logits: Tensor = self.head(self.hidden(x.sign().prod(1, keepdim=True)))
+        logits: Tensor = self.head(self.hidden(x.sign().prod(1, keepdim=True) * x[:, :1].abs()))
         return logits
 
 
