@@ -94,7 +94,7 @@ def test_profile_lists_a_sample_that_does_not_return_with_its_line() -> None:
 def test_profile_ends_at_a_batch_of_a_stream_that_does_not_come() -> None:
     split = data(setup_of(SlowStream()), seconds=0.5).splits[0]
     assert split.read == 20
-    assert "a batch of the loader" in split.notes[0]
+    assert "ended at the wait for a batch" in split.notes[0]
 
 
 def test_checkup_lists_a_sample_that_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:

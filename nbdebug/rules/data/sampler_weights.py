@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from nbdebug.setup.source_lines import origin_line
 from nbdebug.source.location import get_location
 
 _FIX = "sampler = WeightedRandomSampler((1 / torch.bincount(labels).float())[labels], num_samples=len(labels))"
+_Numbers = dict[str, Any]
 _MIN_MISPLACED, _MIN_MISPLACED_SHARE, _TOLERANCE, _SIGMAS = 5, 0.01, 0.05, 4.0
 
 
@@ -50,16 +52,17 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
     Documentation of torch.utils.data.WeightedRandomSampler.
     """
     weights, labels = sampler_weights.weights, sampler_weights.labels
-    message = cause = ""
+    message, cause = "", ""
+    numbers: _Numbers = {}
     if len(weights) != sampler_weights.samples:
         message = f"The sampler has {len(weights):,} weights for {sampler_weights.samples:,} samples."
         cause = "It draws the indices below the number of its weights, each of which belongs to one sample."
     elif len(np.unique(labels)) > 1:
         own = weights[sampler_weights.rows]
-        message = _describe_inversion(own, labels, ratio)
+        message, numbers = _describe_inversion(own, labels, ratio)
         cause = "The weights grow with the counts of the classes; they should be the inverse counts."
         if not message:
-            message = _describe_order(weights, own, labels)
+            message, numbers = _describe_order(weights, own, labels)
             cause = "The weights are in another order than the samples, or belong to the labels of another split."
     if message:
         yield Finding(
@@ -67,46 +70,51 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
             where=get_location(origin_line(setup, "loader")),
             cause=cause,
             fix=_FIX,
-            evidence={"weights": len(weights), "samples": sampler_weights.samples, "read": len(labels)},
+            evidence={"weights": len(weights), "samples": sampler_weights.samples, "read": len(labels), **numbers},
             explains=("D106", "D110", "E702", "E703", "E706", "E709", "T607"),
         )
 
 
-def _describe_inversion(own: NDArray[np.float64], labels: NDArray[np.int64], ratio: float) -> str:
+def _describe_inversion(own: NDArray[np.float64], labels: NDArray[np.int64], ratio: float) -> tuple[str, _Numbers]:
     """Return how much more weight samples of the most common class have than those of the rarest; "" if they do not."""
     classes, counts = np.unique(labels, return_counts=True)
     common, rare = counts.argmax(), counts.argmin()
     if counts[rare] + 3 * counts[rare] ** 0.5 >= counts[common]:
-        return ""
+        return "", {}
     means = [float(own[labels == classes[position]].mean()) for position in (common, rare)]
     if means[0] <= ratio * means[1]:
-        return ""
+        return "", {}
     factor = means[0] / max(means[1], 1e-12)
-    return (
+    message = (
         f"A sample of class {classes[common]}, which {counts[common]:,} of {len(labels):,} samples have, is drawn "
         f"{factor:.3g} times as often as one of class {classes[rare]}, which {counts[rare]:,} have."
     )
+    counted = dict(zip(classes.tolist(), counts.tolist(), strict=True))
+    return message, {"counts": counted, "weight of common over rare": factor}
 
 
-def _describe_order(weights: NDArray[np.float64], own: NDArray[np.float64], labels: NDArray[np.int64]) -> str:
+def _describe_order(
+    weights: NDArray[np.float64], own: NDArray[np.float64], labels: NDArray[np.int64]
+) -> tuple[str, _Numbers]:
     """Return how many samples have the weight of another class; "" unless the weights are inverse class counts."""
     classes, counts = np.unique(labels, return_counts=True)
     values, frequencies = np.unique(weights, return_counts=True)
     if len(values) != len(classes):
-        return ""
+        return "", {}
     products, shares = values * frequencies, np.sort(counts) / len(labels)
     error = _SIGMAS * np.sqrt(shares * (1 - shares) / len(labels))
     is_inverse = products.max() <= (1 + _TOLERANCE) * products.min()
     if not is_inverse or (np.abs(np.sort(frequencies) / len(weights) - shares) > error).any():
-        return ""
+        return "", {}
     fitting = [np.unique(own[labels == label], return_counts=True)[1].max() for label in classes]
     misplaced = len(labels) - int(np.sum(fitting))
     if misplaced < max(_MIN_MISPLACED, _MIN_MISPLACED_SHARE * len(labels)):
-        return ""
-    return (
+        return "", {}
+    message = (
         f"The weights are inverse class counts, but {misplaced:,} of {len(labels):,} samples have the weight of "
         "another class."
     )
+    return message, {"misplaced": misplaced}
 
 
 def _setup_with_weights(power: float) -> Setup:

@@ -174,14 +174,17 @@ def _exact_pairs(
     accumulators: Mapping[str, SplitAccumulator], labels: Mapping[str, dict[int, int]]
 ) -> Iterator[DuplicatePair]:
     """Yield each later sample with the first one of the same inputs, in training before validation."""
-    first: dict[int, tuple[str, int]] = {}
-    for split, accumulator in accumulators.items():
-        keys = np.concatenate(accumulator.keys) if accumulator.keys else np.zeros(0, np.int64)
-        for index, key in sorted(zip(accumulator.indices, keys.tolist(), strict=True)):
-            place = (split, int(index))
-            earlier = first.setdefault(key, place)
-            if earlier != place:
-                yield DuplicatePair("exact", earlier, place, 0.0, _have_same_label(labels, earlier, place))
+    names, items = list(accumulators), list(accumulators.values())
+    keys = np.concatenate([key for item in items for key in item.keys] or [np.zeros(0, np.int64)])
+    indices = np.concatenate([np.asarray(item.indices, np.int64) for item in items])
+    splits = np.repeat(np.arange(len(items)), [len(item.indices) for item in items])
+    order = np.lexsort((keys, indices, splits))
+    _, first, group = np.unique(keys[order], return_index=True, return_inverse=True)
+    earlier = first[group]
+    for row in np.flatnonzero(earlier != np.arange(len(order))).tolist():
+        place, copy = ((names[splits[i]], int(indices[i])) for i in (order[earlier[row]], order[row]))
+        if place != copy:
+            yield DuplicatePair("exact", place, copy, 0.0, _have_same_label(labels, place, copy))
 
 
 def _have_same_label(

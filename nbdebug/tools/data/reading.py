@@ -180,7 +180,7 @@ class SplitReader:
             except StopIteration:
                 return
             except TimeLimitExceeded as error:
-                self.end_reason = f"a batch of the loader: {error}"
+                self.end_reason = f"the wait for a batch of the loader: {error}"
                 return
             yield self._make_chunk(raw, indices, None)
             if self.limit is not None and self.samples_read >= self.limit:
