@@ -45,11 +45,18 @@ class Splits:
     def profile(self, **options: Any) -> DataProfile:
         """The profile of these splits."""
         classes = int(max(self.y.max(), self.y_val.max())) + 1
-        model = nn.Sequential(nn.Flatten(), nn.Linear(self.x[0].numel(), classes))
+        model = _model(torch.cat([self.x, self.x_val]), classes)
         loaders = [DataLoader(TensorDataset(*pair), 64) for pair in ((self.x, self.y), (self.x_val, self.y_val))]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return data(Setup(model, *loaders, loss_fn=nn.CrossEntropyLoss()), samples=None, **options)
+
+
+def _model(x: Tensor, classes: int) -> nn.Module:
+    """Return a linear model of numbers, or of embeddings of codes."""
+    if x.is_floating_point():
+        return nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), classes))
+    return nn.Sequential(nn.Embedding(int(x.max()) + 1, 4), nn.Flatten(), nn.Linear(4 * x[0].numel(), classes))
 
 
 Change = Callable[[Splits, torch.Generator], None]

@@ -71,7 +71,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     arguments = parser.parse_args()
     for name in arguments.sets:
-        for is_confusable in (False, True) if arguments.share else (False,):
+        has_pairs = arguments.share and len(SETS[name]()[1].unique()) > 2  # two classes are confused with each other
+        for is_confusable in (False, True) if has_pairs else (False,):
             results = [judge(name, arguments.share, is_confusable, seed) for seed in range(arguments.seeds)]
             means = {key: np.mean([result[key] for result in results]) for key in results[0]}
             kind = f"{arguments.share:.0%} {'confusable' if is_confusable else 'random'}"

@@ -63,11 +63,13 @@ def main() -> None:
             generator = torch.Generator().manual_seed(seed)
             rows = torch.randperm(len(x), generator=generator)[: 2 * len(x) // 3]
             part, target = x[rows], y[rows]
-            alarms += bool(find_feature_leaks(SplitTable("train", (part,), (target,), range(len(part)), True), None)[0])
+            alarms += bool(
+                find_feature_leaks(SplitTable("train", (part,), (target,), range(len(part)), True), None).leaks
+            )
             for amount in amounts:
                 columns = torch.cat([part, plant(target, amount, generator)], 1)
                 table = SplitTable("train", (columns,), (target,), range(len(part)), True)
-                leaks = find_feature_leaks(table, None)[0]
+                leaks = find_feature_leaks(table, None).leaks
                 found[amount] += [leak.name for leak in leaks] == [f"column {columns.shape[1] - 1}"]
         recalls = ", ".join(f"{amount:g}: {count} of {seeds}" for amount, count in found.items())
         print(f"{name:15} alarms {alarms} of {seeds}; found with noise {recalls}", flush=True)

@@ -5,7 +5,8 @@
 Each seed splits a set at random and puts 40 changed training samples into validation: images cropped to 85–95% of
 their sides and scaled back, compressed as JPEG, or of other brightness and contrast; reviews with one word replaced;
 windows that begin up to half a window later. The healthy sets have one window of each stretch of a recording. Recall is
-the share of planted copies that are listed with their original; alarms are all other pairs across the splits.
+the share of planted copies that are listed with their original; alarms are all other pairs across the splits. Of the
+patches, these show the same edge of the same photograph, as neighbors do.
 """
 
 from __future__ import annotations

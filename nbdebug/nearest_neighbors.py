@@ -30,7 +30,7 @@ def default_layer(model: nn.Module) -> LayerInput:
     for kind in _LAST_LAYER_TYPES:
         if names := [name for name, module in model.named_modules() if isinstance(module, kind)]:
             return LayerInput(names[-1])
-    raise SetupError("model has no linear layer; expected one to take its input. Pass layer= with the name of a layer.")
+    raise SetupError("model has no linear layer; expected one to take its input. Pass the name of a layer.")
 
 
 def describe_layer(layer: object) -> str:

@@ -48,6 +48,7 @@ def data(
     seed: int = 0,
     reference: Any = None,
     pred_probs: Any = None,
+    embed: bool | str | nn.Module = False,
     groups: Any = None,
     ratings: Any = None,
 ) -> DataProfile:

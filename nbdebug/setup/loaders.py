@@ -20,6 +20,7 @@ from torch.utils.data import (
 )
 
 from nbdebug.exceptions import NotChecked, SetupError
+from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, TimeLimitExceeded, time_limit
 from nbdebug.setup.unpacking import collate_error
 from nbdebug.validation import describe_type
 
@@ -137,10 +138,11 @@ def _indexed_batches(loader: DataLoader[Any]) -> Iterator[tuple[Any, tuple[int, 
 
 
 def read_sample(dataset: Any, index: Any) -> Any:
-    """Return a sample; raises SetupError that names it if the dataset raises."""
+    """Return a sample; raises SetupError that names it if the dataset raises or does not return within 60 s."""
     try:
-        return dataset[index]
-    except Exception as error:
+        with time_limit(MAX_SAMPLE_SECONDS):
+            return dataset[index]
+    except (Exception, TimeLimitExceeded) as error:
         raise SetupError(
             f"sample {index} of the dataset raised {type(error).__name__}: {error}; expected a sample. "
             f"Run dataset[{index}] to reproduce it."

@@ -34,6 +34,7 @@ class AnalysisMethods(ToolRunner):
         seed: int = 0,
         reference: Any = None,
         pred_probs: Any = None,
+        embed: bool | str | nn.Module = False,
         groups: Any = None,
         ratings: Any = None,
     ) -> DataProfile:
@@ -48,6 +49,8 @@ class AnalysisMethods(ToolRunner):
             reference: A loader of other data, with which the training split is compared too.
             pred_probs: Out-of-sample class probabilities, one row for each sample of the training dataset, or a dict
                 of them by split, "train" or "val". Suspect labels then come from them.
+            embed: Find suspect labels by learners on embeddings of the model instead of the inputs: True for the input
+                of the last linear layer, or a layer, or its path, whose output is used.
             groups: The source of each sample, such as its subject, recording or document: a dict by split, "train" and
                 "val", with a value for each sample of the dataset, or a list for the dataset that both splits are
                 subsets of. Without it, sources are guessed from names and from the order of the samples.

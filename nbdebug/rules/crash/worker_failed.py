@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
+from torch.utils.data import IterableDataset
 
 from nbdebug.crashes import Crash
 from nbdebug.crashes.creations import crash_files
 from nbdebug.crashes.explanation import CrashCause
+from nbdebug.crashes.stuck_samples import SAMPLE_SECONDS, find_stuck_sample
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -26,17 +28,20 @@ from nbdebug.source.search import call_name, syntax_tree
 
 @crash_rule("X1034")
 def worker_failed(crash: Crash) -> CrashCause | None:
-    """A worker process of a data loader raised, died, or cannot be started.
+    """A worker process of a data loader raised, died, hangs, or cannot be started.
 
     ## What it does
     Reads the error of the worker in the message, and finds its line in the user's code; tries which part of the dataset
-    cannot be pickled.
+    cannot be pickled. If the loader timed out or you interrupted it, finds the sample that does not return, and the
+    line at which it waits.
 
     ## Why it matters
     The loader ends without a batch.
 
     ## How it is measured
-    The traceback of the worker is a part of the message. Pickling is tried part by part.
+    The traceback of the worker is a part of the message. Pickling is tried part by part. A sample that hangs is found
+    within 13 s: the samples are read in this process in order, for up to 10 s, and one that takes longer than 3 s is
+    interrupted.
 
     ## How to fix
     Use ``num_workers=0`` to see the error itself; define functions at the top of a module instead of lambdas.
@@ -49,6 +54,9 @@ def worker_failed(crash: Crash) -> CrashCause | None:
     """
     if match := re.search(r"Caught (\w+) in DataLoader worker process (\d+)", crash.message):
         return _raised(crash, match[1], match[2])
+    is_interrupted = isinstance(crash.error, KeyboardInterrupt) and crash.has_torch_function("_try_get_data")
+    if is_interrupted or "DataLoader timed out" in crash.message:
+        return _hung(crash)
     is_cut_off = isinstance(crash.error, (ConnectionError, EOFError)) and crash.has_torch_function("_get_data")
     if is_cut_off or re.search(r"DataLoader worker \(pid.*(exited|killed)", crash.message):
         message = "A worker process of the loader died: it ran out of memory, or its code crashed or called exit()."
@@ -91,10 +99,27 @@ def _raised(crash: Crash, kind: str, worker: str) -> CrashCause:
     return CrashCause(f"{message.rstrip('.')}.", f"{cause}.", fix, line=line)
 
 
+def _hung(crash: Crash) -> CrashCause | None:
+    """Return the sample at which a worker hangs, with its line; None for a stream, whose samples have no index."""
+    dataset = _dataset(crash)
+    if dataset is None or isinstance(dataset, IterableDataset):
+        return None
+    search = find_stuck_sample(dataset)
+    if search.index is None:
+        message = f"The workers of the loader sent no batch; {search.tried:,} samples can be read in this process."
+        cause = "A worker waits for a lock or a thread that was copied by fork, or another sample takes too long."
+        return CrashCause(message, cause, "num_workers=0", _without_workers(crash))
+    message = (
+        f"The workers of the loader sent no batch: sample {search.index} did not return within {SAMPLE_SECONDS:g} s."
+    )
+    cause = f"It waits in {search.line.function} of the dataset." if search.line else "It waits inside the dataset."
+    fix = f"Run dataset[{search.index}] in this process, and interrupt it to see what it waits for."
+    return CrashCause(message, cause, fix, line=search.line)
+
+
 def _shortest_length(crash: Crash, length: int) -> tuple[Edit, ...]:
     """Return the edit of ``__len__`` of a dataset that holds a table with fewer entries than it says."""
-    owners: list[Any] = [frame.variables.get("self") for frame in crash.frames]
-    dataset = next((owner._dataset for owner in owners if hasattr(owner, "_dataset")), None)
+    dataset = _dataset(crash)
     tables = {k: v for k, v in getattr(dataset, "__dict__", {}).items() if isinstance(v, (Tensor, np.ndarray, list))}
     shorter = [name for name, value in tables.items() if 0 < len(value) < length]
     method = getattr(type(dataset), "__len__", None)
@@ -112,16 +137,17 @@ def _left(file: str, node: ast.BinOp) -> str:
     return node_text(file, node.left)
 
 
+def _dataset(crash: Crash) -> Any:
+    """Return the dataset that the iterator of the loader reads; None if it is unknown."""
+    owners: list[Any] = [frame.variables.get("self") for frame in crash.frames]
+    return next((owner._dataset for owner in owners if getattr(owner, "_dataset", None) is not None), None)
+
+
 def _length(crash: Crash) -> int | None:
-    for frame in crash.frames:
-        owner: Any = frame.variables.get("self")
-        dataset = getattr(owner, "_dataset", None)
-        if dataset is not None:
-            try:
-                return len(dataset)
-            except Exception:
-                return None
-    return None
+    try:
+        return len(_dataset(crash))
+    except Exception:  # a dataset without a length
+        return None
 
 
 def _unpicklable(value: Any, name: str) -> str:

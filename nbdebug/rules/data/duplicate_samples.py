@@ -22,6 +22,7 @@ from nbdebug.setup.source_lines import origin_line
 from nbdebug.source.location import get_location
 
 _MIN_SAMPLES = 50
+_EXPLAINED = ("T609", "T610", "E702", "E703", "E706", "E709", "D106", "D110", "D116", "D119", "D128", "T607", "L214")
 
 
 @rule("D107", "warning", origin="samples")
@@ -118,7 +119,7 @@ def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
         if is_weighted
         else "train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
         evidence={"visited": visited.distinct, "samples": visited.samples, "draws": visited.draws, "sampler": name},
-        explains=("T609", "T610", "E702", "E703", "E706", "E709", "D106", "D110", "D116", "D119", "T607", "L214"),
+        explains=_EXPLAINED,
     )
 
 

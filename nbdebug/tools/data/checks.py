@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nbdebug.statistics.power import (
@@ -14,6 +14,7 @@ from nbdebug.statistics.power import (
 )
 from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
 from nbdebug.tools.data.duplicates import Duplicates
+from nbdebug.tools.data.languages import LanguageComparison, compare_languages
 from nbdebug.tools.data.leaks import Leaks
 from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
@@ -24,6 +25,7 @@ from nbdebug.tools.data.unknown_tokens import MAX_UNKNOWN_SHARE, UnknownTokens
 Verdict = Literal["fault", "no fault", "not decidable"]
 _PLANTING = "planted in copies of the labels"
 _LARGE_NOISE = 0.1  # an upper bound that decides nothing
+_JUDGED = "one class for each sample, and at least 100 samples with inputs that can be compared"
 _BINOMIAL = "binomial, or hypergeometric without replacement"
 
 
@@ -45,6 +47,7 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     """Return all checks of a profile, in the order of its panels."""
     checks = [check for split in profile.splits for check in _split_checks(split)]
     checks += [_unknown_check(item) for item in profile.unknown_tokens]
+    checks += [_language_check(item) for item in compare_languages(profile.splits)]
     checks += _duplicate_checks(profile)
     checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
@@ -52,7 +55,17 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     if len(profile.splits) > 1 and not profile.drift.comparisons:
         wanted = "20 collated samples of each split"
         checks.append(DataCheck("drift", "not decidable", "rows of two splits are missing", wanted, ""))
-    return (*checks, *_label_checks(profile.labels))
+    checks += _label_checks(profile.labels)
+    is_drawn = {split.title: split.is_random or split.is_complete for split in profile.splits}
+    first_ones = [title for title, drawn in is_drawn.items() if not drawn]
+    return tuple(_limit_to_read(check, first_ones) for check in checks)
+
+
+def _limit_to_read(check: DataCheck, first_ones: Sequence[str]) -> DataCheck:
+    """Add to the power of a check that the samples of some splits were not drawn at random, but are the first ones."""
+    if check.verdict != "no fault" or not first_ones:
+        return check
+    return replace(check, power=f"{check.power}, among the first samples of {' and '.join(first_ones)}")
 
 
 def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
@@ -77,6 +90,12 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         verdict: Verdict = "fault" if count else "no fault" if is_drawn else "not decidable"
         wanted = power if is_drawn else "the samples cannot be drawn at random; samples=None reads all"
         yield DataCheck(f"{split.title}: {name}", verdict, f"{count:,}", wanted, _BINOMIAL if is_drawn else "")
+    if split.class_counts:
+        verdict = "fault" if len(split.class_counts) == 1 else "no fault"
+        power = f"a second class of {_percent(share)} of the samples"
+        yield DataCheck(
+            f"{split.title}: a single class", verdict, f"{len(split.class_counts)} classes", power, _BINOMIAL
+        )
 
 
 def _unknown_check(item: UnknownTokens) -> DataCheck:
@@ -86,22 +105,48 @@ def _unknown_check(item: UnknownTokens) -> DataCheck:
     return DataCheck(name, "fault" if item.is_fault else "no fault", observation, power, "all rows read")
 
 
+def _language_check(item: LanguageComparison) -> DataCheck:
+    power, method = f"Cramér's V of {item.detectable_effect:.2g}", "noncentral chi-squared distribution (Cohen 1988)"
+    observation = f"{item.shares[0]} in training, {item.shares[1]} in validation"
+    verdict: Verdict = "fault" if item.is_shifted else "no fault"
+    return DataCheck(f"languages of {item.leaf}", verdict, observation, power, method)
+
+
 def _leak_checks(profile: ProfileData) -> Iterator[DataCheck]:
     leaks = profile.leaks
     if leaks.columns:
-        observation = f"{len(leaks.features)} of {leaks.columns:,} features" + "".join(
-            f": {leak.name}" for leak in leaks.features
-        )
-        power = "a feature that alone avoids 70% of the errors, and leaves less than 0.4 of those of the next feature"
-        verdict: Verdict = "fault" if leaks.features else "no fault"
-        yield DataCheck(
-            "a feature reveals the target", verdict, observation, power, "cross-fitted trees of one feature"
-        )
-        verdict = "fault" if leaks.identifiers else "no fault"
+        yield _feature_check(leaks)
+        verdict: Verdict = "fault" if leaks.identifiers else "no fault"
         power = "a column of different whole numbers, dense or in the order of the rows"
         yield DataCheck("identifier column", verdict, ", ".join(leaks.identifiers) or "none", power, "all rows read")
     if profile.get_split("val") is not None:
         yield _group_check(leaks)
+        if all(len(split.class_counts) > 1 for split in profile.splits):
+            yield _oversampling_check(profile)
+
+
+def _feature_check(leaks: Leaks) -> DataCheck:
+    name, method = "a feature reveals the target", "planted in copies of the target; cross-fitted trees of one feature"
+    listed = "".join(f": {leak.name}" for leak in leaks.features)
+    observation = f"{len(leaks.features)} of {leaks.columns:,} features{listed}"
+    limits = "avoids 70% of the errors of a constant, and leaves at most 0.4 of those of the next feature"
+    if leaks.features:
+        return DataCheck(name, "fault", observation, f"a feature that {limits}", method)
+    if not leaks.detectable_noise:
+        return DataCheck(name, "not decidable", observation, "more samples, or features that predict less", method)
+    power = f"a copy of the target with noise of {_percent(leaks.detectable_noise)}"
+    return DataCheck(name, "no fault", observation, power, method)
+
+
+def _oversampling_check(profile: ProfileData) -> DataCheck:
+    name, item = "oversampling before the split", profile.leaks.oversampled
+    if item is not None:
+        observation = f"{item.copied_share:.0%} of the validation samples of class {item.label} are copies"
+        return DataCheck(name, "fault", observation, f"{item.copies} copies were found", "copies of one class only")
+    if not profile.duplicates.rows or not profile.duplicates.is_overlap_decidable:
+        return DataCheck(name, "not decidable", "copies cannot be recognized", "an identifier of the samples", "")
+    power = "ten copies that are a fifth of the validation samples of one class, while others have none"
+    return DataCheck(name, "no fault", "no class with copies", power, "copies of one class only")
 
 
 def _group_check(leaks: Leaks) -> DataCheck:
@@ -181,14 +226,16 @@ def _label_checks(labels: LabelReview) -> Iterator[DataCheck]:
         yield DataCheck(name, verdict, observation, power, "scores after shuffling")
     for quality in labels.splits:
         yield _noise_check(quality)
+    for split, reason in labels.unjudged:
+        name = f"{SPLIT_NAMES[split]}: wrong labels"
+        yield DataCheck(name, "not decidable", reason, _JUDGED, "")
     for review in labels.raters:
         verdict = "fault" if review.contradicted else "no fault" if review.is_reliable else "not decidable"
         power = "a label with another consensus of probability above 90%, if the agreement is at least 0.67"
         name = f"{SPLIT_NAMES[review.split]}: labels against raters"
         yield DataCheck(name, verdict, review.text, power, "error rates of the raters (Dawid and Skene 1979)")
     if labels.reason:
-        wanted = "one class for each sample, and at least 100 samples with inputs that can be compared"
-        yield DataCheck("wrong labels", "not decidable", labels.reason, wanted, "")
+        yield DataCheck("wrong labels", "not decidable", labels.reason, _JUDGED, "")
 
 
 def _noise_check(quality: LabelQuality) -> DataCheck:
@@ -196,10 +243,11 @@ def _noise_check(quality: LabelQuality) -> DataCheck:
     observation = f"{quality.noise.percent()} are wrong; {len(quality.suspects):,} of {quality.rows:,} are suspect"
     noticeable = quality.noticeable_noise
     if quality.looks_wrong:
-        return DataCheck(name, "fault", observation, _noise_text(noticeable) if noticeable else "", _PLANTING)
+        lower = f"a share of wrong labels of {_percent(quality.noise.low)} or more"
+        return DataCheck(name, "fault", observation, _noise_text(noticeable) if noticeable else lower, _PLANTING)
     if noticeable is not None:
         return DataCheck(name, "no fault", observation, _noise_text(noticeable), _PLANTING)
-    if quality.relation.is_related and quality.noise.high < _LARGE_NOISE:
+    if quality.is_predictable and quality.noise.high < _LARGE_NOISE:
         power = f"a share of wrong labels above {_percent(quality.noise.high)}"
         return DataCheck(name, "no fault", observation, power, "upper bound of the 95% interval")
     wanted = (

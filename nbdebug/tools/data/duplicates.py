@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from nbdebug.measurements.duplicates import SharedSamples, SharedWindows, are_ro
 from nbdebug.setup import Setup
 from nbdebug.tensors.row_search import get_row_keys
 from nbdebug.tools.data.cropped_copies import find_cropped_pairs
-from nbdebug.tools.data.near_duplicates import NearPairs, find_near_pairs, signatures
+from nbdebug.tools.data.near_duplicates import NearPairs, find_near_pairs, have_same_details, signatures
 from nbdebug.tools.data.overlapping_windows import find_overlapping_windows
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 
@@ -173,14 +174,17 @@ def _exact_pairs(
     accumulators: Mapping[str, SplitAccumulator], labels: Mapping[str, dict[int, int]]
 ) -> Iterator[DuplicatePair]:
     """Yield each later sample with the first one of the same inputs, in training before validation."""
-    first: dict[int, tuple[str, int]] = {}
-    for split, accumulator in accumulators.items():
-        keys = np.concatenate(accumulator.keys) if accumulator.keys else np.zeros(0, np.int64)
-        for index, key in sorted(zip(accumulator.indices, keys.tolist(), strict=True)):
-            place = (split, int(index))
-            earlier = first.setdefault(key, place)
-            if earlier != place:
-                yield DuplicatePair("exact", earlier, place, 0.0, _have_same_label(labels, earlier, place))
+    names, items = list(accumulators), list(accumulators.values())
+    keys = np.concatenate([key for item in items for key in item.keys] or [np.zeros(0, np.int64)])
+    indices = np.concatenate([np.asarray(item.indices, np.int64) for item in items])
+    splits = np.repeat(np.arange(len(items)), [len(item.indices) for item in items])
+    order = np.lexsort((keys, indices, splits))
+    _, first, group = np.unique(keys[order], return_index=True, return_inverse=True)
+    earlier = first[group]
+    for row in np.flatnonzero(earlier != np.arange(len(order))).tolist():
+        place, copy = ((names[splits[i]], int(indices[i])) for i in (order[earlier[row]], order[row]))
+        if place != copy:
+            yield DuplicatePair("exact", place, copy, 0.0, _have_same_label(labels, place, copy))
 
 
 def _have_same_label(
@@ -200,11 +204,12 @@ def _near_pairs(
     points = signatures([part[torch.as_tensor(distinct)] for part in parts])
     if points is None:
         return [], NearPairs((), (), 0.0, 0)
-    near = find_near_pairs(points)
-    listed: dict[tuple[int, int], tuple[_Kind, float]] = {}
-    for (row, other), ratio in zip(near.pairs, near.ratios, strict=True):
-        listed[row, other] = ("near", ratio)
-    for row, other, ratio in _cropped_pairs(parts, distinct):
+    near, images = find_near_pairs(points), _images(parts, distinct)
+    ratios = dict(zip(near.pairs, near.ratios, strict=True))
+    if images is not None and near.pairs:
+        ratios = {pair: ratios[pair] for pair in compress(near.pairs, have_same_details(images, near.pairs))}
+    listed: dict[tuple[int, int], tuple[_Kind, float]] = {pair: ("near", ratio) for pair, ratio in ratios.items()}
+    for row, other, ratio in find_cropped_pairs(images) if images is not None else ():
         listed.setdefault((min(row, other), max(row, other)), ("crop", ratio))
     result = []
     for (row, other), (kind, ratio) in listed.items():
@@ -213,14 +218,14 @@ def _near_pairs(
     return result, near
 
 
-def _cropped_pairs(parts: Sequence[Tensor], distinct: NDArray[np.int64]) -> list[tuple[int, int, float]]:
-    """Return the crops among the only input, if it holds images, channels first or last."""
+def _images(parts: Sequence[Tensor], distinct: NDArray[np.int64]) -> Tensor | None:
+    """Return the only input if it holds images, channels first; None for others."""
     if len(parts) != 1 or parts[0].dim() != 4 or parts[0].is_complex():
-        return []
+        return None
     images = parts[0][torch.as_tensor(distinct)]
     if images.shape[1] > _MAX_CHANNELS:
         images = images.movedim(3, 1)
-    return find_cropped_pairs(images) if images.shape[1] <= _MAX_CHANNELS else []
+    return images if images.shape[1] <= _MAX_CHANNELS else None
 
 
 def _comparable_inputs(tables: Sequence[SplitTable]) -> list[Tensor]:

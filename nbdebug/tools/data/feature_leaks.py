@@ -17,6 +17,7 @@ _DEPTH, _MIN_LEAF = 4, 5
 _LARGE = 1e9  # in place of missing and infinite values, for trees of single precision
 _MIN_SKILL, _ERROR_RATIO = 0.7, 0.4
 _BINS = 16
+_PLANTED_NOISES, _PLANTINGS, _MIN_NOTICED = (0.2, 0.1, 0.05, 0.02), 10, 9
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,21 @@ class FeatureLeak:
         )
 
 
-def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> tuple[list[FeatureLeak], int]:
-    """Return the leaking features, and the number of features that were compared.
+@dataclass(frozen=True)
+class FeatureLeakSearch:
+    """The leaking features among ``columns`` that were compared with the target.
+
+    ``detectable_noise`` is the largest noise with which a planted copy of the target was found in nine of ten trials:
+    the share of rows with another class, or the standard deviation relative to that of the target. It is 0 if none was.
+    """
+
+    leaks: tuple[FeatureLeak, ...] = ()
+    columns: int = 0
+    detectable_noise: float = 0.0
+
+
+def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> FeatureLeakSearch:
+    """Compare each feature with the target.
 
     A feature leaks if trees of depth 4 on it alone, scored on rows that they did not see, avoid 70% of the errors of a
     constant, and leave at most 0.4 of the errors of the next feature. Only tables with at least two features, sixty
@@ -51,7 +65,7 @@ def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> tuple[
     """
     columns, target = table_columns(table), _target_values(table)
     if columns is None or target is None or columns.shape[1] < 2 or len(columns) < _MIN_ROWS:
-        return [], 0
+        return FeatureLeakSearch()
     order = np.random.default_rng(0).permutation(len(columns))[:_MAX_ROWS]
     x, y = (
         np.nan_to_num(columns[order], nan=-_LARGE, posinf=_LARGE, neginf=-_LARGE).clip(-_LARGE, _LARGE),
@@ -63,11 +77,41 @@ def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> tuple[
     skills = np.array([_cross_fitted_skill(x[:, [column]], y, is_class) for column in candidates])
     ranked = np.argsort(-skills, kind="stable")
     best, following = ranked[0], ranked[1]
-    error, next_error = 1 - skills[best], 1 - max(float(skills[following]), 0.0)
-    if skills[best] < _MIN_SKILL or error > _ERROR_RATIO * next_error:
-        return [], columns.shape[1]
+    if not _is_leak(skills[best], skills[following]):
+        return FeatureLeakSearch((), columns.shape[1], _find_detectable_noise(y, is_class, float(skills[best])))
     first, second = (_column_name(names, int(candidates[row]), columns.shape[1]) for row in (best, following))
-    return [FeatureLeak(first, float(skills[best]), second, float(skills[following]), len(x))], columns.shape[1]
+    leak = FeatureLeak(first, float(skills[best]), second, float(skills[following]), len(x))
+    return FeatureLeakSearch((leak,), columns.shape[1])
+
+
+def _is_leak(skill: float, next_skill: float) -> bool:
+    return skill >= _MIN_SKILL and 1 - skill <= _ERROR_RATIO * (1 - max(next_skill, 0.0))
+
+
+def _find_detectable_noise(y: _Floats, is_class: bool, best_skill: float) -> float:
+    """Return the largest noise with which copies of the target are found next to the best feature; 0 if none is."""
+    generator = np.random.default_rng(0)
+    for noise in _PLANTED_NOISES:
+        missed = 0
+        for _ in range(_PLANTINGS):
+            copy = _copy_with_noise(y, is_class, noise, generator)
+            missed += not _is_leak(_cross_fitted_skill(copy[:, None], y, is_class), best_skill)
+            if missed > _PLANTINGS - _MIN_NOTICED:
+                break
+        else:
+            return noise
+    return 0.0
+
+
+def _copy_with_noise(y: _Floats, is_class: bool, noise: float, generator: np.random.Generator) -> _Floats:
+    """Return the classes, a share of them replaced by other classes, or the values with normal noise."""
+    if not is_class:
+        noisy: _Floats = y + noise * y.std() * generator.standard_normal(len(y))
+        return noisy
+    classes, codes = np.unique(y, return_inverse=True)
+    others = (codes + generator.integers(1, len(classes), len(y))) % len(classes)
+    copied: _Floats = np.where(generator.random(len(y)) < noise, others, codes).astype(np.float64)
+    return copied
 
 
 def table_columns(table: SplitTable) -> _Floats | None:

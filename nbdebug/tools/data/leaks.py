@@ -55,7 +55,8 @@ class Leaks:
 
     ``features`` alone reveal the target; ``identifiers`` number the samples. ``groups`` are sources in both splits, by
     given or guessed groups, and ``neighbors`` those that the order of the dataset shows. ``columns`` is the number of
-    features that were compared with the target, on ``rows`` training samples.
+    features that were compared with the target, on ``rows`` training samples; a copy of the target with
+    ``detectable_noise`` would have been found.
     """
 
     features: tuple[FeatureLeak, ...] = ()
@@ -65,6 +66,7 @@ class Leaks:
     oversampled: _OversampledClass | None = None
     columns: int = 0
     rows: int = 0
+    detectable_noise: float = 0.0
 
     @property
     def has_neighboring_sources(self) -> bool:
@@ -116,15 +118,16 @@ def find_leaks(
     train = tables.get("train")
     if train is None:
         return Leaks()
-    features, columns = find_feature_leaks(train, setup.feature_names)
+    search = find_feature_leaks(train, setup.feature_names)
     return Leaks(
-        tuple(features),
+        search.leaks,
         tuple(find_identifiers(train, setup.feature_names)),
         compare_groups(tables, groups, raw_batches, setup.feature_names),
         _neighboring_sources(setup, tables),
         _oversampled_class(tables, duplicates),
-        columns,
+        search.columns,
         len(train),
+        search.detectable_noise,
     )
 
 
@@ -154,7 +157,9 @@ def _oversampled_class(tables: Mapping[str, SplitTable], duplicates: Duplicates)
     counts = np.bincount(labels)
     by_class = np.bincount(labels, is_copy, len(counts))
     label = int(by_class.argmax())
-    others = max(int(counts.sum() - counts[label]), 1)
+    others = int(counts.sum() - counts[label])
+    if others < _MIN_COPIES:
+        return None
     share, other_share = by_class[label] / counts[label], (by_class.sum() - by_class[label]) / others
     if share < _MIN_COPIED_SHARE or other_share > _MAX_OTHER_SHARE:
         return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from nbdebug.formatting import format_value, join_names
 from nbdebug.tools.data.checks import DataCheck, run_checks
+from nbdebug.tools.data.languages import compare_languages
 from nbdebug.tools.data.leaf_statistics import FeatureStatistics, LeafProfile
 from nbdebug.tools.data.profile_data import DEFAULT_REASONS, ProfileData
 from nbdebug.tools.data.split_profile import SplitProfile
@@ -39,7 +40,8 @@ def _verdict(profile: ProfileData) -> str:
 def _all_faults(profile: ProfileData) -> list[str]:
     parts = (profile.leaks.faults, profile.drift.faults, profile.duplicates.faults, profile.labels.faults)
     unknown = [item.text for item in profile.unknown_tokens if item.is_fault]
-    return [*_flagged_features(profile), *unknown, *(text for faults in parts for text in faults)]
+    languages = [item.text for item in compare_languages(profile.splits) if item.is_shifted]
+    return [*_flagged_features(profile), *unknown, *languages, *(text for faults in parts for text in faults)]
 
 
 def _flagged_features(profile: ProfileData) -> list[str]:
@@ -152,6 +154,9 @@ def _details(split: SplitProfile, leaf: LeafProfile) -> Iterator[tuple[str, str]
     if leaf.texts is not None and leaf.texts.scripts:
         scripts = [f"{name} {count:,}" for name, count in leaf.texts.scripts]
         yield f"{split.title} scripts", join_names(scripts, 8)
+    if leaf.texts is not None and leaf.texts.languages:
+        languages = [f"{name} {count:,}" for name, count in leaf.texts.languages]
+        yield f"{split.title} languages", join_names(languages, 8)
     if leaf.values:
         common = [f"{value}: {count:,}" for value, count in leaf.values[:8]]
         yield f"{split.title} values", f"{leaf.distinct:,} distinct; {join_names(common, 8)}"

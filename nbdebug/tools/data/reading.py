@@ -18,6 +18,7 @@ from nbdebug.measurements.dataset_rows import Schema, get_schema
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import dataset_length, get_visited_indices, is_map_style, peek_batches, reads_tensor_dataset
+from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, TimeLimitExceeded, time_limit
 from nbdebug.setup.unpacking import guess_batch
 from nbdebug.tensors.pytree import to_device, tree_children, tree_tensors
 
@@ -47,6 +48,7 @@ class SampleChunk:
 class SplitReader:
     """Reads up to ``limit`` samples of a split in ``seconds``; None for no limit.
 
+    A single sample that takes longer than ``seconds``, or 60 s, is recorded as one that raised.
     Samples that can be read by index are drawn at random with ``seed``; of other loaders, the first samples are read.
     If ``is_fixed``, each sample is read with the same random numbers, so that copies stay equal after augmentation.
     ``failures`` are the samples that raised, by index. ``schemas`` counts the samples of each schema, by the first
@@ -102,10 +104,16 @@ class SplitReader:
         for chunk in self._indexed_chunks(self.order) if self.order is not None else self._streamed_chunks():
             self.samples_read += chunk.size
             yield chunk
-            if self.seconds is not None and time.perf_counter() - self.started > self.seconds:
-                self.end_reason = f"the time limit of {self.seconds:.3g} s"
+            if self._is_out_of_time():
                 break
         self.is_complete = not self.end_reason and (self.order is None or len(self.order) == self._visited)
+
+    def _is_out_of_time(self) -> bool:
+        """Return whether the time limit is exceeded, and record it."""
+        is_over = self.seconds is not None and time.perf_counter() - self.started > self.seconds
+        if is_over:
+            self.end_reason = f"the time limit of {self.seconds:.3g} s"
+        return is_over
 
     def _indexed_chunks(self, order: Sequence[int]) -> Iterator[SampleChunk]:
         if reads_tensor_dataset(self.loader):
@@ -120,18 +128,23 @@ class SplitReader:
             samples = dict(self._read_samples(order[start : start + size]))
             if samples:
                 yield self._collate(list(samples.values()), tuple(samples))
+            elif self._is_out_of_time():
+                return
 
     def _read_samples(self, indices: Sequence[int]) -> Iterator[tuple[int, Any]]:
-        """Yield the samples that can be read, and record those that raise."""
+        """Yield the samples that can be read, and record those that raise or do not return."""
         for index in indices:
             if self.is_fixed:
                 seed_all(self.seed)
             try:
-                sample = self.loader.dataset[index]
-            except Exception as error:
+                with time_limit(self.seconds or MAX_SAMPLE_SECONDS):
+                    sample = self.loader.dataset[index]
+            except (Exception, TimeLimitExceeded) as error:
                 self.failure_count += 1
                 if len(self.failures) < _MAX_LISTED:
                     self.failures[index] = f"{type(error).__name__}: {error}"
+                if self._is_out_of_time():
+                    return
                 continue
             form = Schema(tuple((*leaf[:3], ()) for leaf in get_schema(sample).leaves))
             self.schemas.setdefault(form, [0, index])[0] += 1
@@ -158,10 +171,18 @@ class SplitReader:
         return SampleChunk(indices, len(samples), columns, None)
 
     def _streamed_chunks(self) -> Iterator[SampleChunk]:
-        """Yield the batches of the loader as they come."""
-        for raw, indices in peek_batches(self.loader, _MAX_STREAMED_BATCHES, f"{self.split}_loader"):
-            chunk = self._make_chunk(raw, indices, None)
-            yield chunk
+        """Yield the batches of the loader as they come, until one does not come in time."""
+        batches = peek_batches(self.loader, _MAX_STREAMED_BATCHES, f"{self.split}_loader")
+        while True:
+            try:
+                with time_limit(self.seconds or MAX_SAMPLE_SECONDS):
+                    raw, indices = next(batches)
+            except StopIteration:
+                return
+            except TimeLimitExceeded as error:
+                self.end_reason = f"the wait for a batch of the loader: {error}"
+                return
+            yield self._make_chunk(raw, indices, None)
             if self.limit is not None and self.samples_read >= self.limit:
                 self.end_reason = f"the limit of {self.limit:,} samples"
                 return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.baselines.class_scores import OutOfFoldScorer, feature_views
-from nbdebug.baselines.input_features import to_input_rows
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements
 from nbdebug.measurements.reference import Reference
 from nbdebug.setup import Setup
 from nbdebug.statistics.intervals import Number
 from nbdebug.statistics.label_noise import FlippedPair, LabelNoise, estimate_label_noise
+from nbdebug.tools.data.label_features import Layer, embed_rows
 from nbdebug.tools.data.planted_noise import PlantedNoise, plant_noise
 from nbdebug.tools.data.predicted_probabilities import rows_of_probabilities
 from nbdebug.tools.data.raters import RaterReview
@@ -29,6 +29,7 @@ _SHUFFLES, _MIN_SIGMAS = 12, 3.0
 _POWER_QUANTILE = 1.2816  # of the normal distribution at nine tenths
 _SPLITS = ("train", "val")
 _MAX_RANKED, _MIN_SUSPECT = 500, 0.5
+_ON_INPUTS = "learners on the inputs"
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class LabelQuality:
     estimated share of wrong labels with its 95% interval. ``looks_wrong`` is True if wrong labels explain the
     contradictions better than ambiguous inputs. ``pairs`` are pairs of classes that are confused more often than
     others. ``accuracy`` is that of the predictions on ``rows`` labels, and ``source`` says where they come from.
-    ``planted`` holds what was noticed of planted wrong labels.
+    ``planted`` holds what was noticed of planted wrong labels. ``is_predictable`` is False if the predictions come from
+    inputs that say nothing about the labels.
     """
 
     split: str
@@ -91,8 +93,9 @@ class LabelQuality:
     relation: _LabelRelation
     pairs: tuple[FlippedPair, ...] = ()
     planted: tuple[PlantedNoise, ...] = ()
-    source: str = "learners on the inputs"
+    source: str = _ON_INPUTS
     is_decidable: bool = True
+    is_predictable: bool = True
 
     @property
     def suspects(self) -> tuple[SuspectLabel, ...]:
@@ -109,12 +112,14 @@ class LabelQuality:
 class LabelReview:
     """The labels of the splits; ``reason`` says why they could not be judged, if so.
 
-    ``raters`` compares them with the ratings that the user passes.
+    ``unjudged`` has the reason for each single split that could not be judged. ``raters`` compares the labels with the
+    ratings that the user passes.
     """
 
     splits: tuple[LabelQuality, ...] = ()
     relations: tuple[tuple[str, _LabelRelation], ...] = ()
     reason: str = ""
+    unjudged: tuple[tuple[str, str], ...] = ()
     raters: tuple[RaterReview, ...] = ()
 
     def get_split(self, split: str) -> LabelQuality | None:
@@ -153,12 +158,16 @@ class LabelReview:
 
 
 def review_labels(
-    setup: Setup, accumulators: Sequence[SplitAccumulator], seed: int = 0, pred_probs: Any = None
+    setup: Setup,
+    accumulators: Sequence[SplitAccumulator],
+    seed: int = 0,
+    pred_probs: Any = None,
+    layer: Layer | None = None,
 ) -> LabelReview:
     """Review the labels of the first 2,000 samples that were read of each split.
 
     ``pred_probs`` are out-of-sample class probabilities by split, one row for each sample of the dataset; without them,
-    learners on the inputs leave out the sample.
+    learners on the inputs, or on the outputs of a ``layer`` of the model, leave out the sample.
     """
     read = {item.reader.split: item for item in accumulators if item.raw_batches}
     if "train" not in read:
@@ -167,30 +176,33 @@ def review_labels(
     measurements = Measurements(replace(setup, train_loader=batches["train"], val_loader=batches.get("val")))
     try:
         reference: Reference = measurements["reference"]
-        relations = tuple((split, _measure_relation(reference, split)) for split in _splits_with_rows(reference))
+        judged, unjudged = _splits_with_rows(reference, [split for split in _SPLITS if split in read])
+        relations = tuple((split, _measure_relation(reference, split)) for split in judged)
     except (NotChecked, SetupError) as reason:
         return LabelReview(reason=str(reason))
     if any(reference.rows(split).targets.kind != "classes" for split, _ in relations):
         return LabelReview(relations=relations, reason="the targets are not one class per row")
     generator = np.random.default_rng(seed)
     splits = [
-        _judge_split(reference, relation, read[split], (pred_probs or {}).get(split), generator)
+        _judge_split(reference, relation, read[split], (pred_probs or {}).get(split), layer, generator)
         for split, relation in relations
     ]
-    return LabelReview(tuple(splits), relations)
+    return LabelReview(tuple(splits), relations, unjudged=unjudged)
 
 
-def _splits_with_rows(reference: Reference) -> Iterator[str]:
-    """Yield the splits that the reference can learn; raise NotChecked if the training split is none of them."""
-    for split in _SPLITS:
+def _splits_with_rows(reference: Reference, splits: Sequence[str]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """Return the splits that the reference can learn, and the reasons for others; raise NotChecked for training."""
+    judged, unjudged = list[str](), list[tuple[str, str]]()
+    for split in splits:
         try:
             if reference.rows(split).targets.constant_score >= 1:
                 raise NotChecked(f"all {SPLIT_NAMES[split]} samples have one class")
-        except NotChecked:
+            judged.append(split)
+        except NotChecked as reason:
             if split == "train":
                 raise
-            continue
-        yield split
+            unjudged.append((split, str(reason)))
+    return judged, tuple(unjudged)
 
 
 def _measure_relation(reference: Reference, split: str) -> _LabelRelation:
@@ -206,21 +218,27 @@ def _judge_split(
     relation: _LabelRelation,
     accumulator: SplitAccumulator,
     probabilities: NDArray[np.float64] | None,
+    layer: Layer | None,
     generator: np.random.Generator,
 ) -> LabelQuality:
-    """Judge the labels of a split by ``probabilities`` of its samples, else by learners on the inputs."""
+    """Judge the labels of a split by ``probabilities``, else by learners on a layer, else by learners on the inputs."""
     split = accumulator.reader.split
     rows = reference.rows(split)
     labels, classes = rows.targets.classes, rows.targets.columns.shape[1]
     indices = np.asarray(accumulator.indices)[rows.indices]
+    is_predictable = relation.is_related or probabilities is not None or layer is not None
     planted: tuple[PlantedNoise, ...] = ()
     if probabilities is not None:
-        scores = rows_of_probabilities(probabilities, indices, labels)
-        source = "pred_probs"
+        scores, source = rows_of_probabilities(probabilities, indices, labels), "pred_probs"
     else:
-        scorer = OutOfFoldScorer(feature_views([part[rows.kept] for part in to_input_rows(rows.batches).parts]))
-        scores, source = scorer.scores(labels, classes), "learners on the inputs"
-        planted = tuple(plant_noise(scorer, labels, classes, generator)) if relation.is_related else ()
+        if layer is None:
+            views, source = feature_views([part[rows.kept] for part in rows.parts]), _ON_INPUTS
+        else:
+            embedded, source = embed_rows(reference.setup, rows.batches, layer)
+            views = [embedded[rows.kept]]
+        scorer = OutOfFoldScorer(views)
+        scores = scorer.scores(labels, classes)
+        planted = tuple(plant_noise(scorer, labels, classes, generator)) if is_predictable else ()
     noise = estimate_label_noise(scores, labels)
     return LabelQuality(
         split,
@@ -228,12 +246,13 @@ def _judge_split(
         float((noise.scored_class == labels).mean()),
         _rank_labels(split, noise, labels, indices),
         noise.rate,
-        noise.looks_wrong and relation.is_related,
+        noise.looks_wrong and is_predictable,
         relation,
         noise.unusual_pairs(labels) if noise.looks_wrong else (),
         planted,
         source,
         noise.is_decidable,
+        is_predictable,
     )
 
 

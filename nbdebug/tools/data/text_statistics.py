@@ -1,10 +1,12 @@
-"""Damaged characters and scripts of texts."""
+"""Damaged characters, scripts and languages of texts."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
+
+from nbdebug.tools.data.languages import recognize_language
 
 _MAX_LETTERS, _MAX_EXAMPLE = 200, 40
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -16,24 +18,29 @@ class TextStatistics:
     """The texts of one leaf.
 
     ``damaged`` texts have characters that were lost or decoded by a wrong encoding, such as ``example``. ``scripts``
-    counts the texts by the script of most of their letters, the most common first.
+    counts the texts by the script of most of their letters, and ``languages`` by language where it is recognized, the
+    most common first.
     """
 
     damaged: int = 0
     example: str = ""
     scripts: tuple[tuple[str, int], ...] = ()
+    languages: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass
 class TextCounter:
-    """Counts damaged texts and scripts."""
+    """Counts damaged texts, scripts and languages."""
 
     damaged: int = 0
     example: str = ""
     scripts: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
 
     def add(self, text: str) -> None:
         """Count one text."""
+        if language := recognize_language(text):
+            self.languages[language] += 1
         if text.isascii():
             self.scripts["Latin"] += any(character.isalpha() for character in text[:_MAX_LETTERS])
             return
@@ -47,7 +54,7 @@ class TextCounter:
     def statistics(self) -> TextStatistics:
         """Return the counts so far."""
         scripts = tuple((name, count) for name, count in self.scripts.most_common() if count)
-        return TextStatistics(self.damaged, self.example, scripts)
+        return TextStatistics(self.damaged, self.example, scripts, tuple(self.languages.most_common()))
 
 
 def is_damaged(text: str) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from torch import nn
+
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.sample_display.samples import SampleDisplay
@@ -17,6 +19,7 @@ from nbdebug.tools.data.drift_data import compare_splits
 from nbdebug.tools.data.duplicates import Duplicates, find_duplicates
 from nbdebug.tools.data.examples import example_groups, is_augmented, make_display
 from nbdebug.tools.data.galleries import make_galleries
+from nbdebug.tools.data.label_features import Layer, validate_layer
 from nbdebug.tools.data.leaks import Leaks, find_leaks
 from nbdebug.tools.data.predicted_probabilities import validate_probabilities
 from nbdebug.tools.data.presentation import build_view
@@ -43,6 +46,7 @@ class _DataReader:
     seed: int
     reference: Any
     pred_probs: Any = None
+    layer: Layer | None = None
     groups: Any = None
     ratings: Any = None
     accumulators: list[SplitAccumulator] = field(default_factory=list)
@@ -121,7 +125,7 @@ class _DataReader:
         sizes = {item.reader.split: item.reader.size if item.reader.is_indexed else None for item in self.accumulators}
         ratings = validate_ratings(self.ratings, sizes)
         probabilities = validate_probabilities(self.pred_probs, sizes)
-        review = review_labels(self.setup, self.accumulators, self.seed, probabilities)
+        review = review_labels(self.setup, self.accumulators, self.seed, probabilities, self.layer)
         return replace(review, raters=review_ratings(ratings, _tables(self.accumulators)))
 
     def find_leaks(self, duplicates: Duplicates) -> Leaks:
@@ -171,6 +175,7 @@ def data(
     seed: int = 0,
     reference: Any = None,
     pred_probs: Any = None,
+    embed: bool | str | nn.Module = False,
     groups: Any = None,
     ratings: Any = None,
 ) -> DataProfile:
@@ -179,10 +184,11 @@ def data(
     Samples are drawn at random with ``seed`` if they can be read by index; otherwise the first ones are read.
     ``samples=None`` reads all, without a time limit unless their number is unknown. ``reference`` is a loader of other
     data to compare the training split with. ``pred_probs`` are out-of-sample class probabilities of the samples of the
-    training dataset, or a dict by split, from which suspect labels are found. ``groups`` are the sources of the
-    samples, a dict by split or a list for the dataset under both. ``ratings`` are the classes that several raters
-    chose, with a row for each sample of the training dataset and NaN where missing, or a dict by split. Raises
-    SetupError for invalid options and an empty loader.
+    training dataset, or a dict by split, from which suspect labels are found. With ``embed``, learners on the input of
+    the last linear layer, or on the output of a layer, find them. ``groups`` are the sources of the samples, a dict by
+    split or a list for the dataset under both. ``ratings`` are the classes that several raters chose, with a row for
+    each sample of the training dataset and NaN where missing, or a dict by split. Raises SetupError for invalid options
+    and an empty loader.
     """
     if samples is not None:
         validate_int("samples", samples, minimum=2)
@@ -190,9 +196,10 @@ def data(
     if validate_number("seconds", seconds) <= 0:
         validate_int("seconds", seconds)
     reference = make_peekable(reference, "reference")
+    layer = validate_layer(setup, embed)
     loaders = (setup.train_loader, setup.val_loader, reference)
     with Preserve(*setup.mutable_objects, loaders=loaders):
-        reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, groups, ratings)
+        reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, layer, groups, ratings)
         with show_view(build_view(reader.profile(), live=True)) as screen:
             reader.read(screen)
             result = reader.complete_profile()

@@ -1,14 +1,14 @@
 // @ts-check
 /** Gallery of samples. */
 /** @import { Card, Store } from "./store.js" */
-import { h, makeButton } from "../../views/kit.js";
+import { codeBlock, h, makeButton } from "../../views/kit.js";
 import { formatCellValue, sampleContent } from "../../views/sample_card.js";
-import { queryCode } from "./store.js";
+import { queryCode, tagCode } from "./store.js";
 
 /** The samples that match the query; they can be browsed, selected and opened with pointer or keyboard. @param {Store} store @param {(letter: string, cards: Card[]) => boolean} onTagKey */
 export function galleryView(store, onTagKey) {
   const cards = h("div.e-cards", { role: "listbox", ariaMultiSelectable: "true", ariaLabel: "samples", "data-lm-suppress-shortcuts": "true" });
-  const pageText = h("span.e-pages", { role: "status" }), empty = h("div.e-empty", { hidden: true }), code = h("div.note", { hidden: true });
+  const pageText = h("span.e-pages", { role: "status" }), empty = h("div.e-empty", { hidden: true }), code = h("div.note", { hidden: true }), lists = h("div.e-lists", { hidden: true });
   const back = makeButton("e-turn", "‹", () => turn(-1), { ariaLabel: "previous page" }), on = makeButton("e-turn", "›", () => turn(1), { ariaLabel: "next page" });
   const size = /** @type {HTMLSelectElement} */ (h("select.e-pick", { ariaLabel: "samples per page", onchange: () => store.change({ count: Number(size.value) }) }, ...["24", "50", "100"].map((n) => h("option", { value: n }, `${n} per page`))));
   /** @type {HTMLElement[]} */
@@ -41,6 +41,10 @@ export function galleryView(store, onTagKey) {
     size.value = String(query.count);
     const isComplete = store.connected || (store.state.samples <= store.stored.length && query.right === null);
     code.hidden = isComplete;
+    const { tag } = query;
+    lists.hidden = !tag || tag === "any";
+    if (!lists.hidden && lists.dataset.tag !== tag) lists.replaceChildren(codeBlock(`Samples tagged ${tag}`, tagCode(tag, Boolean(store.state.grid))));
+    lists.dataset.tag = tag;
     code.replaceChildren(store.wasConnected ? "Python is no longer available: run the cell again, or use " : `${store.state.stored_note || "This page holds only the first samples."} For all samples, use `, h("code", {}, queryCode(query)));
     empty.hidden = length > 0 || store.waiting;
     cards.hidden = length === 0;
@@ -134,7 +138,7 @@ export function galleryView(store, onTagKey) {
     else if (event === "marks" || event === "chosen") mark();
   });
   draw();
-  return { node: h("div", {}, empty, cards), pages: h("div.e-foot", {}, back, pageText, on, size), code, focus: () => focus(active) };
+  return { node: h("div", {}, empty, cards, lists), pages: h("div.e-foot", {}, back, pageText, on, size), code, focus: () => focus(active) };
 }
 
 /** Whether the prediction is correct, as a sign and a color, and the target and prediction. @param {Card} card */

@@ -96,6 +96,20 @@ class Errors(ErrorData, Result):
             raise SetupError("dataset is None; expected a data set. Pass inputs=, or a DataLoader.")
         return Subset(self.dataset, self.dataset_indices(keys))
 
+    def without(self, keys: Iterable[int] | str | None = None) -> Subset[Any]:
+        """Return the data set without the same samples; raise SetupError without a data set."""
+        from torch.utils.data import Subset
+
+        dataset = self.subset(()).dataset
+        dropped = set(self.dataset_indices(keys))
+        return Subset(dataset, [index for index in range(len(dataset)) if index not in dropped])  # type: ignore[arg-type]
+
+    def relabeled(self, keys: Iterable[int] | str | None = None) -> dict[int, int]:
+        """Return the predicted classes of the same samples by dataset index; raise SetupError without classes."""
+        table, indices = check_classification(self.table), self.dataset_indices(keys)
+        rows = self.rows_of(indices)
+        return dict(zip(table.keys(rows), table.prediction[rows].tolist(), strict=True))
+
     def sampler(self, keys: Iterable[int] | str | None = None) -> SubsetRandomSampler:
         """Return a sampler that draws the same samples in random order."""
         from torch.utils.data import SubsetRandomSampler

@@ -208,6 +208,12 @@ export function queryCode(query) {
   return `result.rows(${parts.filter(Boolean).join(", ")})`;
 }
 
+/** The Python calls that keep, drop or relabel the samples with a tag. @param {string} tag @param {boolean} hasClasses */
+export function tagCode(tag, hasClasses) {
+  const name = JSON.stringify(tag), relabel = `labels = result.relabeled(${name})   # the predicted class of each, by dataset index`;
+  return [`kept = result.subset(${name})   # these samples`, `dataset = result.without(${name})   # all others`, ...(hasClasses ? [relabel] : [])].join("\n");
+}
+
 /** Filter and sort the cards in the page, for use without Python. @param {Card[]} cards @param {Query} query @param {any} state */
 export function filterCards(cards, query, state) {
   const matches = cards.filter((card) => matchesQuery(card, query, state.grid)), by = query.sort ?? state.sort;

@@ -16,7 +16,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.data import data
 from nbdebug.tools.data.cropped_copies import find_cropped_pairs
-from nbdebug.tools.data.near_duplicates import find_near_pairs, signatures
+from nbdebug.tools.data.near_duplicates import find_near_pairs, have_same_details, signatures
 
 from .setups import AnyInput, EndlessStream, digits, profile_of, profile_of_inputs
 
@@ -57,6 +57,14 @@ def test_near_copies_of_images_are_listed(change: str) -> None:
     near = [pair for pair in profile_of_inputs((x, y), (other, labels)).duplicates.pairs if pair.kind == "near"]
     assert sum((pair.first[1] == pair.second[1] < 30) for pair in near) >= 28
     assert len(near) <= 31
+
+
+def test_smooth_images_that_differ_in_detail_are_no_near_copies() -> None:
+    generator = torch.Generator().manual_seed(0)
+    sky = torch.linspace(0.5, 1, 32)[:, None].expand(3, 3, 32, 32)
+    grain = 0.05 * torch.randn(3, 3, 32, 32, generator=generator)
+    images = torch.cat([sky + grain, (sky + grain)[:1] * 0.8 + 0.1 + 0.1 * grain[2:]])
+    assert have_same_details(images, [(0, 1), (1, 2), (0, 3)]).tolist() == [False, False, True]
 
 
 def test_one_changed_token_is_a_near_copy() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import SetupError
@@ -79,6 +79,43 @@ def test_labels_are_judged_by_given_probabilities() -> None:
     assert quality.source == "pred_probs"
     assert {suspect.index for suspect in quality.suspects} == set(range(50))
     assert quality.noise.low < 50 / 1198 < quality.noise.high
+
+
+class Parity(nn.Module):
+    """Embeds rows by the product of their signs and a length; no learner on the rows finds the product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = nn.Dropout(0.5)
+        self.head = nn.Linear(1, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of shape (batch, 2)."""
+        logits: Tensor = self.head(self.hidden(x.sign().prod(1, keepdim=True) * x[:, :1].abs()))
+        return logits
+
+
+@pytest.mark.parametrize("embed", [True, "hidden"])
+def test_labels_are_judged_by_learners_on_embeddings_of_the_model(embed: bool | str) -> None:
+    x = torch.randn(300, 9, generator=torch.Generator().manual_seed(0))
+    y = (x.sign().prod(1) > 0).long()
+    y[:15] = 1 - y[:15]
+    model = Parity().train()
+    profile = data(Setup(model, DataLoader(TensorDataset(x, y), 32), loss_fn=nn.CrossEntropyLoss()), embed=embed)
+    (quality,) = profile.labels.splits
+    assert not quality.relation.is_related
+    assert quality.looks_wrong
+    assert {suspect.index for suspect in quality.suspects} == set(range(15))
+    assert quality.source == f"learners on the {'input of layer head' if embed is True else 'output of layer hidden'}"
+    assert model.hidden.training
+
+
+def test_unknown_layers_of_embeddings_are_refused() -> None:
+    train = TensorDataset(torch.rand(20, 3), torch.zeros(20).long())
+    with pytest.raises(SetupError, match="embed is 'head'; expected a layer of the model"):
+        profile_of(train, embed="head")
+    with pytest.raises(SetupError, match="has no linear layer"):
+        profile_of(train, embed=True)
 
 
 def test_other_forms_of_probabilities_are_refused() -> None:

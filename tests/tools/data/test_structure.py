@@ -171,10 +171,21 @@ def test_unusual_samples_give_complete_results(samples: list[Any]) -> None:
     profile = profile_of(ListDataset(samples), ListDataset(samples))
     assert profile.splits[0].read == len([sample for sample in samples if not isinstance(sample, Exception)])
     assert profile.to_text()
+    assert all(check.power for check in profile.checks)
     assert profile.view().state()
     assert profile.view().html()
     assert len(profile.to_frame()) >= 2 * (profile.splits[0].read > 0)
     assert profile.plot().get_title() == "data"
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_dataset_of_a_notebook_is_read_although_its_workers_could_not_start(context: str) -> None:
+    class Notebook(ListDataset):
+        """A class that other processes cannot import."""
+
+    samples = [(torch.rand(3), i % 2) for i in range(40)]
+    loader = DataLoader(Notebook(samples), 8, num_workers=2, multiprocessing_context=context)
+    assert profile_of(loader).splits[0].read == 40
 
 
 def test_batches_of_dataset_without_automatic_batching_are_read_whole() -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
+from nbdebug.tools.data.languages import recognize_language
 from nbdebug.tools.data.text_statistics import is_damaged
 
 from .setups import ListDataset, profile_of
@@ -34,6 +35,38 @@ def test_damaged_texts_and_scripts_are_described() -> None:
     assert leaf.texts.damaged == 1
     assert leaf.texts.scripts == (("Latin", 21), ("Cyrillic", 10))
     assert "1 of 31 texts were decoded by a wrong encoding, such as 'Ã¼ber'" in profile.to_text()
+
+
+SENTENCES = {
+    "English": ["The film is better than it was in the book.", "You have not seen this one, but they are good"],
+    "German": ["Der Film ist nicht so gut wie das Buch.", "Ich habe mit dem Hund auf den Zug gewartet"],
+    "French": ["Je ne sais pas si le film est bon pour les enfants.", "Il est venu avec une amie dans la ville"],
+    "Spanish": ["El libro es muy bueno, pero la película no.", "Los niños y las niñas van por el parque"],
+    "Italian": ["Non sono sicuro che il film sia bello.", "La casa della nonna è grande e anche bella"],
+    "Dutch": ["Ik heb het boek niet gelezen, maar de film is goed.", "Zij zijn met een vriend naar de stad"],
+    "Swedish": ["Jag har inte sett filmen, men den är bra.", "Det var en dag som alla andra"],
+    "Portuguese": ["O filme não foi bom, mas eu gostei.", "Os livros são para uma pessoa como você"],
+    "Polish": ["Nie wiem, jak to jest po polsku.", "To jest dla mnie, ale nie na długo"],
+    "Finnish": ["Se on hyvä elokuva, mutta en ole nähnyt sitä.", "Hän oli siellä, kun minä tulin ja niin"],
+    "": ["Smith", "42 km", "lorem ipsum dolor", "Привет мир"],
+}
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_language_is_recognized_by_its_commonest_words(language: str) -> None:
+    assert [recognize_language(text) for text in SENTENCES[language]] == [language] * len(SENTENCES[language])
+
+
+@pytest.mark.parametrize("is_shifted", [False, True])
+def test_languages_that_differ_between_the_splits_are_a_fault(is_shifted: bool) -> None:
+    mixed = [SENTENCES["English" if row % 4 else "German"][row % 2] for row in range(80)]
+    splits = mixed, [SENTENCES["German"][row % 2] for row in range(40)] if is_shifted else mixed[:40]
+    train, val = ([{"x": torch.rand(2), "text": text, "label": 0} for text in split] for split in splits)
+    profile = profile_of(ListDataset(train), ListDataset(val))
+    check = next(check for check in profile.checks if check.name == "languages of other text")
+    assert check.verdict == ("fault" if is_shifted else "no fault")
+    text = "the languages of other text are English 75%, German 25% in training and German 100% in validation"
+    assert (text in profile.to_text()) == is_shifted
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.05, "no fault"), (0.3, "fault")])

@@ -63,6 +63,11 @@ def test_selected_and_tagged_samples_form_subset_and_sampler(tmp_path: Any) -> N
     assert [int(problem.dataset[key][1]) for key in keys] == [int(errors.table.target[row]) for row in rows]
     assert [target for _, target in errors.subset("wrong label")] == [problem.y[key] for key in sorted(keys[:2])]
     assert sorted(errors.sampler()) == sorted(keys)
+    others = errors.without("wrong label")
+    assert sorted([*others.indices, *keys[:2]]) == list(range(len(problem.y)))
+    assert errors.relabeled("wrong label") == {
+        key: int(problem.model(problem.x[key]).argmax()) for key in sorted(keys[:2])
+    }
     reopened = problem.errors(tags=tmp_path / "labels.csv")
     assert sorted(reopened.tagged("wrong label").index) == sorted(errors.tagged("wrong label").index)
     assert set(reopened.tagged().note) == {"a seven"}

@@ -1,0 +1,137 @@
+"""D128: weights of a sampler that do not belong to the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+
+from nbdebug.finding import Finding
+from nbdebug.measurements.sampler_weights import SamplerWeights
+from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.examples import network
+from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import origin_line
+from nbdebug.source.location import get_location
+
+_FIX = "sampler = WeightedRandomSampler((1 / torch.bincount(labels).float())[labels], num_samples=len(labels))"
+_Numbers = dict[str, Any]
+_MIN_MISPLACED, _MIN_MISPLACED_SHARE, _TOLERANCE, _SIGMAS = 5, 0.01, 0.05, 4.0
+
+
+@rule("D128", "warning", origin="loader")
+def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: float = 1.5) -> Iterator[Finding]:
+    """The weights of the sampler do not belong to the samples.
+
+    ## What it does
+    Compares the weights of a ``WeightedRandomSampler`` with the classes of random samples of its dataset.
+
+    ## Why it matters
+    The sampler does the opposite of what it is for, or draws at random, and nothing raises: weights that are the class
+    counts instead of their inverse make rare classes rarer, and weights in another order than the samples, as after a
+    shuffle or from another split, balance nothing.
+
+    ## How it is measured
+    Three faults are reported: another number of weights than samples; a mean weight of the most common class that is
+    more than ``ratio`` times that of the rarest one; and weights that are inverse class counts, since their values are
+    as frequent as the classes, but of which samples of one class have several. Classes count as different in frequency
+    if three standard deviations of the counts separate them.
+
+    ## How to fix
+    Compute one weight for each sample, in the order of the dataset, from the inverse count of its class.
+
+    ## When to ignore
+    When the common class is drawn more often on purpose.
+
+    ## References
+    Documentation of torch.utils.data.WeightedRandomSampler.
+    """
+    weights, labels = sampler_weights.weights, sampler_weights.labels
+    message, cause = "", ""
+    numbers: _Numbers = {}
+    if len(weights) != sampler_weights.samples:
+        message = f"The sampler has {len(weights):,} weights for {sampler_weights.samples:,} samples."
+        cause = "It draws the indices below the number of its weights, each of which belongs to one sample."
+    elif len(np.unique(labels)) > 1:
+        own = weights[sampler_weights.rows]
+        message, numbers = _describe_inversion(own, labels, ratio)
+        cause = "The weights grow with the counts of the classes; they should be the inverse counts."
+        if not message:
+            message, numbers = _describe_order(weights, own, labels)
+            cause = "The weights are in another order than the samples, or belong to the labels of another split."
+    if message:
+        yield Finding(
+            message=message,
+            where=get_location(origin_line(setup, "loader")),
+            cause=cause,
+            fix=_FIX,
+            evidence={"weights": len(weights), "samples": sampler_weights.samples, "read": len(labels), **numbers},
+            explains=("D106", "D110", "E702", "E703", "E706", "E709", "T607"),
+        )
+
+
+def _describe_inversion(own: NDArray[np.float64], labels: NDArray[np.int64], ratio: float) -> tuple[str, _Numbers]:
+    """Return how much more weight samples of the most common class have than those of the rarest; "" if they do not."""
+    classes, counts = np.unique(labels, return_counts=True)
+    common, rare = counts.argmax(), counts.argmin()
+    if counts[rare] + 3 * counts[rare] ** 0.5 >= counts[common]:
+        return "", {}
+    means = [float(own[labels == classes[position]].mean()) for position in (common, rare)]
+    if means[0] <= ratio * means[1]:
+        return "", {}
+    factor = means[0] / max(means[1], 1e-12)
+    message = (
+        f"A sample of class {classes[common]}, which {counts[common]:,} of {len(labels):,} samples have, is drawn "
+        f"{factor:.3g} times as often as one of class {classes[rare]}, which {counts[rare]:,} have."
+    )
+    counted = dict(zip(classes.tolist(), counts.tolist(), strict=True))
+    return message, {"counts": counted, "weight of common over rare": factor}
+
+
+def _describe_order(
+    weights: NDArray[np.float64], own: NDArray[np.float64], labels: NDArray[np.int64]
+) -> tuple[str, _Numbers]:
+    """Return how many samples have the weight of another class; "" unless the weights are inverse class counts."""
+    classes, counts = np.unique(labels, return_counts=True)
+    values, frequencies = np.unique(weights, return_counts=True)
+    if len(values) != len(classes):
+        return "", {}
+    products, shares = values * frequencies, np.sort(counts) / len(labels)
+    error = _SIGMAS * np.sqrt(shares * (1 - shares) / len(labels))
+    is_inverse = products.max() <= (1 + _TOLERANCE) * products.min()
+    if not is_inverse or (np.abs(np.sort(frequencies) / len(weights) - shares) > error).any():
+        return "", {}
+    fitting = [np.unique(own[labels == label], return_counts=True)[1].max() for label in classes]
+    misplaced = len(labels) - int(np.sum(fitting))
+    if misplaced < max(_MIN_MISPLACED, _MIN_MISPLACED_SHARE * len(labels)):
+        return "", {}
+    message = (
+        f"The weights are inverse class counts, but {misplaced:,} of {len(labels):,} samples have the weight of "
+        "another class."
+    )
+    return message, {"misplaced": misplaced}
+
+
+def _setup_with_weights(power: float) -> Setup:
+    """400 points, one in ten of the second class, drawn with a power of the class counts as weights."""
+    x = torch.randn(400, 4, generator=torch.Generator().manual_seed(0))
+    y: Tensor = (torch.arange(400) % 10 == 0).long()
+    weights = torch.bincount(y).double()[y] ** power
+    sampler = WeightedRandomSampler(weights.tolist(), 400, generator=torch.Generator().manual_seed(0))
+    loader = DataLoader(TensorDataset(x + 2 * y[:, None], y), 16, sampler=sampler)
+    return Setup(network(2), loader, loss_fn=nn.CrossEntropyLoss())
+
+
+def bad() -> Setup:
+    """The weights are the class counts."""
+    return _setup_with_weights(1.0)
+
+
+def good() -> Setup:
+    """The weights are the inverse class counts."""
+    return _setup_with_weights(-1.0)
