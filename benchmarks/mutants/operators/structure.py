@@ -10,7 +10,7 @@ from benchmarks.mutants.program_source import ProgramSource, callee, mutate
 from benchmarks.mutants.source import Mutation
 
 _SIGNED = {"soft_margin_loss", "cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss"}
-_SILENT = "L220 M301 G416 M306"
+_SILENT = "L214 M301 G416 M306"
 
 
 def _terms(s: ProgramSource) -> Iterator[list[ast.Call]]:
@@ -57,7 +57,7 @@ def term_reads_another_output(s: ProgramSource) -> Iterator[Mutation]:
             yield mutate(s.replace(second.args[0], s.of(first.args[0])), blamed=[s.statement(second)])
 
 
-@operator("L220", "D105 L208", fact="computes otherwise")
+@operator("L214", "D105 L208", fact="computes otherwise")
 def slices_overlap(s: ProgramSource) -> Iterator[Mutation]:
     """A task reads a slice of the output that begins one channel too early, and so ends one too early."""
     for calls in _terms(s):
@@ -112,7 +112,7 @@ def arguments_of_three_exchanged(s: ProgramSource) -> Iterator[Mutation]:
                 yield mutate(*edits, blamed=[s.statement(call), *s.losses()])
 
 
-@operator("L219 L217 D102", "L208 L214", fact="computes otherwise")
+@operator("D101 L219 L217 D102", "L208 L214", fact="computes otherwise")
 def blank_at_the_end(s: ProgramSource) -> Iterator[Mutation]:
     """The blank of connectionist temporal classification is the last letter of the alphabet."""
     for call in s.run_nodes(ast.Call):
@@ -120,7 +120,7 @@ def blank_at_the_end(s: ProgramSource) -> Iterator[Mutation]:
             yield mutate(s.keyword(call, "blank", "LETTERS"), blamed=[s.statement(call), *s.losses()])
 
 
-@operator("L219 L217 D102 L215", "L208 L214 D123", fact="computes otherwise")
+@operator("D101 L219 L217 D102 L215", "L208 L214 D123", fact="computes otherwise")
 def lengths_count_padding(s: ProgramSource) -> Iterator[Mutation]:
     """The lengths of the targets of connectionist temporal classification include the padding."""
     for call in s.run_nodes(ast.Call):

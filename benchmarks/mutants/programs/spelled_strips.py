@@ -10,6 +10,7 @@ shapes = torch.randn(LETTERS, 8, generator=g)
 strips = 0.3 * torch.randn(600, COLUMNS, 8, generator=g)
 words = torch.randint(1, LETTERS + 1, (600, 4), generator=g)
 lengths = torch.randint(2, 5, (600,), generator=g)
+words[torch.arange(4) >= lengths[:, None]] = 0
 for k in range(600):
     for j in range(lengths[k]):
         strips[k, 1 + 4 * j : 4 + 4 * j] += shapes[words[k, j] - 1]
