@@ -63,7 +63,8 @@ def slices_overlap(s: ProgramSource) -> Iterator[Mutation]:
     for calls in _terms(s):
         for call in calls:
             for node in s.nodes(ast.Slice, within=call.args[0]):
-                numbers = [int(part.value) for part in (node.lower, node.upper) if isinstance(part, ast.Constant)]
+                bounds = [part.value for part in (node.lower, node.upper) if isinstance(part, ast.Constant)]
+                numbers = [bound for bound in bounds if isinstance(bound, int)]
                 if len(numbers) == 2 and numbers[0] > 0:
                     text = f"{numbers[0] - 1}:{numbers[1] - 1}"
                     yield mutate(s.replace(node, text), blamed=[s.statement(call)])
