@@ -16,7 +16,7 @@ MISTAKES = [
     ("M304", "self.lstm = nn.LSTM(8, 64)"),
     ("O503", "model.head = nn.Linear(64, 2)"),
     ("M305", "return self.head(self.block(x))"),
-    ("M305", "self.block(x, src_mask=mask)"),
+    ("M305", "mask = torch.ones(x.shape[1], x.shape[1]).tril(-1).bool()"),
 ]
 
 
