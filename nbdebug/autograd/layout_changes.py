@@ -52,9 +52,13 @@ def find_changes(calls: Sequence[TorchCall], start: Tensor, end: Tensor) -> list
 
 
 def find_part(calls: Sequence[TorchCall], output: Tensor, operand: Tensor) -> tuple[LayoutChange, ...]:
-    """Return the calls that select an operand with a row for each sample from an output; none for the whole output."""
+    """Return the calls that select an operand with a row for each sample from an output; none for the whole output.
+
+    A single channel of a sequence has a score for each position, so its classes are positions, and it is no part.
+    """
     changes = find_changes(calls, output, operand) or []
     has_rows = output.dim() and operand.dim() and len(output) == len(operand)
+    has_rows = has_rows and (output.dim() == 2 or operand.dim() == output.dim())
     return tuple(changes) if has_rows and any(change.is_selection for change in changes) else ()
 
 
