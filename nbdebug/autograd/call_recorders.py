@@ -108,7 +108,7 @@ class BroadcastTracker:
     recorded only if the result is larger than both operands, which have different numbers of axes. Calls in which
     errors, made of output and target, meet values of a target again, such as weights, are in ``weight_broadcasts``.
     Errors that meet values of the output again, as rewards meet the values of a critic, count as targets if both have
-    one value for each sample and neither has just been given a new axis, as for all pairs. Results without a gradient
+    one value for each sample and the line itself gives neither a new axis, as for all pairs. Results without a gradient
     that have one value for each of the ``batch_size`` samples count as targets too.
     """
 
@@ -118,7 +118,7 @@ class BroadcastTracker:
         self._output_ids = {id(t) for t in output}
         self._target_ids = {id(t) for t in targets}
         self._error_ids: set[int] = set()
-        self._new_axis_ids: set[int] = set()
+        self._new_axis_lines: dict[int, SourceLine | None] = {}
         self.broadcasts: list[Broadcast] = []
         self.weight_broadcasts: list[Broadcast] = []
 
@@ -138,7 +138,7 @@ class BroadcastTracker:
             from_error
             and from_output
             and from_error[0].numel() == from_output[0].numel()
-            and self._new_axis_ids.isdisjoint(id(t) for t in inputs)
+            and not self._is_expanded_here(inputs)
         ):
             self._record(func, from_output[0], from_error[0], self.broadcasts)
 
@@ -149,7 +149,8 @@ class BroadcastTracker:
         if name in _SELECTION_CALLS and any(self._split(inputs[:1])):
             from_output, from_target, from_error = self._split(inputs[:1])
         if name in _NEW_AXIS_CALLS and inputs:
-            self._new_axis_ids.update(id(t) for t in outputs if t.shape != inputs[0].shape)
+            line = get_line_from_frame(sys._getframe(2))
+            self._new_axis_lines.update((id(t), line) for t in outputs if t.shape != inputs[0].shape)
         self._references += outputs
         if from_error or (from_output and from_target):
             self._error_ids.update(id(t) for t in outputs)
@@ -157,6 +158,11 @@ class BroadcastTracker:
             (self._output_ids if from_output else self._target_ids).update(id(t) for t in outputs)
         elif not from_output:
             self._target_ids.update(id(t) for t in outputs if not t.requires_grad and t.shape == (self._batch_size,))
+
+    def _is_expanded_here(self, inputs: list[Tensor]) -> bool:
+        """Return whether the line of a call that is about to run also gives one of its operands a new axis."""
+        lines = [self._new_axis_lines[id(t)] for t in inputs if id(t) in self._new_axis_lines]
+        return bool(lines) and get_line_from_frame(sys._getframe(3)) in lines
 
     def _split(self, inputs: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Return the inputs that derive from the output, those from the target, and those from both."""

@@ -1,4 +1,4 @@
-"""Samples that change with each read, because reading them writes to the stored data."""
+"""Samples that change when they or other samples are read, because reading writes to stored data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
 from nbdebug.tensors.pytree import tree_leaves
 
-_SAMPLES = 3
+_SAMPLES, _MIN_SAMPLES = 3, 2
 _MAX_COPIED_VALUES = 25_000_000
 _MAX_COPIED_TENSORS = 5000
 _ROUNDING = 1e-3  # relative difference
@@ -52,6 +52,40 @@ def rewritten_samples(setup: Setup) -> list[RewrittenSamples]:
         if is_map_style(loader) and not isinstance(loader.dataset, TensorDataset)
         if (rewritten := _compare_reads(split, loader.dataset)) is not None
     ]
+
+
+@dataclass(frozen=True)
+class OverwrittenSample:
+    """A training sample whose values became those of another sample, read after it, and the rows of a batch."""
+
+    index: int
+    other_index: int
+    batch_size: int
+
+
+@slow_measurement
+def overwritten_sample(setup: Setup) -> OverwrittenSample | None:
+    """The first training sample, if reading the next one replaces its values by those of the next one.
+
+    Both are then views of one buffer, so all samples of a batch are its last one.
+    """
+    loader = setup.train_loader
+    size = getattr(loader, "batch_size", None) or 1
+    if not is_map_style(loader) or isinstance(loader.dataset, TensorDataset) or size < _MIN_SAMPLES:
+        return None
+    try:
+        with Preserve(loader.dataset):
+            first = _tensors(loader.dataset[0])
+            copies = [tensor.clone() for tensor in first]
+            second = _tensors(loader.dataset[1])
+    except Exception:
+        return None
+    pairs = zip(first, copies, second, strict=False)
+    is_overwritten = any(
+        not torch.equal(now, before) and now.shape == other.shape and torch.equal(now, other)
+        for now, before, other in pairs
+    )
+    return OverwrittenSample(0, 1, size) if is_overwritten else None
 
 
 def _compare_reads(split: str, dataset: Any) -> RewrittenSamples | None:
@@ -112,9 +146,14 @@ def _first_difference(first: list[Tensor], second: list[Tensor]) -> tuple[Tensor
 def _read(dataset: Any, index: int) -> list[Tensor]:
     """Return copies of the tensors of a sample, read with a fixed seed."""
     seed_all(0)
-    leaves = (leaf for _, leaf in tree_leaves(dataset[index]))
+    return [tensor.clone() for tensor in _tensors(dataset[index])]
+
+
+def _tensors(sample: Any) -> list[Tensor]:
+    """Return the tensors and arrays of a sample as tensors that share their memory."""
+    leaves = (leaf for _, leaf in tree_leaves(sample))
     tensors = (torch.from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves)
-    return [tensor.clone() for tensor in tensors if isinstance(tensor, Tensor)]
+    return [tensor for tensor in tensors if isinstance(tensor, Tensor)]
 
 
 def _differ(first: Tensor, second: Tensor) -> bool:

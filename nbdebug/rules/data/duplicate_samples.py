@@ -13,6 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import are_rows_distinctive, get_sample_keys
+from nbdebug.measurements.rewritten_samples import OverwrittenSample
 from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
@@ -29,6 +30,7 @@ def duplicate_samples(
     setup: Setup,
     visited_samples: VisitedSamples | NotChecked,
     tables: dict[str, SplitTable] | NotChecked,
+    overwritten_sample: OverwrittenSample | NotChecked | None,
     *,
     share: float = 0.5,
 ) -> Iterator[Finding]:
@@ -36,7 +38,8 @@ def duplicate_samples(
 
     ## What it does
     Counts the training samples that are copies of another one: equal inputs with equal targets. Reports a sampler that
-    visits the same few samples several times in an epoch and never the others.
+    visits the same few samples several times in an epoch and never the others, and samples that are views of one
+    buffer, so that each is overwritten by the next one.
 
     ## Why it matters
     There is less data than the sample count suggests. An epoch passes over the same few samples several times, and the
@@ -48,7 +51,8 @@ def duplicate_samples(
     are copies, in every class: copies of rare classes alone are oversampling. If only a part of a dataset can be read,
     the number of distinct samples is estimated by Chao's formula, from the samples that occur once and twice in it. A
     sampler is reported, exactly by its indices, if each epoch visits less than this share of the dataset, the same
-    samples in two epochs, and each of them twice or more on average.
+    samples in two epochs, and each of them twice or more on average. Two samples are read in turn: it is an
+    error if the first one has the values of the second one after that.
 
     ## How to fix
     Drop the copies before the split. If a cell was run twice, start from the file again. Pass one weight for each
@@ -65,6 +69,9 @@ def duplicate_samples(
     if isinstance(visited_samples, VisitedSamples) and visited_samples.leaves_out_most(share):
         if visited_samples.repeats >= REPEATED:
             yield _sampler_finding(setup, visited_samples)
+        return
+    if isinstance(overwritten_sample, OverwrittenSample):
+        yield _overwritten_finding(overwritten_sample)
         return
     if isinstance(tables, NotChecked):
         raise tables
@@ -157,6 +164,32 @@ def _setup_with_copies(times: int) -> Setup:
     """Points whose class is the sign of their first value, each repeated ``times`` times."""
     x = torch.randn(240 // times, 4, generator=torch.Generator().manual_seed(0)).repeat(times, 1)
     return minimal_setup(network(2), x, (x[:, 0] > 0).long(), nn.CrossEntropyLoss())
+
+
+def _overwritten_finding(sample: OverwrittenSample) -> Finding:
+    return Finding(
+        severity="error",
+        message=f"Reading sample {sample.other_index} overwrites sample {sample.index}, which was read before: both "
+        f"are views of the same memory. A batch is {sample.batch_size} copies of its last sample, with the labels of all.",
+        cause="The dataset returns a view of a buffer that it fills again for each sample.",
+        fix="return torch.tensor(self.buffer), label   # a copy; torch.from_numpy() and slices share memory",
+        evidence={"overwritten": sample.index, "read next": sample.other_index, "batch size": sample.batch_size},
+        explains=(
+            "D122",
+            "D105",
+            "D111",
+            "D108",
+            "D119",
+            "T601",
+            "T606",
+            "T607",
+            "T608",
+            "T610",
+            "E706",
+            "E709",
+            "G415",
+        ),
+    )
 
 
 def bad() -> Setup:

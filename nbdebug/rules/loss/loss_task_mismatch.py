@@ -80,7 +80,14 @@ def loss_task_mismatch(
         return
     labels_per_row = _labels_per_row(predictions, target)
     is_multi_label = len(labels_per_row) and float((labels_per_row != 1).float().mean()) > share
-    if is_multi_label and (source := _softmax_source(first_pass, graph, predictions, loss_kind)) is not None:
+    is_compared = loss_kind != "other" or any(
+        _multiplies_target(node, target) for node in graph.get_nodes_by_name("Mul")
+    )
+    if (
+        is_multi_label
+        and is_compared
+        and (source := _softmax_source(first_pass, graph, predictions, loss_kind)) is not None
+    ):
         yield _multi_label_finding(source, graph, labels_per_row)
     elif product := _product_with_class_indices(graph, predictions, target):
         yield _class_index_product_finding(product, predictions.shape[1])

@@ -104,3 +104,27 @@ def test_rewritten_samples_leaves_stored_data_unchanged() -> None:
 @pytest.mark.parametrize("read", [scale_copy, scale_once, augment])
 def test_unscaled_input_ignores_samples_that_are_computed_anew(read: Callable[[Any, int], Tensor]) -> None:
     assert rewriting(Points(read)) == []
+
+
+def view_of_buffer(data: Any, index: int) -> Tensor:
+    data.reads[:4] = data.x[index]
+    return data.reads[:4]
+
+
+def copy_of_buffer(data: Any, index: int) -> Tensor:
+    return view_of_buffer(data, index).clone()
+
+
+def view_of_table(data: Any, index: int) -> Tensor:
+    return data.x[index]
+
+
+@pytest.mark.parametrize(
+    ("read", "is_shared"), [(view_of_buffer, True), (copy_of_buffer, False), (view_of_table, False)]
+)
+def test_duplicate_samples_of_views_of_one_buffer_is_an_error(
+    read: Callable[[Any, int], Tensor], is_shared: bool
+) -> None:
+    findings = rule_findings(setup_of(Points(read)), "D107")
+    assert [finding.severity for finding in findings] == ["error"] * is_shared
+    assert all("return self.read(self, index)" in (finding.where.source or "") for finding in findings)
