@@ -34,7 +34,8 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     catalog = [] if options.without_catalog else [write_catalog_programs(FOLDER / "catalog")]
     programs = find_programs([*catalog, *options.corpus])
-    programs = {name: path for name, path in programs.items() if options.programs in name}
+    parts = options.programs.split(",")
+    programs = {name: path for name, path in programs.items() if any(part in name for part in parts)}
     bench = Bench(programs, Store(options.observations), Store(options.results))
     if options.write_rates:
         return write_rates(list(bench.results.rows.values()))
@@ -66,7 +67,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="another choice of programs and places")
     parser.add_argument("--shard", type=int, nargs=2, default=(0, 1), metavar=("K", "N"), help="process K of N")
     parser.add_argument("--operators", default="", help="only these operators and rewrites, separated by commas")
-    parser.add_argument("--programs", default="", help="only programs whose name contains this")
+    parser.add_argument("--programs", default="", help="only programs whose name contains one of these")
     parser.add_argument("--corpus", type=Path, action="append", default=[], help="a further folder of programs")
     parser.add_argument("--without-catalog", action="store_true", help="leave out the programs of the tests")
     parser.add_argument("--results", type=Path, default=FOLDER / "results.jsonl", help="what nbdebug said")

@@ -61,6 +61,11 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
 
+def is_loss_call(call: TorchCall) -> bool:
+    """Check whether a call is one of torch's losses."""
+    return call.name.endswith(_LOSS_SUFFIXES)
+
+
 def record_loss_calls(compute_loss: Callable[[], Any]) -> tuple[list[TorchCall], Exception | None]:
     """Return the torch calls of a loss, the last of which may have raised the exception that is returned too."""
     recorder, error = _LossCallRecorder(), None
@@ -150,7 +155,7 @@ def _get_operands(call: TorchCall) -> tuple[Tensor, Tensor] | None:
             first, second = second, first
     elif call.name in _LOSSES_OF_TWO_INPUTS:
         second = call.kwargs.get("target", _at(call.args, 2))
-    elif not call.name.endswith(_LOSS_SUFFIXES):
+    elif not is_loss_call(call):
         return None
     return (first, second) if isinstance(first, Tensor) and isinstance(second, Tensor) else None
 

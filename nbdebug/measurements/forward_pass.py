@@ -167,9 +167,16 @@ def class_axis(setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: lo
     if not axes:
         raise NotChecked("the class axis is unknown, since a custom loss reshapes the output")
     axis = axes[0] % logits.dim()
+    if _has_matrix(setup.loss_fn):
+        raise NotChecked("the loss has weights of its own, which turn the output into scores of classes")
     if logits.shape[axis] == first_pass.batch.size > 1 and _follows_batch_size(setup, first_pass.batch, axis):
         raise NotChecked("the columns of the output follow the batch size, so they are no classes")
     return axis
+
+
+def _has_matrix(loss_fn: Any) -> bool:
+    """Return whether a loss has weights that can turn the output into the scores of other classes."""
+    return isinstance(loss_fn, nn.Module) and any(parameter.dim() > 1 for parameter in loss_fn.parameters())
 
 
 def _follows_batch_size(setup: Setup, batch: Batch, axis: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.autograd.layout_changes import LayoutChange, apply_changes, find_part
 from nbdebug.autograd.loss_terms import LossTerm, find_terms, record_loss_calls
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements.dataset_rows import SplitRows
@@ -33,6 +34,7 @@ class HeadSetup(Setup):
     """A setup narrowed to one tensor of the output and the tensor of the target that it meets in the loss.
 
     ``head`` is the name of the pair, empty if it is the only one; ``line`` is the user's line where the two meet.
+    ``part`` selects the channels of a head from an output of several heads.
     """
 
     whole: Setup | None = None
@@ -40,6 +42,7 @@ class HeadSetup(Setup):
     output_path: _Path = ()
     target_path: _Path = ()
     line: SourceLine | None = None
+    part: tuple[LayoutChange, ...] = ()
 
     def split_batch(self, raw: Any, indices: tuple[int, ...] | None = None) -> Batch:
         """Split a raw batch into inputs and the target of this head."""
@@ -59,7 +62,7 @@ class HeadSetup(Setup):
         if isinstance(self.loss_fn, _TermLoss):
             targets = self._get_whole().split_batch(batch.raw).targets if batch.raw is not None else None
             self.loss_fn.use_context(output, targets)
-        return tree_get(output, self.output_path)
+        return apply_changes(tree_get(output, self.output_path), self.part)
 
     def _get_whole(self) -> Setup:
         assert self.whole is not None
@@ -114,13 +117,25 @@ def heads(setup: Setup, first_pass: ForwardPass) -> list[HeadSetup]:
     terms = find_terms(calls, outputs.values(), targets.values())
     paths = [(_find_path(outputs, term.output), _find_path(targets, term.target)) for term in terms]
     names = name_heads(paths)
-    return [
-        make_head(setup, get_torch_loss(term) or _TermLoss(setup, batch, detached, pair, term), term, pair, name)
-        for term, pair, name in zip(terms[:_MAX_HEADS], paths, names, strict=False)
-    ]
+    heads_of_terms = []
+    for term, pair, name in zip(terms[:_MAX_HEADS], paths, names, strict=False):
+        part = find_part(calls, term.output, term.operands[0])
+        if (loss := get_torch_loss(term, part)) is not None:
+            heads_of_terms.append(make_head(setup, loss, term, pair, name, part))
+        else:
+            own_loss = _TermLoss(setup, batch, detached, pair, term)
+            heads_of_terms.append(make_head(setup, own_loss, term, pair, name))
+    return heads_of_terms
 
 
-def make_head(setup: Setup, loss_fn: Any, term: LossTerm, paths: tuple[_Path, _Path], name: str) -> HeadSetup:
+def make_head(
+    setup: Setup,
+    loss_fn: Any,
+    term: LossTerm,
+    paths: tuple[_Path, _Path],
+    name: str,
+    part: tuple[LayoutChange, ...] = (),
+) -> HeadSetup:
     """Return the setup of one head."""
     shared = {field.name: getattr(setup, field.name) for field in fields(Setup) if field.init}
     replaced = {"loss_fn": loss_fn, "task": None, "class_names": None}
@@ -131,12 +146,16 @@ def make_head(setup: Setup, loss_fn: Any, term: LossTerm, paths: tuple[_Path, _P
         output_path=paths[0],
         target_path=paths[1],
         line=term.call.line,
+        part=part,
     )
 
 
-def get_torch_loss(term: LossTerm) -> Any:
-    """Return torch's own loss of a term that is its mean, perhaps with a positive weight; None for any other term."""
-    is_direct = term.operands[0] is term.output and term.operands[1] is term.target
+def get_torch_loss(term: LossTerm, part: Sequence[LayoutChange] = ()) -> Any:
+    """Return torch's own loss of a term that is its mean, perhaps with a positive weight; None for any other term.
+
+    The loss gets the output itself, or the ``part`` that is selected from it.
+    """
+    is_direct = (part or term.operands[0] is term.output) and term.operands[1] is term.target
     if term.call.name not in FUNCTION_KINDS_BY_NAME or not is_direct or term.meetings > 1:
         return None
     result, value = term.call.outputs, term.value

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.layout_changes import LayoutChange, apply_changes, find_changes, find_part
 from nbdebug.autograd.loss_terms import LossTerm, find_terms
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements.heads import HeadSetup, get_options, get_torch_loss, make_head, name_heads
@@ -20,13 +20,6 @@ from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME
 from nbdebug.tensors.pytree import tree_get, tree_leaves
 
 _Path = tuple[Any, ...]
-# Calls that arrange or convert the values of a tensor.
-_LAYOUT_CALLS = frozenset(
-    {
-        *("view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "movedim", "swapaxes"),
-        *("contiguous", "float", "double", "long", "to", "type", "clone", "getitem"),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -73,8 +66,9 @@ def find_loop_heads(setup: Setup, step: TracedStep) -> list[_LoopHead]:
 def _make_setup(
     whole: Setup, step: TracedStep, term: LossTerm, output: _Path, position: int, name: str
 ) -> HeadSetup | None:
-    loss = get_torch_loss(term) or _get_arranged_loss(step, term)
-    return make_head(whole, loss, term, (output, (0, position)), name) if loss is not None else None
+    part = find_part(step.loss_calls, term.output, term.operands[0])
+    loss = get_torch_loss(term, part) or _get_arranged_loss(step, term, part)
+    return make_head(whole, loss, term, (output, (0, position)), name, part) if loss is not None else None
 
 
 def _find_input_paths(step: TracedStep) -> tuple[list[_Path | None], dict[str, _Path | None]]:
@@ -129,7 +123,9 @@ class _Unpack:
         return ({**kwargs} if kwargs and not args else tuple(args)), targets
 
 
-def _get_arranged_loss(step: TracedStep, term: LossTerm) -> Callable[[Tensor, Tensor], Tensor] | None:
+def _get_arranged_loss(
+    step: TracedStep, term: LossTerm, part: Sequence[LayoutChange]
+) -> Callable[[Tensor, Tensor], Tensor] | None:
     """Return torch's own loss of a term after changes of layout; None if its operands are made in another way."""
     result, value = term.call.outputs, term.value
     if term.call.name not in FUNCTION_KINDS_BY_NAME or term.meetings > 1 or value is None:
@@ -137,43 +133,27 @@ def _get_arranged_loss(step: TracedStep, term: LossTerm) -> Callable[[Tensor, Te
     if len(result) != 1 or result[0].numel() != 1:
         return None
     factor = float(value.detach()) / (float(result[0].detach()) or 1.0)
-    changes = [
-        _find_changes(step.loss_calls, start, end)
-        for start, end in zip((term.output, term.target), term.operands, strict=True)
-    ]
-    if changes[0] is None or changes[1] is None:
+    of_output = [] if part else find_changes(step.loss_calls, term.output, term.operands[0])
+    of_target = find_changes(step.loss_calls, term.target, term.operands[1])
+    if of_output is None or of_target is None:
         return None
-    return _ArrangedLoss(partial(getattr(F, term.call.name), **get_options(term)), factor, changes[0], changes[1])
-
-
-def _find_changes(calls: Sequence[TorchCall], start: Tensor, end: Tensor) -> list[TorchCall] | None:
-    """Return the layout calls that lead from one tensor to another; None if other calls do."""
-    changes: list[TorchCall] = []
-    while end is not start:
-        call = next((call for call in calls if any(tensor is end for tensor in call.outputs)), None)
-        if call is None or call.name not in _LAYOUT_CALLS or len(call.inputs) != 1 or call.inputs[0] is end:
-            return None
-        changes.append(call)
-        end = call.inputs[0]
-    return changes[::-1]
+    return _ArrangedLoss(partial(getattr(F, term.call.name), **get_options(term)), factor, of_output, of_target)
 
 
 class _ArrangedLoss:
     """A loss of torch's with a factor, whose operands are the output and the target in another layout or type."""
 
     def __init__(
-        self, loss: partial[Tensor], factor: float, of_output: Sequence[TorchCall], of_target: Sequence[TorchCall]
+        self,
+        loss: partial[Tensor],
+        factor: float,
+        of_output: Sequence[LayoutChange],
+        of_target: Sequence[LayoutChange],
     ) -> None:
-        self._loss, self._factor = loss, factor
-        self._changes = tuple([(c.name, c.args[1:], c.kwargs) for c in calls] for calls in (of_output, of_target))
+        self._loss, self._factor, self._of_output, self._of_target = loss, factor, of_output, of_target
         self.ignore_index = loss.keywords.get("ignore_index", -100)
 
     def __call__(self, output: Tensor, target: Tensor) -> Tensor:
         """Return the loss of an output and a target."""
-        operands = []
-        for tensor, changes in zip((output, target), self._changes, strict=True):
-            for name, args, kwargs in changes:
-                method = "__getitem__" if name == "getitem" else name
-                tensor = getattr(tensor, method)(*args, **kwargs)
-            operands.append(tensor)
+        operands = apply_changes(output, self._of_output), apply_changes(target, self._of_target)
         return self._factor * self._loss(*operands)

@@ -18,7 +18,7 @@ from nbdebug.validation import describe_type
 
 _COLLATE_ADVICE = "Run the loader's collate_fn on them to reproduce it"
 
-TargetForm = Literal["guess", "rest", "batch"]
+TargetForm = Literal["guess", "rest", "each", "batch"]
 
 
 def call_signature(function: Callable[..., Any] | None) -> tuple[int, int, tuple[str, ...]]:
@@ -174,9 +174,10 @@ def batch_from_input_path(batch: Any, path: tuple[Any, ...], loss_fn: Callable[.
 
 
 def targets_in_form(form: TargetForm, raw: Any, guess: Batch) -> tuple[Any, ...]:
-    """Return the targets of a batch in a form: as guessed, all parts after the inputs as one, or the whole batch."""
-    if form == "rest":
-        return (tuple(raw[len(guess.args) :]),)
+    """Return the targets of a batch in a form: as guessed, the parts after the inputs as one or each, the batch."""
+    if form in ("rest", "each"):
+        rest = tuple(raw[len(guess.args) :])
+        return (rest,) if form == "rest" else rest
     return (raw,) if form == "batch" else guess.targets
 
 
@@ -186,7 +187,7 @@ def find_target_form(compute_loss: Callable[[tuple[Any, ...]], Any], raw: Any, g
     ``compute_loss`` passes some targets, after the output of the model, to the loss.
     """
     has_rest = isinstance(raw, (tuple, list)) and len(raw) > len(guess.args) + 1
-    forms: tuple[TargetForm, ...] = ("guess", "rest", "batch") if has_rest else ("guess", "batch")
+    forms: tuple[TargetForm, ...] = ("guess", "rest", "each", "batch") if has_rest else ("guess", "batch")
     for form in forms:
         try:
             compute_loss(targets_in_form(form, raw, guess))

@@ -29,8 +29,8 @@ def outputs_of(name: str) -> list[Any]:
     ("name", "min_pages", "max_pages", "max_characters"),
     [
         ("01_my_model_does_not_learn.ipynb", 6, 6, 120_000),
-        ("02_is_it_wired_right.ipynb", 12, 12, 25_000),
-        ("03_watch_it_learn.ipynb", 9, 9, 120_000),
+        ("02_is_it_wired_right.ipynb", 14, 14, 25_000),
+        ("03_watch_it_learn.ipynb", 11, 11, 120_000),
         ("04_which_learning_rate.ipynb", 5, inf, 60_000),
         ("05_what_does_it_get_wrong.ipynb", 7, inf, 200_000),
         ("06_why_did_it_say_that.ipynb", 7, inf, 200_000),

@@ -1,4 +1,4 @@
-"""Tests of the third tutorial: a healthy run, three faulty ones and a replay."""
+"""Tests of the third tutorial: a healthy run, four faulty ones and a replay."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ def first_finding(text: str) -> str:
 
 
 def test_watch_tutorial_runs_have_described_findings(run_texts: list[str]) -> None:
-    healthy, sigmoids, relus, dead, non_finite, replay = run_texts
+    healthy, sigmoids, relus, dead, non_finite, replay, silent = run_texts
     for quiet in (healthy, relus):
         assert "error" not in quiet
         assert "warning" not in quiet
     assert "G403 vanishing-gradient" in first_finding(sigmoids)
     assert "G401 dead-relu" in dead
     assert "O501 lr-too-high" in first_finding(dead)
+    assert "M301 disconnected-parameter: ink.weight, ink.bias" in first_finding(silent)
     for text in (first_finding(non_finite), replay):
         assert "G405 non-finite-forward" in text
         assert "return centered / centered.std(1, keepdim=True)" in text

@@ -1,4 +1,4 @@
-"""Tests of the second tutorial: five mistakes in a model and its training, each located and repaired."""
+"""Tests of the second tutorial: six mistakes in a model and its training, each located and repaired."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 from nbdebug import demo
 from tests.tutorials.tutorial_outputs import results_of, tutorial_path
 
-MISTAKES = {
-    "L205": "return ((answer - truth) ** 2).mean()",
-    "M303": "self.layers = [nn.Linear(width, width) for _ in range(depth)]",
-    "M304": "self.lstm = nn.LSTM(8, 64)",
-    "O503": "model.head = nn.Linear(64, 2)",
-    "M305": "return self.head(self.block(x))",
-}
+MISTAKES = [
+    ("L205", "return ((answer - truth) ** 2).mean()"),
+    ("M303", "self.layers = [nn.Linear(width, width) for _ in range(depth)]"),
+    ("M304", "self.lstm = nn.LSTM(8, 64)"),
+    ("O503", "model.head = nn.Linear(64, 2)"),
+    ("M305", "return self.head(self.block(x))"),
+    ("M305", "mask = torch.ones(x.shape[1], x.shape[1]).tril(-1).bool()"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def notebook() -> Any:
 def test_wiring_tutorial_checkups_locate_each_mistake_until_repaired(notebook: Any) -> None:
     checkups = results_of(demo.debugger_texts(notebook), "checkup")
     assert len(checkups) == 2 * len(MISTAKES) + 1
-    for (code, line), faulty, repaired in zip(MISTAKES.items(), checkups[::2], checkups[1::2], strict=False):
+    for (code, line), faulty, repaired in zip(MISTAKES, checkups[::2], checkups[1::2], strict=False):
         first = re.split(r"\n(?=error|warning|note)", faulty)[1]
         assert first.startswith(f"error {code}")
         assert line in first

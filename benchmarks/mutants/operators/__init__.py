@@ -1,6 +1,7 @@
 """Mutation operators by family."""
 
-from benchmarks.mutants.operators import attention, blocks, data, evaluation, loop, loss, model, optimizer
+from benchmarks.mutants.operators import attention, blocks, data, evaluation, loop, loss, model, optimizer, structure
 from benchmarks.mutants.operators.registry import OPERATORS, Operator
 
-__all__ = ["OPERATORS", "Operator", "attention", "blocks", "data", "evaluation", "loop", "loss", "model", "optimizer"]
+__all__ = ["OPERATORS", "Operator"]
+__all__ += ["attention", "blocks", "data", "evaluation", "loop", "loss", "model", "optimizer", "structure"]

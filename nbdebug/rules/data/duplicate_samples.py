@@ -18,6 +18,7 @@ from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
+from nbdebug.setup.loaders import dataset_length
 from nbdebug.setup.source_lines import origin_line
 from nbdebug.source.location import get_location
 
@@ -48,10 +49,11 @@ def duplicate_samples(
     ## How it is measured
     Bit by bit, on the samples that can be read, each index once, with at least 50 samples, and only if rows cannot be
     equal by chance because their values rarely repeat. It is reported if at least a ``share`` of half of the samples
-    are copies, in every class: copies of rare classes alone are oversampling. A sampler is reported, exactly by its
-    indices, if each epoch visits less than this share of the dataset, the same samples in two epochs, and each of them
-    twice or more on average. Two samples are read in turn: it is an error if the first one has the values of the second
-    one after that.
+    are copies, in every class: copies of rare classes alone are oversampling. If only a part of a dataset can be read,
+    the number of distinct samples is estimated by Chao's formula, from the samples that occur once and twice in it. A
+    sampler is reported, exactly by its indices, if each epoch visits less than this share of the dataset, the same
+    samples in two epochs, and each of them twice or more on average. Two samples are read in turn: it is an
+    error if the first one has the values of the second one after that.
 
     ## How to fix
     Drop the copies before the split. If a cell was run twice, start from the file again. Pass one weight for each
@@ -61,8 +63,9 @@ def duplicate_samples(
     When each sample is repeated so that each copy is augmented differently.
 
     ## References
-    K. Lee and others, Deduplicating Training Data Makes Language Models Better (2022), arXiv:2107.06499; documentation
-    of torch.utils.data.WeightedRandomSampler.
+    K. Lee and others, Deduplicating Training Data Makes Language Models Better (2022), arXiv:2107.06499; A. Chao,
+    Nonparametric Estimation of the Number of Classes in a Population (1984); documentation of
+    torch.utils.data.WeightedRandomSampler.
     """
     if isinstance(visited_samples, VisitedSamples) and visited_samples.leaves_out_most(share):
         if visited_samples.repeats >= REPEATED:
@@ -81,8 +84,12 @@ def duplicate_samples(
         raise NotChecked("the samples have no inputs that can be compared bit by bit")
     if len(set(codes)) == len(codes):
         return
-    copy_share = _min_copy_share(table, [*codes])
+    total = dataset_length(setup.train_loader) if not table.is_complete else None
+    copy_share = _min_copy_share(table, [*codes], (total or len(codes)) / len(codes))
     if copy_share < share or not are_rows_distinctive(table, codes):
+        return
+    if total:
+        yield _estimated_finding(table, copy_share, total)
         return
     counts = Counter(codes)
     code, max_copies = counts.most_common(1)[0]
@@ -123,13 +130,35 @@ def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
     )
 
 
-def _min_copy_share(table: SplitTable, codes: list[object]) -> float:
-    """Return the share of copies in the class that has the fewest; in all samples if there are no classes."""
+def _estimated_finding(table: SplitTable, copy_share: float, total: int) -> Finding:
+    """Report copies in a dataset of which only a part was read."""
+    return Finding(
+        message=f"About {copy_share:.0%} of the {total:,} training samples are copies of others, as estimated "
+        f"from {len(table):,} of them.",
+        cause="A table was joined to itself by a cell that ran twice, or samples were repeated to enlarge the dataset.",
+        fix="table = table.drop_duplicates()   # before the split",
+        evidence={"samples": total, "read": len(table), "share of copies": copy_share},
+        explains=("T609",),
+    )
+
+
+def _min_copy_share(table: SplitTable, codes: list[object], scale: float) -> float:
+    """Return the share of copies in the class that has the fewest; in all samples if there are no classes.
+
+    ``scale`` is the number of samples of the dataset for each one that was read.
+    """
     labels = table.labels.tolist() if table.labels is not None else [0] * len(codes)
     groups: dict[int, list[object]] = {}
     for label, code in zip(labels, codes, strict=True):
         groups.setdefault(label, []).append(code)
-    return min(1 - len(set(group)) / len(group) for group in groups.values())
+    return min(1 - _count_distinct(group, scale) / (scale * len(group)) for group in groups.values())
+
+
+def _count_distinct(codes: list[object], scale: float) -> float:
+    """Return the number of distinct samples, estimated by those that were read once and twice if some were not read."""
+    occurrences = Counter(Counter(codes).values())
+    unseen = occurrences[1] * (occurrences[1] - 1) / (2 * (occurrences[2] + 1)) if scale > 1 else 0
+    return float(occurrences.total() + unseen)
 
 
 def _setup_with_copies(times: int) -> Setup:

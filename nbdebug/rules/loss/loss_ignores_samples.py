@@ -17,6 +17,7 @@ from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import UnusedRows
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.ignored_channels import IgnoredChannels
 from nbdebug.measurements.ignored_targets import IgnoredColumns, IgnoredTarget
 from nbdebug.measurements.known_positions import KnownPositions
 from nbdebug.measurements.loss_places import early_return_line, ignored_part, producing_line, selection_line
@@ -42,6 +43,7 @@ def loss_ignores_samples(
     ignored_target: IgnoredTarget | NotChecked | None,
     ignored_columns: IgnoredColumns | NotChecked | None,
     ignored_heads: IgnoredColumns | NotChecked | None,
+    ignored_channels: IgnoredChannels | NotChecked | None,
     parameters: list[ParameterEntry] | NotChecked,
     loss_calls: list[TorchCall] | NotChecked,
     known_positions: KnownPositions | NotChecked | None,
@@ -73,7 +75,8 @@ def loss_ignores_samples(
     warning. Of a class at each position, as in masks and tags, it is reported if it leaves a single class to learn. The
     first step of a watched loop is checked too, if the loss repeats its value. So are columns of the output without a
     gradient in any of eight or more samples, if the target has a column for each, or if the loss also ignores a column
-    of the target. Real-valued targets beside a mask are reported if the loss has a gradient only where the mask is zero
+    of the target. So are channels of an output that several targets share, if one sample has a gradient at all others.
+    Real-valued targets beside a mask are reported if the loss has a gradient only where the mask is zero
     and all of them have one value. A token of a language model is reported, as a warning, if its label is ignored
     wherever it occurs although the mask marks it as real in half of the rows. In your loop: the same rows have a
     gradient of exactly zero in all inspected steps, at least ``least`` = 3 with different batches, and they are at
@@ -111,6 +114,9 @@ def loss_ignores_samples(
         raise first_pass
     if isinstance(graph, NotChecked):
         raise graph
+    if isinstance(ignored_channels, IgnoredChannels):
+        yield _channel_finding(ignored_channels, producing_line(graph))
+        return
     line = early_return_line(setup, first_pass)
     findings = (
         []
@@ -258,6 +264,19 @@ def _column_finding(ignored: IgnoredColumns, line: SourceLine | None) -> Finding
         cause="The loss is computed from only a part of the outputs, such as the first step of a loop over them.",
         fix="total = total + loss_fn(output[:, k], target[:, k])   # for each k; return after the loop",
         evidence={"columns without influence": list(ignored.columns[:16]), "columns": ignored.count},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _channel_finding(ignored: IgnoredChannels, line: SourceLine | None) -> Finding:
+    """Report channels of the output of a task that is not learned."""
+    return Finding(
+        message=f"{len(ignored.channels)} of {ignored.count} channels of the output have no influence on the loss: "
+        f"their gradient is exactly zero for all {ignored.rows} samples. The batch has {ignored.targets} targets.",
+        where=get_location(ignored.line or line),
+        cause="The loss of their task is multiplied by zero, is detached or is left out, or it reads other channels.",
+        fix="loss = first_loss + second_loss   # a term for each task, on the channels of its own",
+        evidence={"channels without influence": list(ignored.channels[:16]), "channels": ignored.count},
         explains=_CONSEQUENCES,
     )
 

@@ -145,19 +145,28 @@ def target_outside_domain(graph: Graph, loss_calls: list[TorchCall], *, share: f
         for domain in _DOMAINS[function]:
             is_outside = domain.find_outside(arguments)
             if is_outside.numel() and float(is_outside.float().mean()) > share:
-                yield _outside_finding(call, domain, arguments, is_outside)
+                where = _get_place(loss_calls, call, arguments[domain.argument])
+                yield _outside_finding(call, domain, arguments, is_outside, where)
         if function is F.poisson_nll_loss and arguments["log_input"]:
             yield from _positive_log_rate_findings(graph, call, arguments["input"])
 
 
-def _outside_finding(call: TorchCall, domain: _Domain, arguments: _Arguments, is_outside: Tensor) -> Finding:
+def _get_place(loss_calls: list[TorchCall], call: TorchCall, values: Tensor) -> Location:
+    """Return the place that makes the values: a call before the loss, or the data, whose place is empty."""
+    makers = [other for other in loss_calls if any(values is made for made in other.outputs)]
+    return makers[-1].where if makers else Location()
+
+
+def _outside_finding(
+    call: TorchCall, domain: _Domain, arguments: _Arguments, is_outside: Tensor, where: Location
+) -> Finding:
     values = arguments[domain.argument].detach()[is_outside].float()
     share, low, high = float(is_outside.float().mean()), float(values.min()), float(values.max())
     span = f"are {low:.3g}" if low == high else f"range from {low:.3g} to {high:.3g}"
     role = "targets" if domain.argument == "target" else "predictions"
     return Finding(
         message=f"{share:.0%} of the {role} of {call.name} are outside its domain: these {span}.",
-        where=call.where if role == "predictions" else Location(),
+        where=call.where if role == "predictions" else where,
         cause=f"{call.name} expects {domain.expected} as {role}.",
         fix=domain.fix,
         evidence={"loss": call.name, "share outside": share, "lowest": low, "highest": high},

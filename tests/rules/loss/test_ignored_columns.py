@@ -8,10 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup
+from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_findings
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -56,6 +58,34 @@ def all_heads(output: Tensor, target: Tensor) -> Tensor:
 
 def two_heads_and_an_identifier(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output[:, :2], target[:, 0]) + F.cross_entropy(output[:, 2:], target[:, 1] + target[:, 0])
+
+
+def losses_of_tasks(output: Tensor, *targets: Tensor) -> list[Tensor]:
+    """Return a class loss for each of the targets, on a slice of its own."""
+    return [F.cross_entropy(part, target) for part, target in zip(output.split(SIZES, -1), targets, strict=True)]
+
+
+def all_tasks(output: Tensor, *targets: Tensor) -> Tensor:
+    return torch.stack(losses_of_tasks(output, *targets)).sum()
+
+
+def last_task_of_weight_zero(output: Tensor, *targets: Tensor) -> Tensor:
+    first, second, third = losses_of_tasks(output, *targets)
+    return first + second + 0.0 * third
+
+
+def first_task_detached(output: Tensor, *targets: Tensor) -> Tensor:
+    first, second, third = losses_of_tasks(output, *targets)
+    return first.detach() + second + third
+
+
+def second_task_overlaps(output: Tensor, *targets: Tensor) -> Tensor:
+    slices = output[:, :2], output[:, 1:3], output[:, 4:]
+    return torch.stack([F.cross_entropy(part, target) for part, target in zip(slices, targets, strict=True)]).sum()
+
+
+def looked_up(output: Tensor, *targets: Tensor) -> Tensor:
+    return F.nll_loss(output.log_softmax(1), targets[0]) + output.gather(1, targets[1][:, None]).square().mean()
 
 
 def one_backward(output: Tensor, target: Tensor, loss: Loss) -> None:
@@ -106,3 +136,24 @@ def test_loss_ignores_heads_whose_labels_have_no_influence_is_reported() -> None
 def test_loss_of_all_heads_is_quiet(loss: Loss) -> None:
     outputs = 7 if loss is all_heads else 5
     assert rule_findings(minimal_setup(nn.Linear(5, outputs), X, LABELS, loss), "L214") == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "channels"),
+    [
+        (last_task_of_weight_zero, [4, 5, 6]),
+        (first_task_detached, [0, 1]),
+        (second_task_overlaps, [3]),
+        (all_tasks, []),
+        (looked_up, []),
+    ],
+)
+def test_loss_ignores_channels_of_a_task_is_reported_at_the_loss_of_the_task(
+    loss: Callable[..., Tensor], channels: list[int]
+) -> None:
+    loader = DataLoader(TensorDataset(X, *LABELS.unbind(1)), 16)
+    setup = Setup(nn.Linear(5, 7), loader, loss_fn=loss)
+    findings = rule_findings(setup, "L214")
+    assert [finding.evidence["channels without influence"] for finding in findings] == [channels] * bool(channels)
+    if channels == [4, 5, 6]:
+        assert "F.cross_entropy(part, target)" in str(findings[0].where.source)

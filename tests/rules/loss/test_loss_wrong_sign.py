@@ -173,6 +173,24 @@ def test_loss_wrong_sign_of_negated_loss_is_reported(setup: Setup) -> None:
     assert [finding.code for finding in Debugger.of(setup).checkup(select="L213")] == ["L213"]
 
 
+class Directions(nn.Module):
+    """A margin loss with a direction for each class, among outputs that are no classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directions = nn.Parameter(torch.randn(3, 4, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        cosine = F.normalize(output, dim=1) @ F.normalize(self.directions, dim=1).t()
+        return F.cross_entropy(8 * (cosine - 0.2 * F.one_hot(target, 3)), target)
+
+
+@pytest.mark.parametrize("code", ["L213", "L207"])
+def test_classes_of_loss_with_weights_of_its_own_are_no_columns_of_the_output(code: str) -> None:
+    setup = minimal_setup(network(4), X, Y, Directions())
+    assert len(Debugger.of(setup).checkup(select=code)) == 0
+
+
 def later_columns(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output[:, 1:], target)
 

@@ -85,3 +85,12 @@ def test_target_outside_domain_in_watched_loop_reads_loss_of_the_loop(is_outside
             pair_loss(setup.model(x), target).backward()
             optimizer.step()
     assert ("L219" in {finding.code for finding in debugger.findings}) == is_outside
+
+
+def test_target_outside_domain_made_by_the_loss_names_its_line() -> None:
+    def shifted_loss(scores: Tensor, target: Tensor) -> Tensor:
+        flags = (target + 1) / 2
+        return F.soft_margin_loss(scores, flags)
+
+    (finding,) = rule_faults(minimal_setup(network(1), X, SIGNS, shifted_loss), "L219")
+    assert "flags =" in str(finding.where.source)
