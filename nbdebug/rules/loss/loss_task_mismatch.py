@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from nbdebug.autograd import Graph, Node, Pattern
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import Comparison
+from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -26,8 +28,12 @@ _CONSEQUENCES = (
 )
 
 
+_BINARY_LOSS = "nn.BCEWithLogitsLoss()"
+
+
 @rule("L211", "error", origin="loss")
 def loss_task_mismatch(
+    setup: Setup,
     first_pass: ForwardPass,
     graph: Graph,
     output: Any,
@@ -70,7 +76,8 @@ def loss_task_mismatch(
     labels_per_row = _labels_per_row(predictions, target)
     is_multi_label = len(labels_per_row) and float((labels_per_row != 1).float().mean()) > share
     if is_multi_label and (source := _softmax_source(first_pass, graph, predictions, loss_kind)) is not None:
-        yield _multi_label_finding(source, graph, labels_per_row)
+        edits = change_head_and_loss(setup, getattr(source, "line", None), ("softmax", "Softmax"), _BINARY_LOSS)
+        yield replace(_multi_label_finding(source, graph, labels_per_row), edits=edits)
     elif product := _product_with_class_indices(graph, predictions, target):
         yield _class_index_product_finding(product, predictions.shape[1])
     elif any(_compares_with_class_index(comparison, predictions, target) for comparison in comparisons):
@@ -112,7 +119,7 @@ def _multi_label_finding(source: Node | str, graph: Graph, labels_per_row: Tenso
         f"{float(labels_per_row.mean()):.2g} classes per row), but {softmax_name} assumes exactly one class per row.",
         where=node.where if node else Location(),
         cause="The labels are multi-label, so classes do not exclude each other. Softmax is for classes that do.",
-        fix="# return one logit per class, without softmax, and use\nloss_fn = nn.BCEWithLogitsLoss()",
+        fix="# return one logit per class, without softmax, and use\n" + f"loss_fn = {_BINARY_LOSS}",
         evidence={"rows": rows, "rows of other counts": others, "labels per row": float(labels_per_row.mean())},
         explains=_CONSEQUENCES,
     )
@@ -145,6 +152,7 @@ def _class_index_product_finding(node: Node, classes: int) -> Finding:
         fix="loss = F.cross_entropy(logits, target.squeeze(1).long())",
         evidence={"classes": classes},
         explains=_CONSEQUENCES,
+        setup_fix="loss_fn = lambda output, target: F.cross_entropy(output, target.squeeze(1).long())",
     )
 
 
