@@ -66,7 +66,7 @@ def _named_change(text: str, findings: Sequence[Finding]) -> SetupChange:
         return SetupChange(treatment.name, treatment.apply, treatment.fix)
     name, has_value, value = (part.strip() for part in text.partition("="))
     if name not in NAMED_CHANGES:
-        codes = sorted({finding.code for finding in findings if finding.setup_fix})
+        codes = sorted({finding.code for finding in findings if finding.setup_fix or finding.edits})
         choices = ", ".join((*NAMED_CHANGES, *(item.name for item in TREATMENTS), *codes))
         raise SetupError(
             f"change is {text!r}; expected one of {choices}, a finding, or a function. "

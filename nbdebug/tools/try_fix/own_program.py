@@ -16,7 +16,8 @@ from nbdebug.finding import Edit
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.source.edits import apply_edits
-from nbdebug.source.location import SourceLine
+from nbdebug.source.location import SourceLine, get_cell_number
+from nbdebug.source.notebook_cells import current_cells
 from nbdebug.source.search import assigned_names, covers_line, read_names
 from nbdebug.tools.try_fix.program import Program, Start
 
@@ -94,10 +95,8 @@ def find_own_program(debugger: object, loop: SourceLine | None) -> Program | Non
 
 def _cell_files() -> tuple[str, ...]:
     """Return the file names of the cells, in the order in which they last ran."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    numbers: dict[str, int] = getattr(getattr(shell, "compile", None), "_filename_map", {})
-    return tuple(file for file in sorted(numbers, key=numbers.__getitem__) if _parses(file))
+    files = [file for file in current_cells() if _parses(file)]
+    return tuple(sorted(files, key=lambda file: get_cell_number(file) or 0))
 
 
 def _parses(file: str) -> bool:
