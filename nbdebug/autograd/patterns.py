@@ -65,11 +65,15 @@ _INVERSE_NODES = frozenset({"Reciprocal", "Pow"})
 
 @dataclass(frozen=True)
 class Pattern:
-    """Finds a ``producer`` whose values reach a ``consumer`` through no other operations than ``through``."""
+    """Finds a ``producer`` whose values reach a ``consumer`` through no other operations than ``through``.
+
+    With ``through_shifts``, constants may be added to the values on the way.
+    """
 
     producer: frozenset[str]
     consumer: frozenset[str]
     through: frozenset[str] = VALUE_PRESERVING_NODES
+    through_shifts: bool = False
 
     def find_matches(self, graph: Graph) -> Iterator[tuple[Node, Node]]:
         """Yield each producer with its consumer, starting with the consumer nearest to the loss."""
@@ -92,13 +96,18 @@ class Pattern:
             visited.add(node)
             if node.name in self.producer:
                 yield node
-            elif node.name in self.through or is_dropout(node):
+            elif node.name in self.through or is_dropout(node) or (self.through_shifts and _is_shift(node)):
                 pending += node.inputs
 
 
 _EXPONENTIAL = Pattern(frozenset({"Exp"}), frozenset(), VALUE_PRESERVING_NODES)
 _ADDITION = Pattern(frozenset({"Add"}), frozenset(), VALUE_PRESERVING_NODES)
 _SUMMATION = Pattern(frozenset({"Sum"}), frozenset(), VALUE_PRESERVING_NODES)
+
+
+def _is_shift(node: Node) -> bool:
+    """Return whether a node adds values without gradient to its input."""
+    return node.name in ("Add", "Sub") and len(node.inputs) == 1
 
 
 def is_dropout(node: Node) -> bool:

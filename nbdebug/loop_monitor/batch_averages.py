@@ -23,7 +23,7 @@ from nbdebug.loop_monitor.mistaken_metrics import (
     metric_line,
     mistaken_metrics,
 )
-from nbdebug.loop_monitor.whole_set_metrics import whole_set_metrics
+from nbdebug.loop_monitor.whole_set_metrics import count_correct, whole_set_metrics
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
@@ -35,7 +35,7 @@ _MIN_MATCHES = 2  # evaluations in which a number equals the mean; in one it may
 _ROUNDING = 2e-5  # relative; the user computes in single precision
 _MIN_DIFFERENCE = 1e-3  # relative, between the mean over batches and the value on all rows
 _OPAQUE_TYPES = (nn.Module, torch.optim.Optimizer, type, ModuleType, FunctionType)
-Divisor = Literal["", "batches", "rows"]
+Divisor = Literal["", "batches", "rows", "evaluations"]
 NumberKey = tuple[str, str, str]  # file, function and name of a variable
 _Array = NDArray[np.float64]
 _WholeSet = list[tuple[_Array, _Array]]  # scores and targets of each batch
@@ -47,9 +47,11 @@ _Expected = tuple[str, float, float, int, Divisor]  # metric, its mean, its valu
 class BatchAverage:
     """A variable that was the mean of a metric over the batches, in the latest evaluation where it was.
 
+    ``function`` is the file and the name of the function that holds the variable.
     ``whole`` is the metric on all ``rows``; ``line`` is where the evaluation calls the model. With the ``divisor``
-    "batches", it was instead the sum of the losses times the rows of each batch, divided by the number of batches; with
-    "rows", the sum of the mean losses of the batches, divided by the number of rows.
+    "batches", it was instead the sum of the losses times the rows of each batch, or of the correct predictions, divided
+    by the number of batches; with "rows", the sum of the mean losses of the batches, divided by the number of rows.
+    With "evaluations", it was the accuracy over all evaluations so far.
     """
 
     name: str
@@ -71,7 +73,8 @@ class BatchAverageMonitor:
         self.targets: list[Tensor] = []
         self.batches: list[_Batch] = []
         self.line: SourceLine | None = None
-        self.matches: dict[tuple[NumberKey, str], list[BatchAverage]] = {}
+        self.correct: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self.matches: dict[tuple[NumberKey, str, Divisor], list[BatchAverage]] = {}
         self.mistakes: dict[tuple[NumberKey, str, MistakeKind], list[MistakenNumber]] = {}
 
     @property
@@ -108,12 +111,16 @@ class BatchAverageMonitor:
             return
         whole_sets = [*_whole_sets(batches)]
         expected = [*_batch_means(whole_sets), *self.loss_quotients(batches)] if len(batches) > 1 else []
+        expected += self.accuracy_quotients(batches)
         mistaken = [pair for whole_set in whole_sets for pair in _mistaken_metrics(whole_set)]
-        for key, number in loop_numbers(frame):
+        numbers = [*loop_numbers(frame)]
+        for key, number in numbers:
             for metric, mean, whole, rows, divisor in expected:
                 if math.isclose(number, mean, rel_tol=_ROUNDING):
+                    if divisor == "evaluations" and any(math.isclose(n, whole, rel_tol=_ROUNDING) for _, n in numbers):
+                        continue  # a mean beside the accuracy of each evaluation
                     average = BatchAverage(key[2], metric, mean, whole, len(batches), rows, self.line, divisor)
-                    self.matches.setdefault((key, metric), []).append(average)
+                    self.matches.setdefault((key, metric, divisor), []).append(average)
             for mistake, rows in mistaken:
                 if mistake.is_value_of(key[2], number):
                     mistaken_number = MistakenNumber(key[2], mistake, rows, metric_line(mistake.metric, self.line))
@@ -126,6 +133,21 @@ class BatchAverageMonitor:
         if means and max(sizes) > 1 and total:
             yield "loss", total / len(batches), total / rows, rows, "batches"
             yield "loss", math.fsum(means) / rows, total / rows, rows, "rows"
+
+    def accuracy_quotients(self, batches: list[_Batch]) -> Iterator[_Expected]:
+        """Yield the accuracy with a wrong divisor: the number of batches, or that of the rows of all evaluations."""
+        for index in range(min((len(targets) for _, targets in batches), default=0)):
+            rows = sum(targets[index].numel() for _, targets in batches)
+            ways = zip(*(count_correct(scores, targets[index]) for scores, targets in batches), strict=False)
+            for way, counts in enumerate(ways):
+                history = self.correct.setdefault((index, way), [])
+                history.append((sum(counts), rows))
+                accuracy = sum(counts) / rows
+                so_far = sum(count for count, _ in history) / sum(size for _, size in history)
+                if accuracy and rows > len(batches) > 1:
+                    yield "accuracy", sum(counts) / len(batches), accuracy, rows, "batches"
+                if abs(so_far - accuracy) > _MIN_DIFFERENCE:
+                    yield "accuracy", so_far, accuracy, rows, "evaluations"
 
     def batch_losses(self, batches: list[_Batch]) -> list[float]:
         """Return the loss of each batch; empty if it is unknown or does not accept these targets as they are."""

@@ -10,10 +10,10 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from nbdebug.loop_monitor.batch_averages import has_plain_attributes
+from nbdebug.loop_monitor.whole_set_metrics import count_correct
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.references import frame_variables
@@ -86,7 +86,7 @@ class CorrectCountMonitor:
         scores = score_tensor(output)
         if isinstance(scores, Tensor) and scores.is_floating_point():
             for labels in self.labels:
-                self.correct.update(_count_correct(scores.detach(), labels))
+                self.correct.update(count_correct(scores.detach(), labels))
         self.labels = []
 
     def _numeric_variables(self, frame: FrameType | None) -> Iterator[tuple[_Key, float]]:
@@ -133,15 +133,3 @@ def _as_number(value: object) -> float | None:
     if type(value) is Tensor and value.numel() == 1 and value.device.type == "cpu" and not value.requires_grad:
         return float(value)
     return None
-
-
-@torch.no_grad()
-def _count_correct(scores: Tensor, labels: Tensor) -> Iterator[int]:
-    """Yield the number of labels that equal the prediction, for each way to read one from the scores."""
-    for axis in range(1, scores.dim()):
-        predicted = scores.argmax(axis)
-        if scores.shape[axis] > 1 and predicted.shape == labels.shape and predicted.device == labels.device:
-            yield int((predicted == labels).sum())
-    if scores.numel() == labels.numel() and scores.device == labels.device:
-        flat, is_positive = scores.flatten(), labels.flatten() > 0.5
-        yield from (int(((flat > threshold) == is_positive).sum()) for threshold in (0.0, 0.5))

@@ -14,7 +14,8 @@ from nbdebug.source.location import SourceLine, get_line_from_traceback
 
 _MAX_NODES = 64
 _NORMALIZED_TWICE = (
-    Pattern(frozenset({"Softmax", "LogSoftmax", "Sigmoid"}), frozenset({"LogSoftmax"})),
+    Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"LogSoftmax"}), through_shifts=True),
+    Pattern(frozenset({"LogSoftmax"}), frozenset({"LogSoftmax"})),
     Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset({"BinaryCrossEntropyWithLogits"})),
 )
 
@@ -79,9 +80,10 @@ def _is_expanded(tensor: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class NormalizedTwice:
-    """A ``producer`` such as softmax whose output a loss normalizes again, and the classes, if torch saved them.
+    """A ``producer`` such as softmax whose output a loss normalizes again.
 
-    ``line`` is the user's line of the producer, if lines were recorded.
+    ``classes`` is their number, if torch saved it and no constants are added to the probabilities on the way. ``line``
+    is the user's line of the producer, if lines were recorded.
     """
 
     producer: str
@@ -96,9 +98,11 @@ def find_normalized_twice(graph: Graph) -> list[tuple[Node, NormalizedTwice]]:
     The names can be stored; the node would keep the graph alive.
     """
     return [
-        (producer, NormalizedTwice(producer.name, consumer.name, _class_count(consumer), _recorded_line(producer)))
+        (producer, NormalizedTwice(producer.name, consumer.name, classes, _recorded_line(producer)))
         for pattern in _NORMALIZED_TWICE
         for producer, consumer in pattern.find_matches(graph)
+        for is_unchanged in [producer in replace(pattern, through_shifts=False).find_producers(consumer)]
+        for classes in [_class_count(consumer) if is_unchanged else None]
     ]
 
 

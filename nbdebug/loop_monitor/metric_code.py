@@ -112,15 +112,16 @@ def counts_over_batches(name: str, line: SourceLine) -> Iterator[AveragedMetric]
         assert scope is not None
         evaluation_loop = _EvaluationLoop(scope, loop)
         batch_counts = evaluation_loop.batch_counts(name)
-        divided_again = {id(node.left) for node in ast.walk(scope) if _is_division(node)}
+        divided_again = {id(node.left) for node in ast.walk(scope) if is_division(node)}
         for node in ast.walk(scope):
-            if _is_division(node) and id(node) not in divided_again and evaluation_loop.is_always_divided(node, name):
+            if is_division(node) and id(node) not in divided_again and evaluation_loop.is_always_divided(node, name):
                 has_product = any(isinstance(part, ast.BinOp) for part in ast.walk(node.right))
                 if batch_counts & expression_texts(node.right) and not has_product:
                     yield AveragedMetric(SourceLine(line.file, node.lineno), "count", name)
 
 
-def _is_division(node: ast.AST) -> TypeGuard[ast.BinOp]:
+def is_division(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    """Check whether an expression divides two others."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_MIN_ROWS_PER_CLASS, _PERMUTATIONS = 3, 20
+_MIN_ROWS_PER_CLASS = 3
 _MIN_CONTRADICTED = 10
-_MIN_SHARE_LEARNED = 0.35  # of the errors of the most common class that the predictions avoid
+_MIN_SHARE_LEARNED = 0.35  # of the balanced errors of a constant class that the predictions avoid
 _MIN_MARGIN, _MIN_BINARY_MARGIN = 0.3, 0.5
 # Of two classes, which leave no trace of the given one.
 _MAX_BINARY_HARDNESS, _MIN_BINARY_ERROR_SHARE = 0.6, 0.5
@@ -22,11 +21,12 @@ class ContradictedLabels:
     """Rows whose given class is contradicted, the most confident contradiction first, and how these rows look.
 
     ``predicted`` are the classes predicted instead, ``margin`` is the mean lead of the predicted class. The next two
-    are probabilities, with their standard errors. ``hardness`` is the probability that a row that agrees with its
-    prediction is predicted with a larger margin than a contradicted one of the same predicted class. ``trace`` is the
-    probability that a row's given class gets a higher probability than the given class of another contradicted row
-    with the same prediction; NaN for two classes. Both are one half if the labels are wrong independently of the
-    inputs, and larger if the inputs are ambiguous.
+    are probabilities, with their standard error ``error``. ``hardness`` is the probability that a row that agrees with
+    its prediction is predicted with a larger margin than a contradicted one of the same predicted class. ``trace`` is
+    the probability that a contradicted row's given class gets a higher probability for this row than for one that
+    agrees with the same prediction; NaN for two classes, where it says the same as ``hardness``. Both are one half if
+    the labels are wrong independently of the inputs, also if all wrong labels are of one class, and larger if the
+    inputs are ambiguous. ``balanced_accuracy`` is the mean over the classes of the share that is predicted right.
     """
 
     rows: NDArray[np.int64]
@@ -35,6 +35,7 @@ class ContradictedLabels:
     hardness: float
     trace: float
     error: float
+    balanced_accuracy: float
 
 
 def find_contradicted_labels(probabilities: NDArray[np.float64], labels: NDArray[np.int64]) -> ContradictedLabels:
@@ -53,22 +54,23 @@ def find_contradicted_labels(probabilities: NDArray[np.float64], labels: NDArray
     margin = leading[:, -1] - leading[:, -2]
     rows = np.flatnonzero(is_contradicted)
     rows = rows[np.argsort(own[rows] - probabilities[rows, predicted[rows]], kind="stable")]
-    groups = [rows[predicted[rows] == number] for number in range(len(counts))]
-    agreeing = [
-        np.flatnonzero(is_confident & (predicted == labels) & (labels == number)) for number in range(len(counts))
-    ]
-    pairs = [
-        (_superiority(margin[agree], margin[group]), len(group))
-        for group, agree in zip(groups, agreeing, strict=True)
-        if len(group) >= _MIN_ROWS_PER_CLASS and len(agree)
-    ]
+    hardness, trace = list[tuple[float, int]](), list[tuple[float, int]]()
+    for number in np.unique(predicted[rows]):
+        group = rows[predicted[rows] == number]
+        agreeing = np.flatnonzero(is_confident & (predicted == labels) & (labels == number))
+        hardness += _superiority(margin[agreeing], margin[group])
+        for label in np.unique(labels[group]):
+            column = probabilities[:, label]
+            trace += _superiority(column[group[labels[group] == label]], column[agreeing])
+    right = np.bincount(labels, probabilities.argmax(1) == labels, len(counts))
     return ContradictedLabels(
         rows,
         predicted[rows],
         float(margin[rows].mean()) if len(rows) else 0.0,
-        sum(value * size for value, size in pairs) / sum(size for _, size in pairs) if pairs else float("nan"),
-        _trace(probabilities, labels, groups) if len(counts) > 2 else float("nan"),
+        _weighted_mean(hardness),
+        _weighted_mean(trace) if len(counts) > 2 else float("nan"),
         _UNIFORM_DEVIATION / max(len(rows), 1) ** 0.5,
+        float((right[counts > 0] / counts[counts > 0]).mean()),
     )
 
 
@@ -85,7 +87,8 @@ def look_like_wrong_labels(
     ``ambiguous`` is the upper bound of ``hardness`` and ``trace``.
     """
     total = len(labels)
-    if not _has_learned(labels, score):
+    guess = 1 / len(np.unique(labels))
+    if contradicted.balanced_accuracy - guess < _MIN_SHARE_LEARNED * (1 - guess):
         return False
     is_binary = contradicted.trace != contradicted.trace
     if len(contradicted.rows) < max(_MIN_CONTRADICTED, share * total):
@@ -99,28 +102,19 @@ def look_like_wrong_labels(
     return hardness < ambiguous and contradicted.trace + contradicted.error < ambiguous
 
 
-def _has_learned(labels: NDArray[np.int64], score: float) -> bool:
-    """Return whether predictions avoid a third of the errors of the most common class."""
-    majority = float(np.bincount(labels).max()) / len(labels)
-    return score - majority >= _MIN_SHARE_LEARNED * (1 - majority)
+def _superiority(first: NDArray[np.float64], second: NDArray[np.float64]) -> list[tuple[float, int]]:
+    """Return the probability that a value of the first sample exceeds one of the second, with its weight.
 
-
-def _superiority(first: Any, second: Any) -> float:
-    """Return the probability that a value of the first sample exceeds one of the second; ties count one half."""
+    Ties count one half. The weight is the size of the smaller sample; the list is empty if a sample is too small.
+    """
+    if min(len(first), len(second)) < _MIN_ROWS_PER_CLASS:
+        return []
     ordered = np.sort(second)
     below, not_above = np.searchsorted(ordered, first, "left"), np.searchsorted(ordered, first, "right")
-    return float((below + not_above).mean() / (2 * len(second)))
+    return [(float((below + not_above).mean() / (2 * len(second))), min(len(first), len(second)))]
 
 
-def _trace(probabilities: Any, labels: Any, groups: list[NDArray[np.int64]]) -> float:
-    """Compare the probability of the given class with those of the given classes permuted within each prediction."""
-    generator, wins = np.random.default_rng(0), list[float]()
-    for group in groups:
-        if len(group) < _MIN_ROWS_PER_CLASS:
-            continue
-        for _ in range(_PERMUTATIONS):
-            other = labels[generator.permutation(group)]
-            differs = other != labels[group]
-            difference = probabilities[group, labels[group]] - probabilities[group, other]
-            wins += (np.sign(difference[differs]) / 2 + 0.5).tolist()
-    return float(np.mean(wins)) if wins else float("nan")
+def _weighted_mean(pairs: list[tuple[float, int]]) -> float:
+    return (
+        sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs) if pairs else float("nan")
+    )

@@ -184,6 +184,43 @@ def test_metric_averaging_of_a_loss_of_one_batch_times_its_rows_is_quiet(tmp_pat
     assert not e708_findings(tmp_path, R2, store, "", size=64)
 
 
+RIGHT = "((setup.model(x) > 0) == y.bool()).sum().item()"
+
+
+@pytest.mark.parametrize(
+    ("store", "message", "line"),
+    [
+        (
+            f"quality = sum({RIGHT} for x, y in setup.val_loader) / len(setup.val_loader)",
+            "number of batches",
+            "quality =",
+        ),
+        (f"quality = sum({RIGHT} for x, y in setup.val_loader) / 64", None, ""),
+        (
+            f"right += sum([{RIGHT} for x, y in setup.val_loader]); rows += 64; quality = right / rows",
+            "the accuracy over all evaluations so far",
+            "right, rows = 0, 0",
+        ),
+        (
+            f"quality = sum([{RIGHT} for x, y in setup.val_loader]) / 64; right += quality; mean = right / (epoch + 1)",
+            None,
+            "",
+        ),
+    ],
+    ids=["batches", "rows", "all evaluations", "mean beside the accuracy"],
+)
+def test_metric_averaging_of_an_accuracy_is_reported_if_its_divisor_is_another_count(
+    tmp_path: Path, store: str, message: str | None, line: str
+) -> None:
+    text = TRAIN.format(quality=F1, store=store, evaluation="")
+    loop = load_loop(tmp_path / "loop.py", text.replace("history, log =", "right, rows = 0, 0\n    history, log ="))
+    findings = [finding for finding in all_findings(loop, make_setup(True)) if finding.code == "E708"]
+    assert len(findings) == (message is not None)
+    for finding in findings:
+        assert finding.message.startswith("quality is ") and str(message) in finding.message
+        assert source_line(finding).startswith(line)
+
+
 def test_whole_set_metrics_equal_those_of_scikit_learn() -> None:
     random = np.random.default_rng(0)
     scores, classes = random.normal(size=(80, 3)), random.integers(0, 3, 80)

@@ -18,6 +18,7 @@ from nbdebug.loop_monitor.metric_code import (
     accumulation_lines,
     averaged_metrics,
     counts_over_batches,
+    is_division,
     last_batch_only,
 )
 from nbdebug.loop_monitor.training_averages import LossDivisor, TrainingAverage
@@ -25,9 +26,9 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import epoch_batch_sizes
-from nbdebug.source.assignments import covering_statement, own_statements
+from nbdebug.source.assignments import covering_statement, last_assignment, own_statements
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import assignment_targets, enclosing_scope, read_names
+from nbdebug.source.search import assignment_targets, enclosing_scope, read_names, syntax_tree
 
 _CAUSES = {
     "whole": (
@@ -52,12 +53,14 @@ _DIVISOR_CAUSES = {
     "": _CAUSES["whole"],
     "batches": "The sum counts each row once, but it is divided by the number of batches.",
     "rows": "The loss of a batch is already a mean over its rows, so the sum must be divided by the number of batches.",
+    "evaluations": "The counts are not reset to zero before an evaluation, so the metric lags behind the model.",
 }
 _DIVISOR_FIXES = {
     "": "outputs.append(output); targets.append(y)   # in the loop; after it, once: "
     "metric(torch.cat(outputs), torch.cat(targets))",
     "batches": "total / len(loader.dataset)   # the number of rows, not of batches",
     "rows": "total += loss.item() * len(y)   # in the loop; after it: total / len(loader.dataset)",
+    "evaluations": "correct, total = 0, 0   # before each evaluation",
 }
 
 _TRAINING_CAUSES: dict[LossDivisor, str] = {
@@ -96,10 +99,11 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     the mean over batches of R², a correlation, F1, precision, recall, AUC and the like within 2e-5, and differs by more
     than 1e-3 from the same metric on all rows. A loss of torch whose sum is divided by the wrong number, of batches or
     of rows, is recognized in the same way; so are the training losses of the first four epochs, also if their sum is
-    divided by the number of validation batches, or is not reset to zero when an epoch begins. Counts are recognized
-    by their values in at least two batches, whatever computes them. For means, the batch sizes of the validation loader
-    are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a warning from ``warn``
-    = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
+    divided by the number of validation batches, or is not reset to zero when an epoch begins; and the accuracy, if it
+    is that of all evaluations so far, or its correct predictions are divided by the number of batches. Counts are
+    recognized by their values in at least two batches, whatever computes them. For means, the batch sizes of the
+    validation loader are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a
+    warning from ``warn`` = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
 
     ## How to fix
     Multiply by the batch size and divide by the number of rows. Collect outputs and targets if the metric must be
@@ -116,9 +120,11 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     if not loop.forward_passes.calls:
         raise NotChecked("no forward pass of the model was recorded in your loop")
     validation, all_sizes = loop.forward_passes.lines.get("validation"), epoch_batch_sizes(setup.val_loader)
-    for count in loop.correct_counts if max(all_sizes, default=2) > 1 else ():
-        yield from (_finding(metric, all_sizes, 0.0, warn) for metric in counts_over_batches(count.name, count.line))
-    yield from (_continued_finding(count) for count in loop.correct_counts if count.continued)
+    counts = loop.correct_counts if max(all_sizes, default=2) > 1 else ()
+    divided = [metric for count in counts for metric in counts_over_batches(count.name, count.line)]
+    continued = [count for count in loop.correct_counts if count.continued]
+    yield from (_finding(metric, all_sizes, 0.0, warn) for metric in divided)
+    yield from map(_continued_finding, continued)
     reported_files: set[str] = set()
     for line in loop.forward_passes.calls:
         sizes = epoch_batch_sizes(setup.val_loader) if line == validation else []
@@ -133,7 +139,13 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
                 reported_files |= {average.line.file} if average.kind in ("whole", "root") else set()
                 yield _finding(average, sizes, factor, warn)
     if max(all_sizes, default=2) > 1:
-        yield from (_average_finding(a) for a in loop.batch_averages if a.line.file not in reported_files)
+        known = {"batches"} if divided else {"evaluations"} if continued else set()
+        yield from (
+            _average_finding(average)
+            for average in loop.batch_averages
+            if average.line.file not in reported_files
+            and not (average.metric == "accuracy" and average.divisor in known)
+        )
     forward_line = loop.forward_passes.lines.get("forward")
     yield from (_training_finding(average, forward_line) for average in loop.training_averages)
 
@@ -194,16 +206,20 @@ def _continued_finding(count: CorrectCount) -> Finding:
 
 def _average_finding(average: BatchAverage) -> Finding:
     """Report a number that equals a wrong mean of a metric or the loss over the batches."""
-    term = "the losses times the rows of each batch" if average.divisor == "batches" else "the mean losses"
-    subject = (
-        f"the sum of {term} of {average.batches} batches, divided by the number of {average.divisor}"
-        if average.divisor
-        else f"the mean of the {average.metric} of {average.batches} batches"
-    )
+    where = _averaging_line(average.line)
+    if average.divisor == "evaluations":
+        subject, where = "the accuracy over all evaluations so far", _counter_line(average.line.file) or where
+    elif average.divisor:
+        term = "the mean losses" if average.divisor == "rows" else "the losses times the rows of each batch"
+        term = "the correct predictions" if average.metric == "accuracy" else term
+        subject = f"the sum of {term} of {average.batches} batches, divided by the number of {average.divisor}"
+    else:
+        subject = f"the mean of the {average.metric} of {average.batches} batches"
+    metric = f"the {average.metric}" if average.divisor else "it"
     return Finding(
-        message=f"{average.name} is {subject}, {average.value:.4g}; on all {average.rows:,} rows together "
-        f"{'the loss' if average.divisor else 'it'} is {average.whole:.4g}.",
-        where=_averaging_line(average.line).where(),
+        message=f"{average.name} is {subject}, {average.value:.4g}; on all {average.rows:,} rows "
+        f"{'of the latest one' if average.divisor == 'evaluations' else 'together'} {metric} is {average.whole:.4g}.",
+        where=where.where(),
         cause=_DIVISOR_CAUSES[average.divisor],
         fix=_DIVISOR_FIXES[average.divisor],
         evidence={
@@ -235,6 +251,27 @@ def _training_finding(average: TrainingAverage, forward_line: SourceLine | None)
         },
         explains=("T611",),
     )
+
+
+def _counter_line(file: str) -> SourceLine | None:
+    """Return the only line of a file that sets to zero what a function both adds up and divides by another variable."""
+    tree = syntax_tree(file)
+    lines = set[SourceLine]()
+    for function in ast.walk(tree) if tree else ():
+        if isinstance(function, (ast.FunctionDef, ast.Module)):
+            statements = [*own_statements(function)]
+            divisors = {
+                name
+                for part in statements
+                for node in ast.walk(part)
+                if is_division(node)
+                for name in read_names(node.right)
+            }
+            for part in statements:
+                if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name) and part.target.id in divisors:
+                    line = SourceLine(file, part.lineno, getattr(function, "name", "<module>"))
+                    lines |= {first for first in [last_assignment(line, part.target.id, changes=False)] if first}
+    return lines.pop() if len(lines) == 1 else None
 
 
 def _averaging_line(line: SourceLine) -> SourceLine:

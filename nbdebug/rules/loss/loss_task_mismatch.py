@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.autograd import Graph, Node, Pattern
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import Comparison
+from nbdebug.measurements.nominal_targets import NominalTargets
 from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -40,15 +42,19 @@ def loss_task_mismatch(
     loss_kind: LossKind,
     task: LearningTask,
     comparisons: list[Comparison],
+    nominal_targets: NominalTargets | NotChecked | None,
     *,
     share: float = 0.05,
+    gain: float = 0.1,
+    error_ratio: float = 0.7,
 ) -> Iterator[Finding]:
     """The loss expects a different kind of target than the labels are.
 
     ## What it does
     Reported when softmax, in the model or in the loss, meets label rows with several classes at once (or none); when a
     custom loss that multiplies log-probabilities with one-hot rows receives class indices; and when a squared or
-    absolute error measures the distance of outputs from class indices.
+    absolute error measures the distance of outputs from class indices. Whole numbers without order, which one output
+    learns as quantities, are a warning.
 
     ## Why it matters
     Softmax distributes a total of 1 over the classes of a sample: two labels can get at most a half each, and no label
@@ -59,7 +65,12 @@ def loss_task_mismatch(
     On the first batch. The rule checks for rows of zeros and ones with the shape of the output, of which more than
     ``share`` do not sum to 1; a target with one column of integers above 1 that is multiplied with a log-softmax;
     targets that repeat the class index of a sample in all columns; and a single output compared with integers above 1
-    if the task was set to classification.
+    if the task was set to classification. If the task was not set, three or more whole numbers are learned twice from
+    up to 2,000 samples by a kernel ridge regression: as quantities, rounded to the nearest number that occurs, and as
+    classes without order. They have no order if the classes are right for ``gain`` = 0.1 more of the samples, with a
+    third of the errors, and if even the squared error of the number is smaller, by ``error_ratio`` = 0.7. On 11 sets of
+    ordered numbers (counts, ratings, positions, intervals) it was never below 1 where the accuracy differed by as much;
+    on digits and sets of clusters it is 0.36 to 0.64.
 
     ## How to fix
     For several classes at once: one logit per class, and binary cross-entropy. For class indices: cross-entropy.
@@ -89,6 +100,10 @@ def loss_task_mismatch(
         and _is_class_indices(target)
     ):
         yield _class_index_distance_finding(graph, "one output")
+    elif (
+        comparisons and isinstance(nominal_targets, NominalTargets) and _is_nominal(nominal_targets, gain, error_ratio)
+    ):
+        yield _nominal_target_finding(nominal_targets, graph)
 
 
 def _labels_per_row(output: Tensor, target: Tensor) -> Tensor:
@@ -174,6 +189,35 @@ def _class_index_distance_finding(graph: Graph, outputs: str) -> Finding:
         cause="A loss for real values receives class indices.",
         fix="loss_fn = nn.CrossEntropyLoss()   # with one output per class, and target.long()",
         evidence={"outputs": outputs},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _is_nominal(targets: NominalTargets, gain: float, error_ratio: float) -> bool:
+    is_more_accurate = targets.accuracy_as_classes - targets.accuracy_as_quantities >= gain
+    is_far_better = 1 - targets.accuracy_as_quantities >= 3 * (1 - targets.accuracy_as_classes)
+    return is_more_accurate and is_far_better and targets.error_as_classes <= error_ratio * targets.error_as_quantities
+
+
+def _nominal_target_finding(targets: NominalTargets, graph: Graph) -> Finding:
+    return Finding(
+        severity="warning",
+        message=f"The targets are {targets.numbers} whole numbers, and the loss measures the distance from them. "
+        f"Learned as numbers, {targets.accuracy_as_quantities:.0%} of {targets.rows:,} training samples are right "
+        f"after rounding; learned as classes without order, {targets.accuracy_as_classes:.0%}.",
+        where=graph.root.where if graph.root else Location(),
+        cause="The numbers name classes. As quantities, class 4 lies between 3 and 5: if the model hesitates between 3 "
+        "and 5, its output is 4.",
+        fix=f"# let the model return {targets.numbers} outputs per sample, and predict with output.argmax(1)\n"
+        "loss_fn = nn.CrossEntropyLoss()   # with target.long()",
+        evidence={
+            "numbers": targets.numbers,
+            "rows": targets.rows,
+            "accuracy as quantities": targets.accuracy_as_quantities,
+            "accuracy as classes": targets.accuracy_as_classes,
+            "squared error as quantities": targets.error_as_quantities,
+            "squared error as classes": targets.error_as_classes,
+        },
         explains=_CONSEQUENCES,
     )
 

@@ -55,7 +55,7 @@ def softmax_before_cross_entropy(
 
     ## What it does
     Finds a softmax, log-softmax or sigmoid whose output reaches the log-softmax of a cross-entropy (or the sigmoid of a
-    with-logits loss) through only views, casts, copies, indexing and dropout.
+    with-logits loss) through only views, casts, copies, indexing, dropout and the addition of constants.
 
     ## Why it matters
     Cross-entropy expects logits. Values between 0 and 1 differ by at most 1, so its softmax can give no class more than

@@ -80,6 +80,11 @@ WRONG: dict[str, tuple[Tensor, Tensor, dict[str, Any]]] = {
     "images, four tenths": (IMAGES, relabeled(CLASSES, 0.4), {}),
     "samples by index": (IMAGES, relabeled(CLASSES, 0.1), {"dataset": NamedSamples}),
     "two classes, one logit": (ROWS, relabeled(SEPARATE, 0.1), {"binary": True}),
+    "one class in six becomes the first": (
+        IMAGES,
+        torch.where(torch.rand(900, generator=GENERATOR) < 0.16, 0, CLASSES),
+        {},
+    ),
     "tokens": (TOKENS, relabeled(CLASSES % 3, 0.2), {}),
 }
 RIGHT: dict[str, tuple[Tensor, Tensor, dict[str, Any]]] = {
