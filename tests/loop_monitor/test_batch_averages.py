@@ -217,7 +217,8 @@ def test_metric_averaging_of_an_accuracy_is_reported_if_its_divisor_is_another_c
     findings = [finding for finding in all_findings(loop, make_setup(True)) if finding.code == "E708"]
     assert len(findings) == (message is not None)
     for finding in findings:
-        assert finding.message.startswith("quality is ") and str(message) in finding.message
+        assert finding.message.startswith("quality is ")
+        assert str(message) in finding.message
         assert source_line(finding).startswith(line)
 
 

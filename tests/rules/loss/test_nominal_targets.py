@@ -57,7 +57,8 @@ def squared_error(output: Tensor, target: Tensor) -> Tensor:
 def test_loss_task_mismatch_of_class_numbers_without_order_is_a_warning(name: str) -> None:
     (finding,) = rule_faults(build(*NOMINAL[name], squared_error), "L211")
     assert finding.severity == "warning"
-    assert finding.where.source and "mse_loss" in finding.where.source
+    assert finding.where.source
+    assert "mse_loss" in finding.where.source
     assert finding.evidence["numbers"] == len(NOMINAL[name][1].unique())
     assert finding.evidence["squared error as classes"] < finding.evidence["squared error as quantities"]
 
