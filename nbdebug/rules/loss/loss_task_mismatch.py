@@ -167,7 +167,6 @@ def _class_index_product_finding(node: Node, classes: int) -> Finding:
         fix="loss = F.cross_entropy(logits, target.squeeze(1).long())",
         evidence={"classes": classes},
         explains=_CONSEQUENCES,
-        setup_fix="loss_fn = lambda output, target: F.cross_entropy(output, target.squeeze(1).long())",
     )
 
 

@@ -112,7 +112,6 @@ def _target_finding(setup: Setup, first_pass: ForwardPass, targets: list[Tensor]
         evidence={"share outside": share, "lowest": low, "highest": high},
         explains=_CONSEQUENCES,
         assumes=(LOSS_TARGETS_MISMATCH,),
-        setup_fix="one output per class" if "one per class" in fix else "",
     )
 
 

@@ -162,13 +162,6 @@ NAMED_CHANGES: dict[str, _NamedChange] = {
         "",
         "y = (y - y_train.mean()) / y_train.std()   # and convert the predictions back",
     ),
-    "one output per class": _NamedChange(
-        data_changes.use_class_outputs,
-        _nothing,
-        "",
-        "head = nn.Linear(features, classes)   # the last layer\n"
-        "loss_fn = nn.CrossEntropyLoss()   # with target.long(), one class index per sample",
-    ),
     "split again": _NamedChange(
         sample_changes.split_again,
         _nothing,

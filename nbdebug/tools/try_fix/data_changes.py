@@ -56,20 +56,6 @@ def balance_loss(treated: TreatedSetup, _: None) -> bool:
     return _change_loss(treated, weight=torch.where(counts > 0, weights, torch.ones_like(weights)).to(device))
 
 
-def use_class_outputs(treated: TreatedSetup, _: None) -> bool:
-    """Replace a last layer with one output by one with an output for each class, and the loss by cross-entropy."""
-    labels = _training_labels(treated, are_class_indices=True)
-    layers = [(path, module) for path, module in treated.model.named_modules() if isinstance(module, nn.Linear)]
-    if labels is None or not layers or layers[-1][1].out_features != 1:
-        return False
-    (path, head), classes = layers[-1], int(labels.max()) + 1
-    wider = nn.Linear(head.in_features, classes, head.bias is not None, head.weight.device, head.weight.dtype)
-    treated.model.set_submodule(path, wider)
-    treated.loss_fn = nn.CrossEntropyLoss()
-    treated.change_loss(lambda output, target, loss_fn: loss_fn(output, target.reshape(-1).long()))
-    return True
-
-
 def smooth_labels(treated: TreatedSetup, share: float) -> bool:
     """Set the label smoothing of a cross-entropy (Szegedy et al. 2016, arXiv:1512.00567)."""
     if treated.loss_kind != "cross-entropy" or getattr(treated.loss_fn, "label_smoothing", 0.0) == share:
@@ -101,26 +87,26 @@ def _class_count(treated: TreatedSetup) -> int:
     return output.shape[1] if isinstance(output, Tensor) and output.dim() > 1 else 2
 
 
-def _training_labels(treated: TreatedSetup, are_class_indices: bool = False) -> Tensor | None:
+def _training_labels(treated: TreatedSetup) -> Tensor | None:
     """Return the class of each training sample in the order of the dataset; None if a sample has no single class."""
     loader = treated.train_loader
     if not is_map_style(loader) or loader.batch_size is None or len(loader.dataset) > _MAX_LABELS:
         return None
-    parts = list(_read_labels(treated, loader, are_class_indices))
+    parts = list(_read_labels(treated, loader))
     if any(part is None for part in parts):
         return None
     labels = torch.cat([part for part in parts if part is not None])
     return labels if len(labels) == len(loader.dataset) and int(labels.min()) >= 0 else None
 
 
-def _read_labels(treated: TreatedSetup, loader: DataLoader[Any], are_indices: bool) -> Iterator[Tensor | None]:
+def _read_labels(treated: TreatedSetup, loader: DataLoader[Any]) -> Iterator[Tensor | None]:
     for raw in DataLoader(loader.dataset, _READ_SIZE, collate_fn=loader.collate_fn):
         target = treated.setup.split_batch(raw).target
         if not isinstance(target, Tensor) or target.numel() != len(target):
             yield None
             return
-        is_index = are_indices or bool(((target == 0) | (target == 1)).all())
-        yield target.reshape(-1).long().cpu() if not target.is_floating_point() or is_index else None
+        is_binary = bool(((target == 0) | (target == 1)).all())
+        yield target.reshape(-1).long().cpu() if not target.is_floating_point() or is_binary else None
 
 
 def _remove_augmentation(treated: TreatedSetup) -> bool:
