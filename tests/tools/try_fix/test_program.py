@@ -89,7 +89,7 @@ def test_fix_of_a_loop_is_tried_in_the_program_and_nothing_stays_changed(program
         dbg.try_fix("O505")
     with pytest.raises(SetupError, match="changes no line"):
         dbg.try_fix("weight decay=0.1", build=program.build)
-    with pytest.raises(SetupError, match="build returned int"):
+    with pytest.raises(SetupError, match="build returned an int"):
         dbg.try_fix("O505", build=lambda: 3)
 
 
