@@ -21,6 +21,15 @@ from nbdebug.source.notebook_cells import current_cells
 from nbdebug.source.search import assigned_names, covers_line, read_names
 from nbdebug.tools.try_fix.program import Program, Start
 
+_DEFINITIONS = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Assign,
+    ast.AnnAssign,
+)
 _Statement = tuple[str, ast.stmt]  # with the file that it is in
 
 
@@ -129,7 +138,7 @@ def _needed(
         makes = debugger in binds
         uses_tools = any(_is_of_debugger(variables.get(name)) for name in reads) and not makes
         modules = {name for name in reads if isinstance(variables.get(name), ModuleType)}
-        changes = reads - modules if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and not binds else set()
+        changes = set() if isinstance(statement, _DEFINITIONS) else reads - modules
         if uses_tools or _trains(statement) or (makes and is_made):
             continue
         if binds & wanted or (changes | _changed_roots(statement)) & wanted:
