@@ -1,6 +1,6 @@
 """How often a trial of a repair shows its gain, and how often the fix of a finding does as well as the repair.
 
-    python benchmarks/repair.py FOLDER [--steps 150] [--seeds 5] [--only NAME] [--shard 0 2] [--json FILE]
+    python benchmarks/repair.py FOLDER [--steps 150] [--seeds 5] [--only NAME] [--half tuning] [--json FILE]
     python benchmarks/repair.py --report FILE FILE
 
 The programs are the files ``FOLDER/cases/*.py``. Each defines ``program(fixed, seed)``, which returns an object with
@@ -9,17 +9,22 @@ and ``task``, and ``CASE``, whose ``accepts`` are the codes of the findings that
 
 Four arms of each program are trained with the same seeds: as it is, as its repaired twin, with the same samples in
 another order (a change without effect), and with the fix of the first accepted finding that can be tried. The finding
-comes from a checkup and a watched run of another instance of the program. Programs whose twin has another training
-function are left out, since copies are trained by a plain loop.
+comes from a checkup and a watched run of another instance of the program.
+
+A fix that changes lines of the program is applied to them, and the program is started again with its own loop; so is
+every arm of a program whose twin has another training function. Any other fix changes a copy of the setup, and all arms
+are then trained by a plain loop.
 
 - gain: programs whose difference between the twin and the program has an interval above zero.
 - no gain of the null change: programs whose difference between the two orders has not.
-- reached: programs with a gain whose fix has at least the score of the twin, minus 0.02 or a tenth of the gain.
+- reached: programs whose fix has at least the score of the twin, minus 0.02 or a tenth of the gain, among all programs
+  whose mistake is found; a finding without a fix that can be tried counts as not reached.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.util
 import json
 import random
@@ -27,6 +32,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,10 +43,11 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.statistics.paired_differences import PairedDifference, paired_difference
 from nbdebug.tools.try_fix.arms import Arm, ArmRunner
 from nbdebug.tools.try_fix.change import parse_change
+from nbdebug.tools.try_fix.program import BuiltProgram
 from nbdebug.tools.try_fix.tool import prepare_experiment
 from nbdebug.views.live import Screen
 from nbdebug.views.page import View
@@ -84,7 +91,7 @@ def accepted_finding(module: ModuleType) -> tuple[bool, Finding | None]:
     with debugger.watch():
         train()
     accepted = [finding for finding in debugger.findings.faults if finding.code in module.CASE.accepts]
-    return bool(accepted), next((finding for finding in accepted if finding.setup_fix), None)
+    return bool(accepted), next((finding for finding in accepted if finding.edits or finding.setup_fix), None)
 
 
 def reorder(copy: Any) -> bool:
@@ -102,17 +109,19 @@ def reorder(copy: Any) -> bool:
 def examine(module: ModuleType, name: str, steps: int, seeds: int) -> dict[str, Any]:
     """Return the scores of all arms of one program."""
     row: dict[str, Any] = {"program": name, "loop": has_own_loop(module)}
-    if row["loop"]:
-        return row
     started = time.perf_counter()
     row["found"], finding = accepted_finding(module)
-    row["repair"] = f"{finding.code}: {finding.setup_fix}" if finding is not None else ""
-    for arm, change in {"before": None, "twin": _twin(module), "null": reorder, "fix": finding}.items():
-        if change is None and arm == "fix":
-            continue
-        debugger, _ = create_debugger(module, fixed=False)
+    row["own loop"] = own_loop = row["loop"] or bool(finding and finding.edits)
+    row["repair"] = f"{finding.code}: {finding.setup_fix or finding.fix_text}" if finding is not None else ""
+    row["diff"] = bool(finding and finding.edits)
+    trial = partial(_loop_scores if own_loop else _scores, module, steps, seeds)
+    twin = partial(trial, fixed=True) if own_loop else partial(trial, change=_twin(module))
+    arms = {"before": trial, "twin": twin, "null": partial(_scores, module, steps, seeds, change=reorder)}
+    if finding is not None and (finding.edits or not row["loop"]):
+        arms["fix"] = partial(trial, edits=finding.edits) if own_loop else partial(trial, change=finding)
+    for arm, run in arms.items():
         try:
-            row[arm] = _scores(debugger, change, steps, seeds)
+            row[arm] = run()
         except SetupError as error:
             row[f"{arm} error"] = str(error)[:300]
     return {**row, "seconds": time.perf_counter() - started}
@@ -122,8 +131,22 @@ def _twin(module: ModuleType) -> Callable[[Any], Debugger]:
     return lambda copy: create_debugger(module, fixed=True)[0]
 
 
-def _scores(debugger: Debugger, change: Any, steps: int, seeds: int) -> list[float]:
+def _loop_scores(
+    module: ModuleType, steps: int, seeds: int, fixed: bool = False, edits: tuple[Edit, ...] = ()
+) -> list[float]:
+    """Return the scores of the program or its twin, started again with its own loop, seed by seed."""
+    debugger, _ = create_debugger(module, fixed=fixed)
+    score, _ = prepare_experiment(debugger.setup, steps, seeds, None)
+    numbers = iter(range(seeds))
+    program = BuiltProgram(lambda: create_debugger(module, fixed, next(numbers)))
+    arm = Arm("started again", (), score, program=program, edits=edits)
+    ArmRunner(debugger.setup, [arm], steps, seeds, False).run(Screen(), lambda status: View())
+    return [run.score for run in arm.runs]
+
+
+def _scores(module: ModuleType, steps: int, seeds: int, change: Any = None) -> list[float]:
     """Return the scores of copies with a change, or without one, seed by seed."""
+    debugger, _ = create_debugger(module, fixed=False)
     score, in_place = prepare_experiment(debugger.setup, steps, seeds, None)
     arm = Arm("changed", () if change is None else (parse_change(change),), score)
     ArmRunner(debugger.setup, [arm], steps, seeds, in_place).run(Screen(), lambda status: View())
@@ -133,29 +156,29 @@ def _scores(debugger: Debugger, change: Any, steps: int, seeds: int) -> list[flo
 def print_report(files: list[Path]) -> None:
     """Print a line for each program, and the shares."""
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-    compared = [row for row in rows if not row["loop"]]
-    for row in compared:
+    for row in rows:
         print(" | ".join([f"{row['program']:38}", *_describe(row)]))
-    twins = [_difference(row, "twin").sign > 0 for row in compared if _is_complete(row, "twin")]
-    nulls = [_difference(row, "null").sign <= 0 for row in compared if _is_complete(row, "null")]
-    gaining = [row for row in compared if _is_complete(row, "twin") and _difference(row, "twin").sign > 0]
-    fixes = [_reaches(row) for row in gaining if "fix" in row]
-    print(f"\nprograms: {len(rows)}, of which {len(rows) - len(compared)} have a mistake in the training function")
-    print(f"cannot be compared: {sum(not _is_complete(row, 'twin') for row in compared)}")
-    print(f"gain of the twin: {sum(twins)} of {len(twins)}; no gain of the null change: {sum(nulls)} of {len(nulls)}")
-    print(
-        f"found: {sum(row['found'] for row in compared)}, with a fix to try: {sum(bool(r['repair']) for r in compared)}"
-    )
-    print(f"the fix reaches the twin: {sum(fixes)} of {len(fixes)}")
+    complete = [row for row in rows if _is_complete(row, "twin")]
+    gaining = [row for row in complete if _difference(row, "twin").sign > 0]
+    nulls = [_difference(row, "null").sign <= 0 for row in rows if _is_complete(row, "null") and not row["own loop"]]
+    located = [row for row in rows if row["found"]]
+    print(f"\nprograms: {len(rows)}; scores of the twin and the program differ in kind: {len(rows) - len(complete)}")
+    print(f"gain of the twin: {len(gaining)} of {len(complete)}")
+    print(f"no gain of the null change: {sum(nulls)} of {len(nulls)}")
+    print(f"found: {len(located)}; the fix reaches the twin: {sum(map(_reaches, located))} of them")
+    for name, chosen in (("with a diff", True), ("that changes the setup", False)):
+        group = [row for row in located if row["repair"] and row["diff"] == chosen]
+        print(f"  fixes {name}: {sum(map(_reaches, group))} of {len(group)}")
+    print(f"  without a fix that can be tried: {', '.join(r['program'] for r in located if not r['repair'])}")
 
 
 def _describe(row: dict[str, Any]) -> Iterator[str]:
     for arm in ("twin", "null", "fix"):
-        if _is_complete(row, arm):
+        if _is_complete(row, arm) and (arm != "null" or not row["own loop"]):
             yield f"{arm} {np.mean(row['before']):.3f} -> {np.mean(row[arm]):.3f} {_difference(row, arm)}"
         elif f"{arm} error" in row:
             yield f"{arm} {row[f'{arm} error'][:120]}"
-    reached = " reaches" if _is_complete(row, "fix") and _is_complete(row, "twin") and _reaches(row) else ""
+    reached = " reaches" if _reaches(row) else ""
     yield row["repair"].replace("\n", "; ")[:60] + reached
 
 
@@ -168,6 +191,8 @@ def _difference(row: dict[str, Any], arm: str) -> PairedDifference:
 
 
 def _reaches(row: dict[str, Any]) -> bool:
+    if not (_is_complete(row, "fix") and _is_complete(row, "twin")):
+        return False
     before, twin, fixed = (float(np.mean(row[arm])) for arm in ("before", "twin", "fix"))
     return fixed >= twin - max(_TOLERANCE, _SHARE_OF_GAIN * (twin - before))
 
@@ -182,6 +207,7 @@ def main() -> None:
     parser.add_argument("--shard", type=int, nargs=2, default=(0, 1))
     parser.add_argument("--json", type=Path, default=Path("repair.jsonl"))
     parser.add_argument("--report", type=Path, nargs="+")
+    parser.add_argument("--half", choices=("tuning", "held-out"), help="by the first byte of SHA-256 of the name")
     options = parser.parse_args()
     if options.report:
         return print_report(options.report)
@@ -190,7 +216,8 @@ def main() -> None:
     sys.path.insert(0, str(options.folder))
     paths = sorted((options.folder / "cases").glob("[a-z]*.py"))[options.shard[0] :: options.shard[1]]
     for path in paths:
-        if options.only in path.stem:
+        half = "held-out" if hashlib.sha256(path.stem.encode()).digest()[0] % 2 else "tuning"
+        if options.only in path.stem and options.half in (None, half):
             row = examine(load_case(path), path.stem, options.steps, options.seeds)
             with options.json.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")

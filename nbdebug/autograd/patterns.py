@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nbdebug.autograd.graph import Graph, Node
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
 
 # Operations that move, copy or drop values without changing any.
 VALUE_PRESERVING_NODES = frozenset(
@@ -174,6 +175,12 @@ def find_handwritten_activation(node: Node, output: Node | None) -> str | None:
     return "Softmax" if numerator and denominator and output in source.search_upstream(numerator[0].inputs) else None
 
 
+CONVERSIONS = ("item", "detach", "tolist", "numpy", "cpu", "tensor", "as_tensor", "Tensor", "from_numpy")
+_NAMESPACES = {
+    *("F", "torch", "nn.functional", "torch.nn.functional", "functional", "torch.special", "copy", "np", "numpy"),
+}
+
+
 class _CallRemover(ast.NodeTransformer):
     """Replaces calls of some names by their first argument or receiver."""
 
@@ -198,22 +205,25 @@ class _CallRemover(ast.NodeTransformer):
 
 def suggest_removal(producer: Node, names: Collection[str], advice: str) -> str:
     """Return the user's statement without calls of ``names``; else a comment with the module and ``advice``."""
-    statement = covering_statement(producer.line) if producer.line else None
-    is_simple = statement is not None and not hasattr(statement, "body")
-    if producer.line and (
-        line := remove_calls(
-            ast.unparse(statement) if statement is not None and is_simple else producer.line.text, names
-        )
-    ):
-        return line
+    if statement := statement_without_calls(producer.line, names):
+        return statement
     if producer.module:
         return f"# remove module {producer.module!r} from the model: {advice}"
     return f"# {advice}"
 
 
+def statement_without_calls(line: SourceLine | None, names: Collection[str]) -> str | None:
+    """Return the user's statement on a line without calls of ``names``; None if nothing changes."""
+    if line is None:
+        return None
+    statement = covering_statement(line)
+    is_simple = statement is not None and not hasattr(statement, "body")
+    return remove_calls(ast.unparse(statement) if statement is not None and is_simple else line.text, names)
+
+
 def _is_namespace(node: ast.expr) -> bool:
     """Return whether an expression is a module such as ``F``, ``torch`` or ``torch.nn.functional``."""
-    return ast.unparse(node) in {"F", "torch", "nn.functional", "torch.nn.functional", "functional", "torch.special"}
+    return ast.unparse(node) in _NAMESPACES
 
 
 def remove_calls(source: str, names: Collection[str]) -> str | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 from torch import nn
@@ -15,7 +13,7 @@ from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.meta import run_quietly
 from nbdebug.finding import Edit
-from nbdebug.source.edits import apply_edits
+from nbdebug.source.edited_functions import covers, edited_function
 
 
 @dataclass(frozen=True)
@@ -52,10 +50,10 @@ def apply_to_copy(model: nn.Module, edits: Sequence[Edit], *, has_modules: bool 
     for module in list(model.modules()):
         methods: dict[str, FunctionType] = {}
         for name, function in _methods(type(module)):
-            own = [edit for edit in edits if _covers(function, edit)]
+            own = [edit for edit in edits if covers(function, edit)]
             if own and name not in methods and name != "__init__":
                 same_file = [edit for edit in edits if edit.file == own[0].file]
-                changed = _changed_function(function, same_file)
+                changed = edited_function(function, same_file)
                 if changed is None:
                     return False
                 methods[name] = changed
@@ -69,39 +67,3 @@ def _methods(kind: type) -> Iterator[tuple[str, FunctionType]]:
     for base in kind.__mro__:
         if not base.__module__.startswith("torch."):
             yield from ((name, value) for name, value in vars(base).items() if isinstance(value, FunctionType))
-
-
-def _covers(function: FunctionType, edit: Edit) -> bool:
-    code = function.__code__
-    if code.co_filename != edit.file or code.co_firstlineno > edit.line:
-        return False
-    last = max((line for _, _, line in code.co_lines() if line), default=0)
-    return edit.line <= last
-
-
-def _changed_function(function: FunctionType, edits: Sequence[Edit]) -> FunctionType | None:
-    """Return a function compiled from the edited source of its file."""
-    source = apply_edits("".join(linecache.getlines(edits[0].file)), edits)
-    try:
-        code = compile(ast.parse(source), edits[0].file, "exec", dont_inherit=True)
-    except SyntaxError:
-        return None
-    name = function.__qualname__.split(".")
-    changed_code = _find_code(code, [part for part in name if part != "<locals>"])
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    if changed_code is None or not set(changed_code.co_freevars) <= cells.keys():
-        return None
-    closure = tuple(cells[variable] for variable in changed_code.co_freevars)
-    changed = FunctionType(changed_code, function.__globals__, function.__name__, function.__defaults__, closure)
-    changed.__kwdefaults__ = function.__kwdefaults__
-    return changed
-
-
-def _find_code(code: CodeType, names: Sequence[str]) -> CodeType | None:
-    """Return the code of a function in the code of a file, by the names of the scopes around it."""
-    for name in names:
-        matches = [part for part in code.co_consts if isinstance(part, CodeType) and part.co_name == name]
-        if len(matches) != 1:
-            return None
-        code = matches[0]
-    return code

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from nbdebug.autograd.patterns import statement_without_calls
 from nbdebug.finding import Edit, Finding, is_code
 from nbdebug.rule_engine.data_edits import find_data_edits
 from nbdebug.rule_engine.layer_edits import remove_layer
@@ -142,6 +143,17 @@ def _change_call(setup: Setup, finding: Finding, created: Any, call: ast.Call) -
     if comment and is_last:
         edits.append(Edit(note.file, note.line, note.column, note.line, note.column, f"  # {comment}"))
     return tuple(edits)
+
+
+def change_head_and_loss(
+    setup: Setup, line: SourceLine | None, activations: Collection[str], loss: str
+) -> tuple[Edit, ...]:
+    """Return the edits that remove an activation from a line of the model, and create another loss; () unless both."""
+    statement, text = covering_statement(line) if line else None, statement_without_calls(line, activations)
+    creation = find_creation(setup.loss_fn, search_files(user_written_objects(setup)))
+    if line is None or statement is None or text is None or creation is None:
+        return ()
+    return (replace_node(line.file, statement, text), replace_node(creation.file, creation.call, loss))
 
 
 def _replace_statement(line: SourceLine, fix: str, statement: ast.stmt) -> tuple[Edit, ...]:

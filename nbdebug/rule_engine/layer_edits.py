@@ -11,7 +11,7 @@ from nbdebug.finding import Edit
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.edits import append_argument, replace_node, wrap_node
+from nbdebug.source.edits import append_argument, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, search_files, syntax_tree
 
@@ -35,7 +35,8 @@ def remove_layer(setup: Setup, path: str) -> tuple[Edit, ...]:
 
 def insert_activation(setup: Setup, path: str) -> tuple[Edit, ...]:
     """Return the insertion of a ReLU after a layer, where it is created in a list or called by its attribute."""
-    places = list(_places(setup, path))
+    parent = type(setup.eager_model.get_submodule(path.rpartition(".")[0]))
+    places = [place for place in _places(setup, path) if not isinstance(place[1], ast.Call) or parent is nn.Sequential]
     if len(places) == 1:
         file, container, position = places[0]
         item = (container.args if isinstance(container, ast.Call) else container.elts)[position]
@@ -44,7 +45,11 @@ def insert_activation(setup: Setup, path: str) -> tuple[Edit, ...]:
         line, column = end.end_line, end.end_column
         return (Edit(file, line, column, line, column, f", {namespace}.ReLU()"),) if namespace else ()
     calls = list(_calls_of_attribute(setup, path.rpartition(".")[2]))
-    return (wrap_node(*calls[0], "{}.relu()"),) if len(calls) == 1 else ()
+    if len(calls) != 1:
+        return ()
+    file, call = calls[0]
+    end = replace_node(file, call, "")  # calls may be nested, so that only what follows one is changed
+    return (Edit(file, end.end_line, end.end_column, end.end_line, end.end_column, ".relu()"),)
 
 
 def set_layer_option(setup: Setup, path: str, option: str, value: str) -> tuple[Edit, ...]:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 
+from nbdebug.autograd.patterns import CONVERSIONS, remove_calls
 from nbdebug.finding import Edit
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import object_path, setup_objects
@@ -13,10 +14,11 @@ from nbdebug.setup.fix_text import free_names
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
-from nbdebug.source.edits import insert_after, insert_after_statement, insert_before
+from nbdebug.source.edits import insert_after, insert_after_statement, insert_before, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import enclosing_scope, innermost_loop, search_files
+from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, innermost_loop, search_files
 
+_TENSOR_MAKERS = ("tensor", "as_tensor", "Tensor", "FloatTensor")
 _MAX_DEPTH = 2  # self.optimizer
 
 
@@ -59,14 +61,63 @@ def move_after(line: SourceLine | None, target: SourceLine | None) -> tuple[Edit
     moved, anchor, scope = covering_statement(line), covering_statement(target), enclosing_scope(line)
     if moved is None or anchor is None or scope is None or moved.lineno != moved.end_lineno:
         return ()
-    blocks = [
-        block for node in ast.walk(scope) for block in (getattr(node, "body", None), getattr(node, "orelse", None))
-    ]
-    is_alone = any(block == [moved] for block in blocks if isinstance(block, list))
-    if is_alone or moved is anchor:
+    if _is_alone(scope, moved) or moved is anchor:
         return ()
     removal = Edit(line.file, moved.lineno, 0, moved.lineno + 1, 0, "")
     return (insert_after_statement(line.file, anchor, ast.unparse(moved)), removal)
+
+
+def move_behind_loop(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits that move a one-line statement behind the innermost of two loops around it."""
+    scope = enclosing_scope(line) if line else None
+    moved = covering_statement(line) if line else None
+    loops = enclosing_loops(scope, line.number) if scope and line else []
+    if line is None or scope is None or moved is None or len(loops) < 2 or moved.lineno != moved.end_lineno:
+        return ()
+    if _is_alone(scope, moved):
+        return ()
+    removal = Edit(line.file, moved.lineno, 0, moved.lineno + 1, 0, "")
+    return (insert_after_statement(line.file, loops[0], ast.unparse(moved)), removal)
+
+
+def repeat_outermost_loop(line: SourceLine | None, factor: int) -> tuple[Edit, ...]:
+    """Return the edit that multiplies the number of rounds of the outermost loop around a line: ``range(2)``."""
+    scope = enclosing_scope(line) if line else None
+    loops = enclosing_loops(scope, line.number) if scope is not None and line else []
+    rounds = loops[-1].iter if loops else None
+    if line is None or not isinstance(rounds, ast.Call) or call_name(rounds) != "range" or len(rounds.args) != 1:
+        return ()
+    count = rounds.args[0]
+    if isinstance(count, ast.Constant) and isinstance(count.value, int):
+        return (replace_node(line.file, count, str(factor * count.value)),)
+    return (wrap_node(line.file, count, f"{factor} * {{}}"),) if isinstance(count, (ast.Name, ast.Attribute)) else ()
+
+
+def stack_collected_losses(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits that collect losses as tensors, where a line makes a tensor of a list of their values."""
+    scope = enclosing_scope(line) if line else None
+    statement = covering_statement(line) if line else None
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
+    makers = [call for call in calls if call_name(call) in _TENSOR_MAKERS and len(call.args) == 1]
+    if line is None or scope is None or len(makers) != 1 or not isinstance(makers[0].args[0], ast.Name):
+        return ()
+    name = makers[0].args[0].id
+    values = [
+        call.args[0]
+        for call in ast.walk(scope)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == f"{name}.append" and len(call.args) == 1
+    ]
+    without_calls = {value: remove_calls(ast.unparse(value), CONVERSIONS) for value in values}
+    if not values or not any(without_calls.values()):
+        return ()
+    edits = [replace_node(line.file, value, text) for value, text in without_calls.items() if text]
+    return (*edits, replace_node(line.file, makers[0], f"torch.stack({name})"))
+
+
+def _is_alone(scope: ast.AST, statement: ast.stmt) -> bool:
+    """Return whether a statement is the only one of its block."""
+    parts = (getattr(node, name, None) for node in ast.walk(scope) for name in ("body", "orelse"))
+    return any(part == [statement] for part in parts if isinstance(part, list))
 
 
 def _with_names_at(setup: Setup, line: SourceLine, code: str) -> str | None:

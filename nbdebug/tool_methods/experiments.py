@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nbdebug.finding import Finding
 from nbdebug.options import check_option_names
 from nbdebug.report import Report
+from nbdebug.setup import Setup
 from nbdebug.tool_methods.tool_runner import ToolRunner, without_self
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class ExperimentMethods(ToolRunner):
         seeds: int = 5,
         score: Callable[[Any], float] | None = None,
         checkup: Budget | None = "standard",
+        build: Callable[[], Any] | None = None,
         workers: int | None = None,
         backend: Backend | None = None,
     ) -> TriedFix:
@@ -52,23 +54,28 @@ class ExperimentMethods(ToolRunner):
             score: ``score(copy)``, which returns a number of which a higher one is better; by default the accuracy, the
                 explained variance, or the decrease of the loss.
             checkup: Budget of the checkups that list the findings that vanish and appear; None for no checkup.
+            build: ``build()``, which creates the setup from its start and returns a Debugger, or ``debugger, train``,
+                where ``train()`` is the loop; for a finding whose fix changes lines of it. By default the cells of the
+                notebook, or the script, up to the watched loop.
             workers: Number of processes that train copies at the same time; by default copies are trained in this one.
             backend: "process", or "ray" for the cluster of Ray that is connected, or else Ray on this machine; alone,
                 it starts a worker for each processor.
         """
         options = without_self(locals())
-        from nbdebug.tools.try_fix import try_fix
-
         findings = tuple(self.findings) if isinstance(change, str) else ()
-        return self._keep(
-            "try_fix", try_fix(self._use_setup(), findings=findings, log=self.log.append, **options), judge=False
-        )
+        return self._try_fix(self._use_setup(), findings=findings, **options)
 
     def _try_from_page(self, finding: Finding) -> TriedFix:
         """Try the fix of a finding after a click on its page, which displays the outcome."""
-        from nbdebug.tools.try_fix import try_fix
+        return self._try_fix(self.setup, finding)
 
-        return self._keep("try_fix", try_fix(self.setup, finding, log=self.log.append), judge=False)
+    def _try_fix(self, setup: Setup, change: Any, **options: Any) -> TriedFix:
+        from nbdebug.tools.try_fix import try_fix
+        from nbdebug.tools.try_fix.own_program import find_own_program
+
+        line = self.watched.line if self.watched else None
+        options |= {"log": self.log.append, "find_program": lambda: find_own_program(self, line)}
+        return self._keep("try_fix", try_fix(setup, change, **options), judge=False)
 
     @check_option_names()
     def ablation(

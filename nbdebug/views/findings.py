@@ -107,7 +107,7 @@ def _card(finding: Mapping[str, Any], cause: int | None) -> dict[str, Any]:
         **to_json_value({**texts, **parts}),
         "changes": to_json_value([*finding.get("changes", ())]),
         "is_code": is_code(texts["fix"]) or "\n" in texts["fix"],
-        "try_line": _TRY_LINE.format(code=texts["code"]) if finding.get("setup_fix") else "",
+        "try_line": _TRY_LINE.format(code=texts["code"]) if finding.get("setup_fix") or finding.get("edits") else "",
         "under": cause,
     }
 

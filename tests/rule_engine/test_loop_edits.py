@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nbdebug.rule_engine.loop_edits import move_after
+from nbdebug.rule_engine.loop_edits import move_after, move_behind_loop, repeat_outermost_loop, stack_collected_losses
 from nbdebug.source.edits import apply_edits
 from nbdebug.source.location import SourceLine
 
@@ -48,3 +48,38 @@ def test_statement_moves_behind_another_statement_with_its_indentation(tmp_path:
 )
 def test_statement_that_cannot_move_stays(tmp_path: Path, text: str, moved_line: int, function: str) -> None:
     assert moved(tmp_path, text, moved_line, 4, function) == text
+
+
+LISTED = """\
+def train(model, loader, loss_fn):
+    for epoch in range(epochs):
+        losses = []
+        for x, y in loader:
+            losses.append(loss_fn(model(x), y).item())
+        loss = torch.tensor(losses, requires_grad=True).mean()
+        loss.backward()
+"""
+
+
+def test_statement_of_the_inner_loop_moves_behind_it(tmp_path: Path) -> None:
+    file = tmp_path / "loop.py"
+    file.write_text(MOVED, encoding="utf-8")
+    edits = move_behind_loop(SourceLine(str(file), 5, "train"))
+    assert apply_edits(MOVED, edits) == TRAIN.replace("  # once", "")
+    assert move_behind_loop(SourceLine(str(file), 6, "train")) == ()
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [("2", "10"), ("epochs", "5 * epochs"), ("1, 2", "1, 2")])
+def test_rounds_of_the_outermost_loop_are_multiplied(rounds: str, expected: str, tmp_path: Path) -> None:
+    text, file = TRAIN.replace("range(3)", f"range({rounds})"), tmp_path / "loop.py"
+    file.write_text(text, encoding="utf-8")
+    edits = repeat_outermost_loop(SourceLine(str(file), 4, "train"), 5)
+    assert apply_edits(text, edits) == text.replace(f"range({rounds})", f"range({expected})")
+
+
+def test_losses_are_collected_as_tensors(tmp_path: Path) -> None:
+    file = tmp_path / "loop.py"
+    file.write_text(LISTED, encoding="utf-8")
+    edits = stack_collected_losses(SourceLine(str(file), 6, "train"))
+    changed = LISTED.replace(".item()", "").replace("torch.tensor(losses, requires_grad=True)", "torch.stack(losses)")
+    assert apply_edits(LISTED, edits) == changed

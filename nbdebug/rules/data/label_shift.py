@@ -72,6 +72,7 @@ def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float =
             "probability": p_value,
         },
         explains=("T609", "T611", "E702", "E703", "E706", "E709"),
+        setup_fix="split again",
     )
 
 

@@ -74,6 +74,7 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
             },
             explains=_CONSEQUENCES,
             severity=None if chance < level else "note",
+            setup_fix="split again",
         )
 
 

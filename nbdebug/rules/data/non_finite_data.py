@@ -92,6 +92,7 @@ def _tensor_findings(
         },
         explains=NON_FINITE_CONSEQUENCES,
         severity="note" if is_masked else None,
+        setup_fix="drop non-finite samples",
     )
 
 

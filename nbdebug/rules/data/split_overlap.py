@@ -154,6 +154,7 @@ def _finding(shared: SharedSamples, part: float, severity: Severity, line: Sourc
         },
         explains=("T611", "D107"),
         severity=severity,
+        setup_fix="split again",
     )
 
 

@@ -8,16 +8,18 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loss_curves.convergence import find_final_descent
 from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
+from nbdebug.rule_engine.loop_edits import repeat_outermost_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 
 
 @rule("T614", "note")
-def stopped_early(record: Record) -> Iterator[Finding]:
+def stopped_early(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
     """The loss was still decreasing when training ended.
 
     ## What it does
@@ -67,6 +69,7 @@ def stopped_early(record: Record) -> Iterator[Finding]:
             "score": summary.score,
         },
         explains=("T610", "E709") if decrease.is_steep else (),
+        edits=repeat_outermost_loop(loop.lines.get("backward"), 5) if isinstance(loop, LoopSummary) else (),
         severity="warning" if decrease.is_steep else None,
     )
 

@@ -27,6 +27,9 @@ _STABLE = {
 }
 
 
+_WHOLE_LOSSES = {"Softmax": "loss_fn = nn.CrossEntropyLoss()", "Sigmoid": "loss_fn = nn.BCEWithLogitsLoss()"}
+
+
 @rule("L203", "warning")
 def log_of_softmax(first_pass: ForwardPass, graph: Graph) -> Iterator[Finding]:
     """The logarithm of a softmax or sigmoid is computed in two steps.
@@ -69,7 +72,19 @@ def log_of_softmax(first_pass: ForwardPass, graph: Graph) -> Iterator[Finding]:
             evidence={"producer": kind, "smallest": smallest_value},
             explains=("G405", "G406", "T602", "T603", "T605"),
             severity="note" if entropy else None,
+            setup_fix=_WHOLE_LOSSES[kind] if not entropy and _is_in_loss(first_pass, producer, kind) else "",
         )
+
+
+def _is_in_loss(first_pass: ForwardPass, producer: Node, kind: str) -> bool:
+    """Check whether the loss, not the model, applies a softmax to one logit per class, or a sigmoid to each logit."""
+    output, target = score_tensor(first_pass.output), first_pass.batch.target
+    if not isinstance(output, Tensor) or not isinstance(target, Tensor) or target.dim() > output.dim():
+        return False
+    in_model = {node.function for node in first_pass.trace.get_graph(output).nodes}
+    is_class_index = not target.is_floating_point() and target.dim() == 1 and output.dim() == 2
+    fits = is_class_index if kind == "Softmax" else target.is_floating_point() and target.shape == output.shape
+    return fits and producer.function not in in_model
 
 
 def _logs_of_probabilities(first_pass: ForwardPass, graph: Graph) -> Iterator[tuple[Node, Node, str]]:

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import DetachPoint
+from nbdebug.autograd.patterns import CONVERSIONS, statement_without_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import LOSS_DETACHED
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import ParameterEntry, depends_on_parameters
+from nbdebug.rule_engine.loop_edits import stack_collected_losses
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -93,7 +95,8 @@ def loss_detached(
         message="The loss has no path to any parameter: " + _detachment_reason(bool(new_tensors), cut) + ".",
         where=line.where(cut.module if cut else None) if line else Location(module=cut.module if cut else None),
         cause="The output was converted to plain numbers before the loss was computed.",
-        fix="loss = loss_fn(model(inputs), target)   # on the output itself: no .item(), .detach(), torch.tensor()",
+        fix=statement_without_calls(line, CONVERSIONS)
+        or "loss = loss_fn(model(inputs), target)   # on the output itself: no .item(), .detach(), torch.tensor()",
         evidence={
             "cut by": cut.call if cut else None,
             "fresh leaf": bool(new_tensors),
@@ -114,6 +117,7 @@ def _loop_finding(loop: LoopSummary) -> Finding:
         fix="loss = torch.stack(losses).mean()   # of the loss tensors themselves: no .item(), no torch.tensor()",
         evidence={"backward passes": loop.backward_passes, "fresh tensors": loop.other_leaves},
         explains=_CONSEQUENCES,
+        edits=stack_collected_losses(line),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from nbdebug.finding import Finding, Location
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import Comparison
 from nbdebug.measurements.nominal_targets import NominalTargets
+from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -28,8 +30,12 @@ _CONSEQUENCES = (
 )
 
 
+_BINARY_LOSS = "nn.BCEWithLogitsLoss()"
+
+
 @rule("L211", "error", origin="loss")
 def loss_task_mismatch(
+    setup: Setup,
     first_pass: ForwardPass,
     graph: Graph,
     output: Any,
@@ -83,12 +89,10 @@ def loss_task_mismatch(
     is_compared = loss_kind != "other" or any(
         _multiplies_target(node, target) for node in graph.get_nodes_by_name("Mul")
     )
-    if (
-        is_multi_label
-        and is_compared
-        and (source := _softmax_source(first_pass, graph, predictions, loss_kind)) is not None
-    ):
-        yield _multi_label_finding(source, graph, labels_per_row)
+    source = _softmax_source(first_pass, graph, predictions, loss_kind) if is_multi_label and is_compared else None
+    if source is not None:
+        edits = change_head_and_loss(setup, getattr(source, "line", None), ("softmax", "Softmax"), _BINARY_LOSS)
+        yield replace(_multi_label_finding(source, graph, labels_per_row), edits=edits)
     elif product := _product_with_class_indices(graph, predictions, target):
         yield _class_index_product_finding(product, predictions.shape[1])
     elif any(_compares_with_class_index(comparison, predictions, target) for comparison in comparisons):
@@ -134,7 +138,7 @@ def _multi_label_finding(source: Node | str, graph: Graph, labels_per_row: Tenso
         f"{float(labels_per_row.mean()):.2g} classes per row), but {softmax_name} assumes exactly one class per row.",
         where=node.where if node else Location(),
         cause="The labels are multi-label, so classes do not exclude each other. Softmax is for classes that do.",
-        fix="# return one logit per class, without softmax, and use\nloss_fn = nn.BCEWithLogitsLoss()",
+        fix="# return one logit per class, without softmax, and use\n" + f"loss_fn = {_BINARY_LOSS}",
         evidence={"rows": rows, "rows of other counts": others, "labels per row": float(labels_per_row.mean())},
         explains=_CONSEQUENCES,
     )

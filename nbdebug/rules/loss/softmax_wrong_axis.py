@@ -16,6 +16,7 @@ from nbdebug.measurements.attention_effects import AttentionEffects
 from nbdebug.measurements.axes import MismatchedSoftmax
 from nbdebug.measurements.batch_distributions import BatchDistribution
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
+from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup, losses
@@ -102,7 +103,9 @@ def softmax_wrong_axis(
             and batch_size > 1
         ):
             explanation = _SINGLE_OUTPUT if node in final_nodes else _single_value(node, shape, axis)
-            yield _finding(node, shape, axis, "a single value, so it is always 1 and has no gradient", explanation)
+            single = _finding(node, shape, axis, "a single value, so it is always 1 and has no gradient", explanation)
+            edits = change_head_and_loss(setup, node.line, ("softmax", "Softmax"), "nn.BCEWithLogitsLoss()")
+            yield replace(single, edits=edits if node in final_nodes else ())
         elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
             values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"
             description = f"the {batch_size} samples of the batch instead of the {values} of each sample"

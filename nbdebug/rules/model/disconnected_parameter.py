@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import DetachPoint, Graph
+from nbdebug.autograd.patterns import CONVERSIONS, statement_without_calls
 from nbdebug.autograd.tracing import REENTRANT_CHECKPOINT
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
@@ -171,7 +172,8 @@ def _model_copy_finding(loop: LoopSummary) -> Finding:
         f"{loop.copied_parameters} parameters of the same shapes that do not belong to it.",
         where=get_location(line),
         cause="The loss was computed with a copy of the model, but the optimizer holds the model itself.",
-        fix="loss = loss_fn(model(x), y)   # with the model that the optimizer was created for",
+        fix=statement_without_calls(line, ("deepcopy",))
+        or "loss = loss_fn(model(x), y)   # with the model that the optimizer was created for",
         evidence={"backward passes": loop.backward_passes, "parameters of a copy": loop.copied_parameters},
         explains=(
             "O504",
@@ -228,14 +230,18 @@ def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
         return (
             f"{conversion}() takes the values out of torch, so no gradient flows back through what is computed from "
             "them.",
-            f"# compute with torch functions what is computed here from the result of {conversion}()",
+            statement_without_calls(cut.line, CONVERSIONS)
+            or f"# compute with torch functions what is computed here from the result of {conversion}()",
         )
     if cut.call == REENTRANT_CHECKPOINT:
         return (
             "A reentrant checkpoint repeats its pass only if one of its inputs requires a gradient; the data do not.",
             "output = checkpoint(function, x, use_reentrant=False)",
         )
-    return f"No gradient flows back through {cut.call}.", f"# remove {cut.cause} from this line"
+    return (
+        f"No gradient flows back through {cut.call}.",
+        statement_without_calls(cut.line, (cut.cause,)) or f"# remove {cut.cause} from this line",
+    )
 
 
 def _lost_by_loss(

@@ -20,6 +20,7 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry, common_paren
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_assignment, find_unique_line, matches_call
@@ -102,7 +103,7 @@ def frozen_parameter(
     elif initial := _initial_entries(frozen_initialization, frozen):
         entries, severity = initial, "note"
         headline = "Frozen layers have the random weights of a new layer, although other frozen layers were trained"
-    yield _finding(line, entries, headline, trainable, severity)
+    yield _finding(line, entries, headline, trainable, severity, _fix(setup, entries, trainable))
 
 
 def _initial_entries(
@@ -159,6 +160,7 @@ def _finding(
     headline: str,
     trainable: list[ParameterEntry],
     severity: Severity,
+    fix: str,
 ) -> Finding:
     last = entries[-1]
     values, trainable_values = (sum(entry.parameter.numel() for entry in group) for group in (entries, trainable))
@@ -168,7 +170,7 @@ def _finding(
         f"{trainable_values:,} values of the model are trainable).",
         where=get_location(line, last.module or None, last.name),
         cause="requires_grad was turned off for them" + (" and not turned on again." if is_fault else "."),
-        fix=f"model.get_submodule({last.module!r}).requires_grad_(True)  # then pass it to the optimizer",
+        fix=fix,
         evidence={
             "parameters": [entry.name for entry in entries],
             "values": values,
@@ -178,6 +180,15 @@ def _finding(
         assumes=() if is_fault else (LEARNS_POORLY,),
         severity=severity,
     )
+
+
+def _fix(setup: Setup, frozen: list[ParameterEntry], trainable: list[ParameterEntry]) -> str:
+    """Return the fix: the last frozen module, or everything if the only optimizer holds nothing that is trainable."""
+    optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
+    optimized = [p for group in optimizer.param_groups for p in group["params"]] if optimizer is not None else []
+    if optimizer is not None and optimized and trainable and not any(p.requires_grad for p in optimized):
+        return f"model.requires_grad_(True)\noptimizer = {optimizer_code(optimizer, 'model.parameters()')}"
+    return f"model.get_submodule({frozen[-1].module!r}).requires_grad_(True)  # then pass it to the optimizer"
 
 
 def _last_module(model: nn.Module, first_pass: ForwardPass) -> str | None:

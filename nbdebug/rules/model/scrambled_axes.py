@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.axes import ScrambledReshape, Shape
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import replace_node, wrap_node
+from nbdebug.source.search import call_name, call_subject
 
 
 @rule("M309", "error")
@@ -52,9 +56,25 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
             where=reshape.call.where,
             cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
             fix=_permute_fix(reshape.shape_before, reshape.shape_after),
+            edits=_edit_call(reshape),
             evidence={"before": reshape.shape_before, "after": reshape.shape_after, "call": reshape.call.name},
             explains=("M304", "M305", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709"),
         )
+
+
+def _edit_call(reshape: ScrambledReshape) -> tuple[Edit, ...]:
+    """Return the replacement of the only reshape on its line by a permutation; () for any other line."""
+    fix, line = _permute_fix(reshape.shape_before, reshape.shape_after), reshape.call.line
+    statement = covering_statement(line) if line else None
+    if line is None or statement is None or not fix.startswith("x = x."):
+        return ()
+    names = ("view", "reshape", "unflatten")
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and call_name(node) in names]
+    subject = call_subject(calls[0]) if len(calls) == 1 else None
+    if subject is None:
+        return ()
+    edit = wrap_node(line.file, subject, "{}" + fix.removeprefix("x = x"))
+    return (replace_node(line.file, calls[0], edit.text),)
 
 
 def _permute_fix(before: Shape, after: Shape) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torch import Tensor, nn
 
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.layer_edits import insert_activation
 from nbdebug.rule_engine.rule_registry import rule
@@ -75,6 +75,7 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
     names = [repr(node.module) for node in (first, second) if node.module]
     layer_names = f" ({' and '.join(names)})" if names else ""
     more = f"; {len(pairs) - 1} more pairs follow" if len(pairs) > 1 else ""
+    modules = [layer.module for layer, _ in pairs if layer.module]
     lost_line = find_unused_result(first.line) if first.line else None
     yield Finding(
         message=f"A linear layer feeds the next one{layer_names} without a nonlinearity between them{more}.",
@@ -85,9 +86,15 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
         fix="# add an activation between the two layers: torch.relu(x) in forward, or nn.ReLU() in a Sequential",
         evidence={"pairs": [[layer.module, next_layer.module] for layer, next_layer in pairs]},
         explains=("O502", "T601", "T606", "T607", "T610", "T614", "E709", "M314"),
-        edits=insert_activation(setup, first.module) if first.module else (),
-        setup_fix=_inserted_activation(first.module) if first.module else "",
+        edits=_insert_activations(setup, modules),
+        setup_fix="\n".join(map(_inserted_activation, modules)),
     )
+
+
+def _insert_activations(setup: Setup, modules: list[str]) -> tuple[Edit, ...]:
+    """Return the insertion of an activation behind each of some layers; () unless all can be written."""
+    edits = [insert_activation(setup, path) for path in modules]
+    return tuple(edit for own in edits for edit in own) if all(edits) else ()
 
 
 def _inserted_activation(path: str) -> str:

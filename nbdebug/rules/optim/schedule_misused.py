@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.resumption import ScheduleStart, initial_starts
 from nbdebug.loop_monitor.schedules import (
@@ -23,7 +23,7 @@ from nbdebug.loop_monitor.schedules import (
     unfinished_length,
     unreached_peak,
 )
-from nbdebug.rule_engine.loop_edits import move_after
+from nbdebug.rule_engine.loop_edits import move_after, move_behind_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.rules.resumed_schedules import describe_resumption
@@ -206,6 +206,7 @@ def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> It
             _FIX_PER_EPOCH,
             line,
             {**evidence, "swings": rates.swings},
+            edits=move_behind_loop(step_line),
         )
     elif rates.warms_up_in_each_epoch:
         yield _finding(
@@ -248,9 +249,15 @@ def _repeated_creation_findings(setup: Setup, loop: LoopSummary) -> Iterator[Fin
 
 
 def _finding(
-    message: str, cause: str, fix: str, line: SourceLine | None, evidence: dict[str, Any], aspect: str = ""
+    message: str,
+    cause: str,
+    fix: str,
+    line: SourceLine | None,
+    evidence: dict[str, Any],
+    aspect: str = "",
+    edits: tuple[Edit, ...] = (),
 ) -> Finding:
-    return Finding(message, get_location(line), cause, fix, evidence, _CONSEQUENCES, aspect=aspect)
+    return Finding(message, get_location(line), cause, fix, evidence, _CONSEQUENCES, aspect=aspect, edits=edits)
 
 
 def _scheduled_optimizers(scheduler: Any) -> list[torch.optim.Optimizer]:
@@ -330,6 +337,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         )
     if texts:
         edits = move_after(line, loop.lines.get("optimizer")) if texts[2] == _FIX_PER_BATCH else ()
+        edits = move_behind_loop(use.line) if texts[2] == _FIX_PER_EPOCH else edits
         finding = _finding(*texts, line, evidence, "plateau mode" if correct_mode else "")
         yield replace(finding, edits=edits)
 

@@ -12,7 +12,7 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names, largest_part
-from nbdebug.rule_engine.loop_edits import name_at
+from nbdebug.rule_engine.loop_edits import move_after, name_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
@@ -116,6 +116,7 @@ def step_missing(
             ordering_line(loop.stacks, *(("zero_grad", "backward") if steps_in_loop else ("optimizer", "backward")))
             or loop.lines.get("backward"),
             {**evidence, "discarded batches": loop.discarded_batches},
+            edits=() if steps_in_loop else move_after(loop.lines.get("optimizer"), loop.lines.get("backward")),
         )
     elif (
         loop.steps

@@ -9,6 +9,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
+from nbdebug.rule_engine.loop_edits import insert_at_line
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -21,6 +22,8 @@ _CONSEQUENCES = (
     *("T608", "T610", "E709"),
 )
 _FIX = "optimizer.zero_grad()   # before this line"
+_FIX_OUTSIDE = "optimizer.zero_grad()   # inside the loop over batches"
+_FIX_ACCUMULATED = "Call optimizer.zero_grad() after each optimizer.step(); the backward passes before it add up."
 
 
 @rule("O505", "error")
@@ -81,6 +84,8 @@ def zero_grad_missing(
     # A zero_grad() that the loop over batches does not contain is the line to move.
     is_outside = "zero_grad" in loop.stacks and not is_in_loops_of(loop.stacks, "zero_grad", "backward")
     line = ordering_line(loop.stacks, "zero_grad", "backward") if is_outside else loop.lines.get("backward")
+    step_line = loop.lines.get("optimizer")
+    accumulates = loop.backward_passes >= 2 * loop.steps > 0 and step_line is not None and not is_outside
     uncalled_line = find_uncalled_method("zero_grad", [*user_written_objects(setup), *([line.file] if line else [])])
     yield Finding(
         message=f"Gradients accumulate: in {loop.uncleared_intervals} of {loop.checked_intervals} inspected steps, the "
@@ -89,7 +94,8 @@ def zero_grad_missing(
         cause="This line names zero_grad without calling it: the parentheses are missing."
         if uncalled_line
         else _cause(is_outside, is_rare),
-        fix="optimizer.zero_grad()   # inside the loop over batches" if is_outside else _FIX,
+        fix=_FIX_OUTSIDE if is_outside else _FIX_ACCUMULATED if accumulates else _FIX,
+        edits=insert_at_line(setup, step_line, "optimizer.zero_grad()", "after") if accumulates and step_line else (),
         evidence={"looked at": loop.checked_intervals, "not cleared": loop.uncleared_intervals, "steps": loop.steps},
         explains=_CONSEQUENCES,
         severity="warning" if is_rare else None,

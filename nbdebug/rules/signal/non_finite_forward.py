@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,11 +10,14 @@ import torch
 from torch import Tensor
 
 from nbdebug.autograd.non_finite import NonFiniteOrigin
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.non_finite import NonFiniteBatch
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Batch, Setup
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import insert_before
+from nbdebug.source.location import SourceLine
 
 _FIXES = {
     "log": "torch.log(x.clamp_min(1e-8))   # or log_softmax, logsigmoid, log1p, which are stable",
@@ -33,6 +37,7 @@ _FIXES = {
     "std": "x.std(unbiased=False)   # one value has no sample standard deviation",
     "var": "x.var(unbiased=False)   # one value has no sample variance",
 }
+_MASKS = ("key_padding_mask", "src_key_padding_mask", "memory_key_padding_mask", "tgt_key_padding_mask")  # True: masked
 NAN_CONSEQUENCES = ("G401", "G402", "G409", "G411", "G412", "G413", "G414")  # findings about layers that contain NaN
 _CONSEQUENCES = (*NAN_CONSEQUENCES, "G406", "T601", "T602", "T603", "T608", "L208", "M307", "E706", "E709")
 
@@ -87,7 +92,21 @@ def _finding(non_finite: NonFiniteBatch, origin: NonFiniteOrigin) -> Finding:
             "loss": non_finite.loss,
         },
         explains=_CONSEQUENCES,
+        edits=_edit_mask(origin.where) if "softmax" in origin.operation else (),
     )
+
+
+def _edit_mask(where: Location) -> tuple[Edit, ...]:
+    """Return a line that unmasks rows without any other entry, before the line that passes their mask by its name."""
+    line = SourceLine(where.file or "", where.line or 0)
+    statement = covering_statement(line) if where.line else None
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call)) if statement is not None else ()
+    masks = {k.value.id for call in calls for k in call.keywords if k.arg in _MASKS and isinstance(k.value, ast.Name)}
+    if statement is None or len(masks) != 1:
+        return ()
+    (name,) = masks
+    code = f"{name} = {name}.masked_fill({name}.all(dim=-1, keepdim=True), False)"
+    return (insert_before(line.file, statement.lineno, code),)
 
 
 def describe_samples(samples: list[int], batch: Batch) -> str:

@@ -11,6 +11,7 @@ from itertools import takewhile
 
 import numpy as np
 
+from nbdebug.finding import Edit
 from nbdebug.parallel import Workers, open_pool
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import UserCodeErrors
@@ -18,6 +19,7 @@ from nbdebug.statistics.intervals import Floats
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.try_fix.change import SetupChange
 from nbdebug.tools.try_fix.matched_run import MatchedRun, changed_copy, train_copy
+from nbdebug.tools.try_fix.program import Program, train_program
 from nbdebug.tools.try_fix.run_score import RunScore
 from nbdebug.views.live import LiveScreen, Screen
 from nbdebug.views.page import View
@@ -27,12 +29,17 @@ _SECONDS_BETWEEN_UPDATES = 0.5
 
 @dataclass
 class Arm:
-    """The setup with some changes; without any it is the baseline. ``runs`` has one run for each seed so far."""
+    """The setup with some changes; without any it is the baseline. ``runs`` has one run for each seed so far.
+
+    With a ``program``, each run starts that as its source reads after the ``edits``, without other changes.
+    """
 
     name: str
     changes: tuple[SetupChange, ...]
     score: RunScore
     runs: list[MatchedRun] = field(default_factory=list)
+    program: Program | None = None
+    edits: tuple[Edit, ...] = ()
 
 
 class ArmRunner:
@@ -149,6 +156,9 @@ def _train_arm(
 ) -> MatchedRun:
     """Train a copy of an arm with one seed."""
     score = arm.score
+    if arm.program is not None:
+        with UserCodeErrors(lambda: f"in a run {arm.name}"):
+            return train_program(arm.program, arm.edits, score, seed, steps, should_stop)
     with (
         changed_copy(setup, arm.changes, score.batches, score.loss_kind, seed, in_place) as treated,
         UserCodeErrors(lambda: f"in a run {arm.name}"),

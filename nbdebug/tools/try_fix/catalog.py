@@ -11,7 +11,7 @@ from nbdebug.tools.compare_optimizers.candidates import OPTIMIZERS, SCHEDULE_COD
 from nbdebug.tools.treatments.data_changes import standardize_inputs, standardize_targets
 from nbdebug.tools.treatments.model_changes import drop_only_in_training, normalize_layers
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
-from nbdebug.tools.try_fix import data_changes, model_changes
+from nbdebug.tools.try_fix import data_changes, model_changes, sample_changes
 
 _ACTIVATIONS = ("ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Mish", "Tanh")
 _INITIALIZATIONS = ("default", "kaiming", "xavier", "orthogonal")
@@ -161,6 +161,19 @@ NAMED_CHANGES: dict[str, _NamedChange] = {
         _nothing,
         "",
         "y = (y - y_train.mean()) / y_train.std()   # and convert the predictions back",
+    ),
+    "split again": _NamedChange(
+        sample_changes.split_again,
+        _nothing,
+        "",
+        "order = torch.randperm(len(data)).tolist()   # after dropping copies\n"
+        "train, val = Subset(data, order[:cut]), Subset(data, order[cut:])",
+    ),
+    "drop non-finite samples": _NamedChange(
+        sample_changes.drop_non_finite,
+        _nothing,
+        "",
+        "keep = torch.isfinite(x).flatten(1).all(1)\nx, y = x[keep], y[keep]",
     ),
     "augmentation": _NamedChange(
         data_changes.set_augmentation,

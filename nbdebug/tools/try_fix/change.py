@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from nbdebug.exceptions import SetupError
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.setup import Setup
 from nbdebug.tools.treatments.catalog import TREATMENTS
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
@@ -21,11 +22,15 @@ class SetupChange:
     """One change of a setup; ``apply`` changes a copy, and returns False if that does not have what it changes.
 
     ``apply`` may return another setup, which is then trained instead. ``code`` is what to write for the same effect.
+    ``edits`` are the same change of the user's source, if it can be written so. A change that ``needs_program`` is only
+    that: ``apply`` raises SetupError.
     """
 
     name: str
     apply: Callable[[TreatedSetup], bool | Setup]
     code: str = ""
+    edits: tuple[Edit, ...] = ()
+    needs_program: bool = False
 
 
 def parse_change(change: Any, findings: Iterable[Finding] = ()) -> SetupChange:
@@ -61,7 +66,7 @@ def _named_change(text: str, findings: Sequence[Finding]) -> SetupChange:
         return SetupChange(treatment.name, treatment.apply, treatment.fix)
     name, has_value, value = (part.strip() for part in text.partition("="))
     if name not in NAMED_CHANGES:
-        codes = sorted({finding.code for finding in findings if finding.setup_fix})
+        codes = sorted({finding.code for finding in findings if finding.setup_fix or finding.edits})
         choices = ", ".join((*NAMED_CHANGES, *(item.name for item in TREATMENTS), *codes))
         raise SetupError(
             f"change is {text!r}; expected one of {choices}, a finding, or a function. "
@@ -74,17 +79,23 @@ def _named_change(text: str, findings: Sequence[Finding]) -> SetupChange:
 
 
 def _finding_change(finding: Finding) -> SetupChange:
-    if not finding.setup_fix:
+    name, fix, edits = f"fix of {finding.code}", finding.setup_fix, finding.edits
+    if not fix and not edits:
         raise SetupError(
             f"the fix of {finding.code} is not a change of the setup; expected one that is. Change your code as the "
             f"finding says, or pass a function that does so with a copy of the setup: {finding.fix or finding.message}"
         )
-    fix = finding.setup_fix
+    if not fix:
+        return SetupChange(name, partial(_refuse_copy, finding), finding.fix_text, edits, needs_program=True)
     if fix.partition("=")[0] in NAMED_CHANGES or any(fix == treatment.name for treatment in TREATMENTS):
-        named = _named_change(fix, ())
-        return SetupChange(f"fix of {finding.code}", named.apply, finding.fix_text)
-    return SetupChange(
-        f"fix of {finding.code}", lambda treated: apply_finding_fix(treated, fix, finding.edits), finding.fix_text
+        return SetupChange(name, _named_change(fix, ()).apply, finding.fix_text, edits)
+    return SetupChange(name, lambda treated: apply_finding_fix(treated, fix, edits), finding.fix_text, edits)
+
+
+def _refuse_copy(finding: Finding, treated: TreatedSetup) -> bool:
+    raise SetupError(
+        f"the fix of {finding.code} changes lines of your program, which copies of the setup do not run; "
+        "expected the program. Pass build=, a function that creates the setup and returns debugger, train."
     )
 
 

@@ -42,6 +42,11 @@ class MatchedRun(TrialRun):
         """The mean of the last two scores, which vary less than one of them."""
         return float(np.mean(self.scores[-2:]))
 
+    def add_score(self, step: int, score: float) -> None:
+        """Add the score after a step."""
+        self.steps.append(step)
+        self.scores.append(score)
+
 
 class MatchedBatches(Iterator[Batch]):
     """The batches of a loader, with random numbers that depend on the seed and the number of the batch only.
@@ -111,17 +116,22 @@ def _apply(change: SetupChange, treated: TreatedSetup, seed: int) -> bool | Setu
     return outcome
 
 
+def score_steps(count: int) -> list[int]:
+    """Return the steps of a run of ``count`` steps after which it is scored."""
+    return sorted({max(1, round(count * number / _SCORES_PER_RUN)) for number in range(1, _SCORES_PER_RUN + 1)})
+
+
 def train_copy(
     treated: TreatedSetup, run_score: RunScore, seed: int, steps: int, should_stop: Callable[[MatchedRun], bool]
 ) -> MatchedRun:
     """Train a copy for ``steps`` steps of the user's batch size."""
     run = MatchedRun(seed)
     count = max(1, round(steps / treated.samples_per_step))
-    due = sorted({max(1, round(count * number / _SCORES_PER_RUN)) for number in range(1, _SCORES_PER_RUN + 1)})
+    due = score_steps(count)
     batches = MatchedBatches(treated.setup, seed)
     trainer = Trainer(treated.setup, treated.optimizers, batches, 1, treated.max_norm)
     schedulers = [treated.schedule(item, count) for item in treated.optimizers] if treated.schedule is not None else []
-    _add_score(run, 0, run_score(treated))
+    run.add_score(0, run_score(treated))
     try:
         for step in range(1, count + 1):
             started = time.perf_counter()
@@ -135,21 +145,16 @@ def train_copy(
                 lowest = run_score.lowest(run.scores)
                 for later in due:
                     if later >= step:
-                        _add_score(run, round(later * treated.samples_per_step), lowest)
+                        run.add_score(round(later * treated.samples_per_step), lowest)
                 break
             if step in due:
-                _add_score(run, round(step * treated.samples_per_step), run_score(treated))
+                run.add_score(round(step * treated.samples_per_step), run_score(treated))
             if should_stop(run):
                 run.ended = "stopped"
                 break
     finally:
         batches.stream.close()
     return run
-
-
-def _add_score(run: MatchedRun, step: int, score: float) -> None:
-    run.steps.append(step)
-    run.scores.append(score)
 
 
 def setup_of_copy(treated: TreatedSetup) -> Setup:

@@ -56,6 +56,12 @@ class RunScore:
         other.batches = self.batches
         return other
 
+    def for_setup(self, setup: Setup) -> RunScore:
+        """Return the same score of another setup, on its own samples; raises SetupError if the metric differs."""
+        other = RunScore(setup, self._own_score)
+        self._check_metric(other.meter)
+        return other
+
     def __call__(self, treated: TreatedSetup) -> float:
         """Return the score of a copy, at least that of a model that has learned nothing."""
         if self._own_score is not None:
@@ -75,13 +81,17 @@ class RunScore:
         if not self._meters_of_changes:
             setup = replace(treated.setup, optimizers=tuple(treated.optimizers))
             self._meters_of_changes.append(_create_meter(setup))
-        meter = self._meters_of_changes[0]
-        if meter.metric.removeprefix("balanced ") != self.meter.metric.removeprefix("balanced "):
+        self._check_metric(self._meters_of_changes[0])
+        return self._meters_of_changes[0]
+
+    def _check_metric(self, meter: ScoreMeter) -> None:
+        if self._own_score is None and meter.metric.removeprefix("balanced ") != self.meter.metric.removeprefix(
+            "balanced "
+        ):
             raise SetupError(
                 f"the metric of the setup is {self.meter.metric}, and that of the changed one {meter.metric}; "
                 "expected the same. Pass score=, a function of the copy that returns a number."
             )
-        return meter
 
     def _is_scored_alike(self, treated: TreatedSetup) -> bool:
         """Check whether the samples and the form of the outputs are those of the user's setup."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nbdebug.exceptions import SetupError
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.formatting import join_names
 from nbdebug.options import Budget
 from nbdebug.parallel import Backend, Workers, choose_workers
@@ -24,6 +24,7 @@ from nbdebug.statistics.paired_differences import PairedDifference, paired_diffe
 from nbdebug.tools.try_fix.arms import Arm, ArmRunner, score_differences
 from nbdebug.tools.try_fix.change import SetupChange, parse_change
 from nbdebug.tools.try_fix.matched_run import MatchedRun, setup_of_copy
+from nbdebug.tools.try_fix.program import BuiltProgram, Program, started_program
 from nbdebug.tools.try_fix.result import WITHOUT, FixVerdict, TriedFix, build_view
 from nbdebug.tools.try_fix.run_score import OwnScore, RunScore
 from nbdebug.tools.try_fix.settings import GroupSetting, assign_settings, changed_settings, copy_state
@@ -45,6 +46,8 @@ def try_fix(
     score: OwnScore | None = None,
     checkup: Budget | None = "standard",
     start: Sequence[SetupChange] = (),
+    build: Callable[[], Any] | None = None,
+    find_program: Callable[[], Program | None] = lambda: None,
     workers: int | None = None,
     backend: Backend | None = None,
     log: Callable[[str], None] = lambda line: None,
@@ -53,16 +56,25 @@ def try_fix(
 
     ``findings`` are those whose codes may stand for a change. Both copies see the same batches and the same random
     numbers, as far as the change leaves them alike. Nothing of the user's is changed. ``start`` are changes of all
-    copies, before the change to try. Raises SetupError for several changes, for one that does not alter the setup, and
-    for a setup that cannot be run.
+    copies, before the change to try. A fix of the user's lines is tried in the program that ``build`` starts, or else
+    in the one that ``find_program`` returns. Raises SetupError for several changes, for one that does not alter the
+    setup, and for a setup that cannot be run.
     """
     parsed = parse_change(change, findings)
     pool_workers = choose_workers(backend, workers)
     run_score, in_place = prepare_experiment(setup, steps, seeds, score, pool_workers)
-    baseline = Arm(WITHOUT, tuple(start), run_score)
-    changed = Arm(f"with {parsed.name}", (*start, parsed), run_score.for_change())
+    program = _choose_program(parsed, build, find_program)
+    if program is not None:
+        baseline = Arm(WITHOUT, (), run_score, program=program)
+        changed = Arm(f"with {parsed.name}", (), run_score, program=program, edits=parsed.edits)
+    else:
+        baseline = Arm(WITHOUT, tuple(start), run_score)
+        changed = Arm(f"with {parsed.name}", (*start, parsed), run_score.for_change())
     runner = ArmRunner(setup, (baseline, changed), steps, seeds, in_place, pool_workers)
-    settings, reports = _inspect_copies(setup, parsed, runner, checkup)
+    if program is not None:
+        settings, reports = (), _inspect_programs(program, parsed.edits, checkup)
+    else:
+        settings, reports = _inspect_copies(setup, parsed, runner, checkup)
 
     def result(difference: PairedDifference, verdict: FixVerdict) -> TriedFix:
         return TriedFix(
@@ -89,9 +101,32 @@ def try_fix(
         runner.run(screen, make_view)
         difference = paired_difference(score_differences(baseline.runs, changed.runs))
         tried = result(difference, _verdict(difference, baseline.runs, changed.runs))
-        tried = replace(tried, headline=_headline(tried), notes=tuple(_notes(tried, setup, start)))
+        tried = replace(tried, headline=_headline(tried), notes=tuple(_notes(tried, setup, start, program)))
         screen.finish(tried)
     return tried
+
+
+def _choose_program(
+    change: SetupChange, build: Callable[[], Any] | None, find_program: Callable[[], Program | None]
+) -> Program | None:
+    """Return the program that is run with and without a change; None if copies of the setup are trained."""
+    if build is None:
+        return find_program() if change.needs_program else None
+    validate_callable("build", build, "", "Leave it out")
+    if not change.edits:
+        raise SetupError(
+            f"build runs your program, but {change.name} changes no line of it; expected a fix that does. Leave it out."
+        )
+    return BuiltProgram(build)
+
+
+def _inspect_programs(program: Program, edits: Sequence[Edit], checkup: Budget | None) -> tuple[Report, Report]:
+    """Return the reports on a new setup of a program without and with a change of its source."""
+    reports = []
+    for own_edits in ((), tuple(edits)):
+        with started_program(program, own_edits, 0) as (setup, _), UserCodeErrors(lambda: "in build"):
+            reports.append(judge_copy(setup, checkup) if checkup is not None else Report())
+    return reports[0], reports[1]
 
 
 def prepare_experiment(
@@ -172,16 +207,19 @@ def _headline(tried: TriedFix) -> str:
     )
 
 
-def _notes(tried: TriedFix, setup: Setup, start: Sequence[SetupChange]) -> Iterator[str]:
+def _notes(tried: TriedFix, setup: Setup, start: Sequence[SetupChange], program: Program | None) -> Iterator[str]:
     """Yield how the copies were compared, and the limits of the comparison."""
     pairs = tried.difference.pairs
     after = f" after {join_names([change.name for change in start])}" if start else ""
-    yield f"copies are trained from your weights{after} by a plain loop: zero_grad, forward, loss, backward, step"
+    if program is not None:
+        yield "each run starts your program again, with a copy of its changed lines, and ends after these batches"
+    else:
+        yield f"copies are trained from your weights{after} by a plain loop: zero_grad, forward, loss, backward, step"
     if 0 < pairs <= _USUAL_SEEDS:
         yield f"with {pairs} pairs, the sign-flip p is at least {tried.difference.smallest_p:.2g}"
     if pairs > 1 and all(run.scores == runs[0].scores for runs in (tried.before, tried.after) for run in runs):
         yield "all seeds give the same run, as nothing in it is random: the interval has no meaning"
     if tried.verdict == "undecided":
         yield "more seeds or steps narrow the interval"
-    if setup.scheduler is not None:
+    if setup.scheduler is not None and program is None:
         yield "your schedule is not used; the learning rate is the highest one of its schedule"

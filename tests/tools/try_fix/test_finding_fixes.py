@@ -17,7 +17,15 @@ from tests.tools.try_fix.programs import blobs, debugger, sgd
 RULES = [rule for rule in load_rules().values() if "setup_fix=" in inspect.getsource(rule.module)]
 
 # Programs with the fault that the fix of a rule removes, where bad() has another one.
-SETUPS = {"G416": lambda: classifier(nn.Dropout(1.0))}
+SETUPS = {
+    "G416": lambda: classifier(nn.Dropout(1.0)),
+    "L203": lambda: classifier(loss_fn=_two_step_cross_entropy),
+}
+
+
+def _two_step_cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    loss: torch.Tensor = -torch.log(torch.softmax(logits, 1))[torch.arange(len(target)), target].mean()
+    return loss
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if not hasattr(rule.module, "bad_loop")], ids=lambda r: r.code)
