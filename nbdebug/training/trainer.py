@@ -98,12 +98,12 @@ def _reseed_loader(loader: Any, seed: int) -> None:
 
 def needs_closure(optimizer: Optimizer) -> bool:
     """Check whether an optimizer evaluates the loss itself, as L-BFGS does."""
-    return _step_needs_closure(type(optimizer))
+    return _step_needs_closure(type(optimizer).step)
 
 
 @cache
-def _step_needs_closure(kind: type[Optimizer]) -> bool:
-    closure = inspect.signature(kind.step).parameters.get("closure")
+def _step_needs_closure(step: Callable[..., Any]) -> bool:
+    closure = inspect.signature(step).parameters.get("closure")
     return closure is not None and closure.default is inspect.Parameter.empty
 
 

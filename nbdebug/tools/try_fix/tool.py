@@ -71,8 +71,9 @@ def try_fix(
         baseline = Arm(WITHOUT, tuple(start), run_score)
         changed = Arm(f"with {parsed.name}", (*start, parsed), run_score.for_change())
     runner = ArmRunner(setup, (baseline, changed), steps, seeds, in_place, pool_workers)
+    settings: tuple[GroupSetting, ...] = ()
     if program is not None:
-        settings, reports = (), _inspect_programs(program, parsed.edits, checkup)
+        reports = _inspect_programs(program, parsed.edits, checkup)
     else:
         settings, reports = _inspect_copies(setup, parsed, runner, checkup)
 
