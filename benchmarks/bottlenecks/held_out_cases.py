@@ -1,4 +1,4 @@
-"""Bottlenecks that were written before the gain was measured in the loop, and run only once on it."""
+"""Bottlenecks that no part of the profile was developed on, run once."""
 
 from __future__ import annotations
 

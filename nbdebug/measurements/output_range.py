@@ -75,7 +75,12 @@ def output_range(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> Outp
 
 
 def _bound(at_small_scale: float, at_large_scale: float) -> float:
-    """Return the lower bound; minus infinity if the value still falls with the scale."""
+    """Return the lower bound; minus infinity if the value still falls with the scale.
+
+    A positive value that grows with the scale, as the smallest of some distances does, approaches 0 at smaller scales.
+    """
+    if at_large_scale > _MAX_GROWTH * at_small_scale > 0:
+        return 0.0
     return -math.inf if at_large_scale < min(_MAX_GROWTH * at_small_scale, 0.0) - 1e-6 else at_large_scale
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,8 +55,10 @@ def pair_loss(eval_outputs: EvalOutputs, batches: list[Batch]) -> PairLoss:
 
 
 def _get_pair(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the two inputs that form the pairs; raise NotChecked if there are none."""
+    """Return the two inputs that form the pairs, or the two parts of one input; raise NotChecked if there are none."""
     tensors = tree_tensors((batch.args, batch.kwargs))
+    if len(tensors) == 1 and tensors[0].dim() > 2 and tensors[0].shape[1] == 2:
+        tensors = [*tensors[0].unbind(1)]
     if len(tensors) != 2 or tensors[0].shape != tensors[1].shape or not tensors[0].is_floating_point():
         raise NotChecked("the model does not take pairs of real-valued inputs of one shape")
     return tensors[0], tensors[1]
@@ -92,9 +95,13 @@ def _measure_pull(answers: EvalOutputs, first: Tensor) -> Tensor:
 
 def _distance_sign(answers: EvalOutputs, first: Tensor) -> int:
     """Return 1 if the output grows with the distance of a pair, -1 if it falls: equal inputs have an extreme output."""
-    args, kwargs = tree_map(
-        (answers.batch.args, answers.batch.kwargs), lambda leaf: first if isinstance(leaf, Tensor) else leaf
-    )
+
+    def with_equal_parts(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        return first if leaf.shape == first.shape else torch.stack([first, first], 1)
+
+    args, kwargs = tree_map((answers.batch.args, answers.batch.kwargs), with_equal_parts)
     of_equal = answers.predict(replace(answers.batch, args=args, kwargs=kwargs))[0]
     difference = answers.outputs[0] - of_equal
     if bool((difference >= -answers.noise).all()) and bool((difference > answers.noise).any()):

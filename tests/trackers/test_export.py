@@ -121,7 +121,7 @@ def test_histograms_have_the_moments_of_the_values() -> None:
     assert Histogram.from_packed(np.zeros_like(pack_counts(counts)[0])) is None
 
 
-@pytest.mark.parametrize("target", [None, "runs/1", object()], ids=str)
+@pytest.mark.parametrize("target", [None, "runs/1", object()], ids=["none", "folder", "object"])
 def test_what_is_no_tracker_is_refused_before_the_loop(target: Any) -> None:
     with pytest.raises(nbdebug.SetupError, match="expected a SummaryWriter, or the run that mlflow"):
         nbdebug.watch(nn.Linear(1, 1), trackers=target)
