@@ -106,6 +106,8 @@ def test_range_that_covers_the_targets_or_is_learned_is_not_reported() -> None:
 
     for model in (Network(1, cover), Network(1, lambda z: z + 1), Scaled()):
         assert codes_of(model, NUMBERS, nn.MSELoss(), "L209") == []
+    norms = Network(8, lambda z: z.square().sum(1, keepdim=True).sqrt())
+    assert codes_of(norms, NUMBERS.abs(), nn.MSELoss(), "L209") == []
     positive = Network(1, lambda z: torch.maximum(z, torch.zeros_like(z)))
     assert codes_of(positive, NUMBERS.abs(), nn.MSELoss(), "L209") == []
 

@@ -40,6 +40,13 @@ class Similarity(Distance):
         return F.cosine_similarity(self.branch(first), self.branch(second)).unsqueeze(1)
 
 
+class StackedDistance(Distance):
+    """The distance of two embeddings of one input of shape (N, 2, 8)."""
+
+    def forward(self, pair: Tensor) -> Any:
+        return super().forward(pair[:, 0], pair[:, 1])
+
+
 class Embeddings(Distance):
     """Both embeddings."""
 
@@ -75,15 +82,23 @@ def pair_setup(model: nn.Module, loss_fn: Callable[..., Any], labels: Tensor) ->
     return Setup(model, DataLoader(TensorDataset(FIRST, SECOND, labels), 32), loss_fn=loss_fn)
 
 
+def stacked_setup(labels: Tensor) -> Setup:
+    torch.manual_seed(0)
+    pairs = torch.stack([FIRST, SECOND], 1)
+    return Setup(StackedDistance(), DataLoader(TensorDataset(pairs, labels), 32), loss_fn=contrastive)
+
+
 FLIPPED: dict[str, Callable[[], Setup]] = {
     "distance": lambda: pair_setup(Distance(), contrastive, SAME),
     "similarity": lambda: pair_setup(Similarity(), similarity_loss, 1 - SAME),
     "embeddings": lambda: pair_setup(Embeddings(), embedding_loss, 1 - SAME),
+    "both parts in one input": lambda: stacked_setup(SAME),
 }
 RIGHT: dict[str, Callable[[], Setup]] = {
     "distance": lambda: pair_setup(Distance(), contrastive, 1 - SAME),
     "similarity": lambda: pair_setup(Similarity(), similarity_loss, SAME),
     "embeddings": lambda: pair_setup(Embeddings(), embedding_loss, SAME),
+    "both parts in one input": lambda: stacked_setup(1 - SAME),
     "unrelated labels": lambda: pair_setup(Distance(), contrastive, SAME.roll(1)[torch.randperm(256)]),
     "classifier of pairs": lambda: pair_setup(Classifier(), F.binary_cross_entropy_with_logits, 1 - SAME),
 }
