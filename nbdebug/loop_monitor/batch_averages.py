@@ -123,7 +123,7 @@ class BatchAverageMonitor:
                     average = BatchAverage(key[2], metric, mean, whole, len(batches), rows, self.line, divisor)
                     self.matches.setdefault((key, metric, divisor), []).append(average)
             for mistake, rows in mistaken:
-                if mistake.is_value_of(key[2], number):
+                if mistake.is_value_of(key[2], key[0], number):
                     mistaken_number = MistakenNumber(key[2], mistake, rows, metric_line(mistake.metric, self.line))
                     self.mistakes.setdefault((key, mistake.metric, mistake.kind), []).append(mistaken_number)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nbdebug.loop_monitor.whole_set_metrics import area_under_curve, binary_metrics
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, syntax_tree
+from nbdebug.source.search import assigned_names, call_name, read_names, syntax_tree
 
 _MIN_DIFFERENCE = 1e-3  # between the mistaken metric and the correct one
 _ROUNDING = 2e-5  # relative; the user computes in single precision
@@ -36,10 +36,11 @@ class MistakenMetric:
     correct: float
     names: re.Pattern[str] | None
 
-    def is_value_of(self, name: str, number: float) -> bool:
-        """Check whether a variable of this name has this wrong value."""
-        fits = self.names is None or self.names.search(name) is not None
-        return fits and math.isclose(number, self.value, rel_tol=_ROUNDING)
+    def is_value_of(self, name: str, file: str, number: float) -> bool:
+        """Check whether a variable of a file has this wrong value, and is called so or stores the result of a call."""
+        if not math.isclose(number, self.value, rel_tol=_ROUNDING):
+            return False
+        return self.names is None or self.names.search(name) is not None or _stores_call(file, name, self.names)
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,17 @@ def _binary_mistakes(
     yield MistakenMetric("recall", "exchanged", precision, recall, _RECALL)
     area = area_under_curve(predicted.astype(np.float64), positive)
     yield MistakenMetric("AUC", "decisions", area, area_under_curve(scores, positive), _AUC)
+
+
+def _stores_call(file: str, name: str, calls: re.Pattern[str]) -> bool:
+    """Check whether a statement of a file that stores a variable, or appends to it, calls a function of that name."""
+    variable, tree = re.split(r"[.\[]", name)[0], syntax_tree(file)
+    statements = [node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.Expr))] if tree else []
+    return any(
+        variable in read_names(statement) | assigned_names(statement)
+        and any(calls.search(call_name(node)) for node in ast.walk(statement))
+        for statement in statements
+    )
 
 
 def metric_line(metric: str, line: SourceLine) -> SourceLine:

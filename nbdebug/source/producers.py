@@ -41,6 +41,7 @@ _MAX_STEPS = 24
 _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTensor", "FloatTensor"} | {
     *("long", "int", "float", "double", "bool", "numpy", "cpu", "clone", "detach", "contiguous")
 }
+_SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
 _REGISTERING_CALLS = {"register_buffer", "register_parameter"}
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -61,7 +62,7 @@ def part_producer(
     Follows variables to their assignments, parameters to the arguments of the call, attributes to the only assignment
     in their class, and calls that ``enters`` accepts to what the user's function returns. Of the branches of a choice,
     the one that runs is followed if its test can be evaluated, else the one that ``may_make`` accepts. With
-    ``passes_conversions``, a conversion to a tensor or another dtype counts as what it converts.
+    ``passes_conversions``, a conversion to a tensor, another dtype or shape counts as what it converts.
     """
     for _ in range(_MAX_STEPS):
         expression, position = _part(expression, position, keys)
@@ -101,8 +102,12 @@ def _are_same_rows(parts: list[ast.expr]) -> bool:
 
 
 def _converted(value: ast.expr) -> ast.expr | None:
-    """Return what a call converts to a tensor or another dtype, with the same values in the same order."""
-    if not isinstance(value, ast.Call) or call_name(value) not in _CONVERSIONS:
+    """Return what a call converts to a tensor, another dtype or shape, with the same values in the same order."""
+    if not isinstance(value, ast.Call):
+        return None
+    if call_name(value) in _SHAPE_CHANGES and isinstance(value.func, ast.Attribute):
+        return value.func.value
+    if call_name(value) not in _CONVERSIONS:
         return None
     subject = call_subject(value)
     return subject if subject is not None and (value.args == [subject] or not value.args) else None

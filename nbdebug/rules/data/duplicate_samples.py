@@ -23,7 +23,10 @@ from nbdebug.setup.source_lines import origin_line
 from nbdebug.source.location import get_location
 
 _MIN_SAMPLES = 50
-_EXPLAINED = ("T609", "T610", "E702", "E703", "E706", "E709", "D106", "D110", "D116", "D119", "D128", "T607", "L214")
+_EXPLAINED = (
+    *("T609", "T610", "E702", "E703", "E706", "E709", "D102", "D105", "D106", "D110", "D116", "D119", "D128", "T607"),
+    "L214",
+)
 
 
 @rule("D107", "warning", origin="samples")

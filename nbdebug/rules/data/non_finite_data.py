@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,8 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.source_lines import Origin, origin_line, written_line
 from nbdebug.source.location import get_location
+
+_Tensor = tuple[Tensor, Sequence[int]]  # with the dataset indices of its rows
 
 
 @rule("D103", "error", origin="samples")
@@ -51,49 +53,69 @@ def non_finite_data(setup: Setup, rows: list[SplitRows], batches: list[Batch]) -
     ## References
     IEEE 754: every sum and product with a NaN is NaN.
     """
+    tensors: dict[tuple[str, str], list[_Tensor]] = {}
     for part in rows:
         for name, tensor in get_named_tensors(part.inputs, part.targets).items():
             if tensor.is_floating_point():
-                yield from _tensor_findings(setup, part, name, tensor, batches)
+                tensors.setdefault((part.split, name), []).append((tensor, part.indices))
+    for (split, name), parts in tensors.items():
+        yield from _tensor_findings(setup, split, name, parts, batches)
 
 
 def _tensor_findings(
-    setup: Setup, part: SplitRows, name: str, tensor: Tensor, batches: list[Batch]
+    setup: Setup, split: str, name: str, parts: list[_Tensor], batches: list[Batch]
 ) -> Iterator[Finding]:
-    """Report non-finite values in one tensor of one split."""
-    if bool(tensor.sum().isfinite()):  # cheap: no copy of the data. A sum that overflows is inconclusive
+    """Report non-finite values in one input or target of one split, which was read in some parts."""
+    wrong_parts = [(tensor, indices, wrong) for tensor, indices in parts if (wrong := _wrong_rows(tensor)) is not None]
+    if not wrong_parts:
         return
-    finite = tensor.isfinite()
-    if bool(finite.all()) or is_attention_mask(tensor, finite):
-        return
-    wrong = (~finite).flatten(1).any(1) if tensor.dim() > 1 else ~finite
+    tensor, _, wrong = wrong_parts[0]
     is_masked = masks_non_finite(setup, batches, name, tensor[int(wrong.nonzero()[0])])
-    samples = [int(part.indices[row]) for row in wrong.nonzero().flatten().tolist() if row < len(part.indices)]
-    columns = _non_finite_columns(setup, ~finite) if tensor.dim() == 2 and not name.startswith("target") else []
+    samples = [
+        int(indices[row])
+        for _, indices, rows in wrong_parts
+        for row in rows.nonzero().flatten().tolist()
+        if row < len(indices)
+    ]
+    columns = (
+        _non_finite_columns(setup, ~tensor.isfinite()) if tensor.dim() == 2 and not name.startswith("target") else []
+    )
+    count, rows_read = sum(int(rows.sum()) for *_, rows in wrong_parts), sum(len(tensor) for tensor, _ in parts)
     kind = "NaN" if bool(tensor.isnan().any()) else "Inf"
     written = {math.nan} if kind == "NaN" else {math.inf, -math.inf}
-    origin: Origin = "targets" if name.startswith("target") else "inputs"
-    line = written_line(setup, origin, part.split, written) or origin_line(setup, origin, part.split)
+    origin: Origin = "target order" if name.startswith("target") else "inputs"  # a conversion makes no NaN
+    line = written_line(setup, origin, split, written) or origin_line(setup, origin, split)
     listed = f"sample {', '.join(map(str, samples[:5]))}" + (", …" if len(samples) > 5 else "")
     tensor_name = name if name.startswith("target") else f"input {name}".strip()
     column = f", column {', '.join(map(str, columns[:3]))}" if columns else ""
     yield Finding(
-        message=f"The {tensor_name} contains {kind} in {len(samples)} of {len(tensor)} {part.split} samples: "
+        message=f"The {tensor_name} contains {kind} in {count} of {rows_read} {split} samples: "
         f"{listed}{column}" + ("; model and loss mask these values." if is_masked else "."),
         where=replace(get_location(line), sample=samples[0] if samples else None),
         cause="The data contain missing values or values that overflowed.",
         fix="keep = torch.isfinite(x).flatten(1).all(1)\nx, y = x[keep], y[keep]   # or impute: torch.nan_to_num(x)",
         evidence={
-            "split": part.split,
+            "split": split,
             "samples": samples[:20],
             "columns": columns[:20],
-            "values": int((~finite).sum()),
-            "rows": len(tensor),
+            "wrong samples": count,
+            "values": sum(int((~tensor.isfinite()).sum()) for tensor, *_ in wrong_parts),
+            "rows": rows_read,
         },
         explains=NON_FINITE_CONSEQUENCES,
         severity="note" if is_masked else None,
         setup_fix="drop non-finite samples",
     )
+
+
+def _wrong_rows(tensor: Tensor) -> Tensor | None:
+    """Return which rows have a non-finite value; None if none has, or if the tensor is an additive mask."""
+    if bool(tensor.sum().isfinite()):  # cheap: no copy of the data. A sum that overflows is inconclusive
+        return None
+    finite = tensor.isfinite()
+    if bool(finite.all()) or is_attention_mask(tensor, finite):
+        return None
+    return (~finite).flatten(1).any(1) if tensor.dim() > 1 else ~finite
 
 
 def _non_finite_columns(setup: Setup, wrong: Tensor) -> list[Any]:

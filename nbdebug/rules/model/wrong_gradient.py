@@ -20,6 +20,7 @@ from nbdebug.setup import Setup
 from nbdebug.source.assignments import find_function
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import executed_return, part_producer
+from nbdebug.source.search import read_names
 
 
 @rule("M316", "error")
@@ -85,14 +86,19 @@ def _severity_of_error(function: CheckedFunction, argument: int, slope: Coordina
 
 
 def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient, tolerance: float) -> Finding:
-    name = function.function.__name__
+    name, backward = function.function.__name__, inspect.unwrap(function.function.backward)
+    is_local = _ignores_gradient(backward)
     return Finding(
         message=f"The backward of {name} returns the derivative {slope.analytic:.4g} for one value of argument "
         f"{argument}, but the finite difference of its forward is {slope.numeric:.4g}; they should agree "
         f"within {tolerance:.0%}.",
-        where=_backward_location(function, argument),
-        cause=f"The gradient that backward returns for argument {argument} is not the derivative of forward.",
-        fix=f"torch.autograd.gradcheck({name}.apply, inputs)   # inputs in float64, with requires_grad=True",
+        where=_backward_location(function, argument, of_return=is_local),
+        cause="backward does not use the gradient that it receives, so it returns the derivative of the function alone."
+        if is_local
+        else f"The gradient that backward returns for argument {argument} is not the derivative of forward.",
+        fix="return grad_output * derivative   # the gradient that backward receives, times that of the function"
+        if is_local
+        else f"torch.autograd.gradcheck({name}.apply, inputs)   # inputs in float64, with requires_grad=True",
         evidence={
             "function": name,
             "argument": argument,
@@ -104,13 +110,24 @@ def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient
     )
 
 
-def _backward_location(function: CheckedFunction, argument: int) -> Location:
-    """The line that makes the gradient of an argument, else the ``def`` line of the backward."""
+def _ignores_gradient(backward: Any) -> bool:
+    """Check whether a backward never reads the gradients that it receives."""
+    syntax = find_function(backward.__code__)
+    if not isinstance(syntax, ast.FunctionDef) or syntax.args.vararg:
+        return False
+    received = {argument.arg for argument in syntax.args.args[1:]}
+    return received.isdisjoint(name for statement in syntax.body for name in read_names(statement))
+
+
+def _backward_location(function: CheckedFunction, argument: int, *, of_return: bool) -> Location:
+    """The line that makes the gradient of an argument, or returns it, else the ``def`` line of the backward."""
     backward = inspect.unwrap(function.function.backward)
     syntax = find_function(backward.__code__)
     if syntax is None:
         return function.node.where
     returned = executed_return(backward)
+    if returned and of_return:
+        return returned.line.where(function.node.module)
     has_several = returned is not None and isinstance(returned.node, ast.Tuple) and argument < len(returned.node.elts)
     line = part_producer(returned, argument if has_several else None).line if returned else None
     return (line or SourceLine(backward.__code__.co_filename, syntax.lineno)).where(function.node.module)
