@@ -7,6 +7,8 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torch import nn
+
 from nbdebug.crashes.explanation import ASPECT_INPUT
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, is_ignored
@@ -148,17 +150,33 @@ def _weaken_crash(finding: Finding, pass_error: str) -> Finding:
 
 
 def locate_finding(setup: Setup, rule: Rule, finding: Finding) -> Finding:
-    """Add the line that makes the origin of a rule, or the part of the model at fault, to a finding without one."""
+    """Add the line that makes the origin of a rule, or the part of the model at fault, to a finding without one.
+
+    An activation of a ``Sequential`` has no call of its own, so the line that creates it takes the place of the call of
+    the container.
+    """
     where = finding.where
-    if where.line is not None:
-        return finding
     try:
+        if where.line is not None:
+            is_replaced = rule.code.startswith("L") and _is_listed_activation(setup, where.module)
+            line = part_line(setup, where.module) if is_replaced else None
+            return replace(finding, where=line.where(where.module)) if line else finding
         line = origin_line(setup, rule.origin, finding.evidence.get("split")) if rule.origin else None
         if line is None and rule.code.startswith(_MODEL_RULES):
             line = part_line(setup, where.module, where.parameter)
     except Exception:  # a finding is worth more than its line
         return finding
     return replace(finding, where=add_line(where, line)) if line else finding
+
+
+def _is_listed_activation(setup: Setup, path: str | None) -> bool:
+    """Return whether a module without parameters is an item of a ``Sequential``."""
+    if not path:
+        return False
+    modules = dict(setup.eager_model.named_modules())
+    module, parent = modules.get(path), modules.get(path.rpartition(".")[0])
+    has_no_parts = module is not None and not [*module.children()] and not [*module.parameters()]
+    return has_no_parts and isinstance(parent, nn.Sequential)
 
 
 def _get_unmet_expectation(measurements: Measurements) -> str:

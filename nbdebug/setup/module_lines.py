@@ -16,9 +16,18 @@ from nbdebug.source.creation import Creation, consistent_creations
 from nbdebug.source.location import SourceLine, is_library_code, is_user_code
 from nbdebug.source.producers import part_producer
 from nbdebug.source.scopes import Expression, file_scope
-from nbdebug.source.search import assignment_targets, call_name, find_assignments, function_node, search_files, walk
+from nbdebug.source.search import (
+    assignment_targets,
+    call_name,
+    find_assignments,
+    function_node,
+    search_files,
+    syntax_tree,
+    walk,
+)
 
 _MAX_STEPS = 8
+_CLASS_CHECKS = ("isinstance", "issubclass")
 
 
 def part_line(setup: Setup, module: str | None, parameter: str | None = None) -> SourceLine | None:
@@ -73,8 +82,25 @@ def creation_line(model: nn.Module, parts: Sequence[str], files: Collection[str]
     creations = _creations(created, files)
     if len(creations) == 1:
         return creations[0].line
+    if line := _passed_class_line(created, files):
+        return line
     producer = _producer(model, parts) or _item_of_model(model, parts, files)
     return SourceLine(*producer) if producer else None
+
+
+def _passed_class_line(created: nn.Module, files: Collection[str]) -> SourceLine | None:
+    """Return the only line that stores or passes the class of a module, which no line calls by its name."""
+    name, lines = type(created).__name__, set[SourceLine]()
+    for file in files:
+        for node in walk(syntax_tree(file)):
+            if isinstance(node, ast.Call) and call_name(node) == name:
+                return None
+            values = [node.value] if isinstance(node, (ast.Assign, ast.keyword)) else getattr(node, "args", [])
+            if call_name(node) not in _CLASS_CHECKS and isinstance(values, list):
+                lines |= {
+                    SourceLine(file, v.lineno) for v in values if getattr(v, "attr", getattr(v, "id", "")) == name
+                }
+    return lines.pop() if len(lines) == 1 else None
 
 
 def _creations(created: nn.Module, files: Collection[str]) -> list[Creation]:

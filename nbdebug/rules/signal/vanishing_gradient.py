@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -22,10 +23,16 @@ from nbdebug.records.layer_signals import (
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points, train
 from nbdebug.setup import Setup
+from nbdebug.setup.module_lines import part_line
+from nbdebug.source.location import add_line
+
+_SATURATING = (nn.Sigmoid, nn.Tanh, nn.Softsign, nn.Softmax)
 
 
 @rule("G403", "warning")
-def vanishing_gradient(record: Record, *, decades: float = 4.0, least: int = MIN_SNAPSHOTS) -> Iterator[Finding]:
+def vanishing_gradient(
+    setup: Setup, record: Record, *, decades: float = 4.0, least: int = MIN_SNAPSHOTS
+) -> Iterator[Finding]:
     """Gradients shrink from layer to layer towards the input.
 
     ## What it does
@@ -60,7 +67,10 @@ def vanishing_gradient(record: Record, *, decades: float = 4.0, least: int = MIN
     largest = smallest + int(np.argmax(by_layer.relative[smallest:]))
     gap, absolute_gap = (float(values[largest] - values[smallest]) for values in (by_layer.relative, by_layer.gradient))
     if gap >= decades and absolute_gap >= decades - 1 and by_layer.trend >= MIN_DEPTH_CORRELATION:
-        yield _finding(by_layer, smallest, largest)
+        finding = _finding(by_layer, smallest, largest)
+        activation = next((n for n, m in setup.eager_model.named_modules() if isinstance(m, _SATURATING)), None)
+        line = part_line(setup, activation) if activation else None
+        yield replace(finding, where=add_line(finding.where, line)) if line else finding
 
 
 def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
