@@ -68,6 +68,12 @@ PROGRAMS = {
         "model = nn.Sequential(*layers)\n",
         "2",
     ),
+    "class that is passed to a function": (
+        "def tower(kind):\n    layers = [nn.Linear(4, 4), kind()]\n    for _ in range(2):\n"
+        "        layers += [nn.Linear(4, 4), kind()]\n    return nn.Sequential(*layers)\n"
+        "if True:\n    kind = nn.Sigmoid  # here\nelse:\n    kind = nn.ReLU\nmodel = tower(kind)\n",
+        "3",
+    ),
     "parameter with one value": (
         "model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))\n"
         "nn.init.zeros_(model[2].bias)\nnn.init.constant_(model[0].bias, -(3 ** 0.5))  # here\n",

@@ -36,6 +36,14 @@ WRITTEN = {
         "    def __getitem__(self, i): return self.x[i], self.y[i]\n"
         "def build():\n    return DataLoader(Table(), batch_size=16)\n"
     ),
+    "D103 infinite targets that are converted": (
+        "def logarithm(counts):\n    return np.log(counts)  # here\n"
+        "class Table(Dataset):\n    def __init__(self):\n        with np.errstate(divide='ignore'):\n"
+        "            self.y = logarithm(labels.numpy().astype('float32'))\n"
+        "    def __len__(self): return len(self.y)\n"
+        "    def __getitem__(self, i): return rows[i], torch.tensor(self.y[i]).unsqueeze(0)\n"
+        "def build():\n    return DataLoader(Table(), batch_size=16)\n"
+    ),
     "D101 a class": f"def build():\n    x, y = rows, labels.clone()\n    y[:9] = 7  # here\n{LOADER}",
     "D112 computed, so the line that makes it": (
         f"def build():\n    x = rows * torch.tensor([1.0, 1.0, 1.0, 0.0, 1.0, 1.0])  # here\n    y = labels\n{LOADER}"

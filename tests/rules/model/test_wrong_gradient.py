@@ -208,3 +208,32 @@ class ScaledNetwork(nn.Module):
 def test_wrong_gradient_of_missing_gradient_for_factor_of_one_is_error() -> None:
     report = Debugger.of(minimal_setup(ScaledNetwork(), X, Y, CE)).checkup()
     assert (report[0].code, report[0].severity) == ("M316", "error")
+
+
+class ForgetfulSine(Function):
+    """A sine whose backward is not multiplied by the gradient that it receives."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        slope: Tensor = x.cos()
+        return slope  # here
+
+
+def test_wrong_gradient_of_backward_without_its_gradient_points_to_what_it_returns() -> None:
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(ForgetfulSine.apply(self.body(x)))
+
+    (finding,) = rule_findings(minimal_setup(Network(), X, Y, CE), "M316")
+    assert (finding.where.source or "").strip() == "return slope  # here"
+    assert finding.cause.startswith("backward does not use the gradient that it receives")
