@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
+from nbdebug.measurements.loss_gradient import compute_output_gradients
 from nbdebug.measurements.perturbation import compute_loss, compute_loss_value
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Setup, losses
@@ -21,6 +22,7 @@ from nbdebug.setup.losses import LossKind, score_tensor
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MAX_POSITIONS, _MAX_VALUES = 8, 2_000_000
+_MIN_PARTS = 3  # of an output with one tensor for each sample
 _PERTURBATION_STEPS = (-100.0, -1.0, 1.0, 100.0)
 _CONFIDENT_PROBABILITY, _MAX_WEIGHT_RATIO = 0.9, 1.5
 _LOSS_NODES = ("MseLoss", "SmoothL1Loss", "HuberLoss")
@@ -46,6 +48,10 @@ class OutputInfluence:
 @slow_measurement
 def output_influence(setup: Setup, first_pass: ForwardPass, output: Any, finite_loss: Tensor) -> OutputInfluence:
     """Output values that influence the loss, by their gradient or else by perturbing them up and down."""
+    if parts := _parts_by_sample(first_pass, output):
+        gradients = compute_output_gradients(finite_loss, parts)
+        used = {row: gradient is not None and bool(gradient.any()) for row, gradient in enumerate(gradients)}
+        return OutputInfluence(used, {})
     output_scores = score_tensor(output)
     if setup.loss_fn is None or not isinstance(output_scores, Tensor) or first_pass.batch.target is None:
         raise NotChecked("needs a callable loss and a tensor output")
@@ -74,6 +80,14 @@ def output_influence(setup: Setup, first_pass: ForwardPass, output: Any, finite_
             for position in positions
         },
     )
+
+
+def _parts_by_sample(first_pass: ForwardPass, output: Any) -> list[Tensor]:
+    """Return the tensors of an output that is a list with one for each sample, as inputs and targets are; else none."""
+    batch = first_pass.batch
+    counts = {len(tree_tensors(part)) for part in ((batch.args, batch.kwargs), batch.targets, output)}
+    is_list = isinstance(output, (list, tuple)) and all(isinstance(part, Tensor) for part in output)
+    return [*output] if is_list and counts == {len(output)} and len(output) >= _MIN_PARTS else []
 
 
 def _get_sequence_positions(output: Tensor, target: Any) -> list[int]:

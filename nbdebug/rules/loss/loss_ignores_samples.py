@@ -291,7 +291,7 @@ def _is_masked(target: Tensor) -> bool:
 
 
 def _finding(first_pass: ForwardPass, graph: Graph, count: str, part: str, sample: int | None) -> Finding:
-    line = selection_line(first_pass, graph)
+    line = selection_line(first_pass, graph) or producing_line(graph)
     return Finding(
         message=f"{count} of the first batch have no influence on the loss: changing their output does not change it.",
         where=replace(get_location(line), sample=sample),

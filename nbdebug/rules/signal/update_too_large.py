@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -25,6 +26,8 @@ from nbdebug.records.layer_signals import (
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points, train
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import learning_rate_line
+from nbdebug.source.location import add_line
 
 _LARGE_SINGLE_STEP = 0.5  # two steps of half the weight replace it
 _MIN_STEPS = 50
@@ -32,7 +35,7 @@ _LOSS_WINDOW = 10  # steps before and after a jump of the loss
 
 
 @rule("G410", "error")
-def update_too_large(record: Record, *, ratio: float = 0.1) -> Iterator[Finding]:
+def update_too_large(setup: Setup, record: Record, *, ratio: float = 0.1) -> Iterator[Finding]:
     """Steps are a large fraction of the weights: a few of them replace what was learned.
 
     ## What it does
@@ -73,7 +76,9 @@ def update_too_large(record: Record, *, ratio: float = 0.1) -> Iterator[Finding]
         and (np.nanmax(lasting_ratios, initial=0.0) > ratio or _loss_jumped(record, steps))
     ):
         sizes = np.where(lasting_ratios > ratio, lasting_ratios, largest)[over_limit]
-        yield _finding(steps, sizes, over_limit)
+        finding = _finding(steps, sizes, over_limit)
+        line = learning_rate_line(setup, float(record.series("lr")[1].max(initial=0.0)))
+        yield replace(finding, where=add_line(finding.where, line)) if line else finding
 
 
 def _late_medians(record: Record, steps: LayerSignal) -> Values:
