@@ -112,7 +112,7 @@ class BatchAverageMonitor:
             return
         whole_sets = [*_whole_sets(batches)]
         expected = [*_batch_means(whole_sets), *self.loss_quotients(batches)] if len(batches) > 1 else []
-        expected += [*self.accuracy_quotients(batches), *_uneven_means(whole_sets)]
+        expected += [*self.accuracy_quotients(whole_sets), *_uneven_means(whole_sets)]
         mistaken = [pair for whole_set in whole_sets for pair in _mistaken_metrics(whole_set)]
         numbers = [*loop_numbers(frame)]
         for key, number in numbers:
@@ -135,11 +135,11 @@ class BatchAverageMonitor:
             yield "loss", total / len(batches), total / rows, rows, "batches"
             yield "loss", math.fsum(means) / rows, total / rows, rows, "rows"
 
-    def accuracy_quotients(self, batches: list[_Batch]) -> Iterator[_Expected]:
+    def accuracy_quotients(self, whole_sets: list[_WholeSet]) -> Iterator[_Expected]:
         """Yield the accuracy with a wrong divisor: the number of batches, or that of the rows of all evaluations."""
-        for index in range(min((len(targets) for _, targets in batches), default=0)):
-            rows = sum(targets[index].numel() for _, targets in batches)
-            ways = zip(*(count_correct(scores, targets[index]) for scores, targets in batches), strict=False)
+        for index, batches in enumerate(whole_sets):
+            rows = sum(labels.size for _, labels in batches)
+            ways = zip(*(count_correct(scores, labels) for scores, labels in batches), strict=False)
             for way, counts in enumerate(ways):
                 history = self.correct.setdefault((index, way), [])
                 history.append((sum(counts), rows))
@@ -186,7 +186,7 @@ def returns_mean(loss_fn: Any) -> bool:
 def _whole_sets(batches: list[_Batch]) -> Iterator[_WholeSet]:
     """Yield scores and targets of all batches, for each tensor of targets that fits the scores."""
     for index in range(min((len(targets) for _, targets in batches), default=0)):
-        pairs = [(_array(scores), _array(targets[index])) for scores, targets in batches]
+        pairs = [(to_array(scores), to_array(targets[index])) for scores, targets in batches]
         if len({(scores.shape[1:], targets.shape[1:]) for scores, targets in pairs}) == 1:
             yield pairs
 
@@ -238,7 +238,8 @@ def _row_means(pairs: _WholeSet) -> dict[str, list[float]]:
     return {}
 
 
-def _array(values: Tensor) -> _Array:
+def to_array(values: Tensor) -> _Array:
+    """Return the values of a tensor as an array, so that no call of torch is recorded in the user's evaluation."""
     return np.atleast_1d(values.detach().double().cpu().numpy())
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.loop_monitor.batch_averages import has_plain_attributes
+from nbdebug.loop_monitor.batch_averages import has_plain_attributes, to_array
 from nbdebug.loop_monitor.whole_set_metrics import count_correct
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, is_user_code
@@ -20,6 +20,7 @@ from nbdebug.source.references import frame_variables
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_PASSES, _MAX_FRAMES, _MAX_LABELS, _MAX_PARTS = 32, 3, 4, 32
+_MAX_VALUES = 2_000_000  # of an output that is read again
 _MIN_MATCHES = 2  # increments that equal the number of correct predictions; one may do so by chance
 _Key = tuple[str, str, str]  # file, function and name of a variable
 
@@ -84,9 +85,9 @@ class CorrectCountMonitor:
         if not self.labels:
             return
         scores = score_tensor(output)
-        if isinstance(scores, Tensor) and scores.is_floating_point():
+        if isinstance(scores, Tensor) and scores.is_floating_point() and scores.numel() <= _MAX_VALUES:
             for labels in self.labels:
-                self.correct.update(count_correct(scores.detach(), labels))
+                self.correct.update(count_correct(to_array(scores), to_array(labels)))
         self.labels = []
 
     def _numeric_variables(self, frame: FrameType | None) -> Iterator[tuple[_Key, float]]:

@@ -6,9 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from nbdebug.metrics.classification import (
     balanced_accuracy,
@@ -101,13 +99,13 @@ def _ranks(values: _Array) -> _Array:
     return np.asarray((ends - (counts - 1) / 2)[inverse], np.float64)
 
 
-@torch.no_grad()
-def count_correct(scores: Tensor, labels: Tensor) -> Iterator[int]:
+def count_correct(scores: _Array, labels: _Array) -> Iterator[int]:
     """Yield the number of labels that equal the prediction, for each way to read one from the scores."""
-    for axis in range(1, scores.dim()):
-        predicted = scores.argmax(axis)
-        if scores.shape[axis] > 1 and predicted.shape == labels.shape and predicted.device == labels.device:
-            yield int((predicted == labels).sum())
-    if scores.numel() == labels.numel() and scores.device == labels.device:
-        flat, is_positive = scores.flatten(), labels.flatten() > 0.5
+    for axis in range(1, scores.ndim):
+        if scores.shape[axis] > 1 and scores.size == labels.size * scores.shape[axis]:
+            predicted = scores.argmax(axis)
+            if predicted.shape == labels.shape:
+                yield int((predicted == labels).sum())
+    if scores.size == labels.size:
+        flat, is_positive = scores.ravel(), labels.ravel() > 0.5
         yield from (int(((flat > threshold) == is_positive).sum()) for threshold in (0.0, 0.5))
