@@ -135,7 +135,8 @@ def _read_three_times(
 
 def _restore(stored: list[Tensor], copies: list[Tensor]) -> None:
     for values, copy in zip(stored, copies, strict=True):
-        values.copy_(copy)
+        if not torch.equal(values, copy):  # a write would end the graphs that have saved these tensors
+            values.copy_(copy)
 
 
 def _first_difference(first: list[Tensor], second: list[Tensor]) -> tuple[Tensor, Tensor] | None:

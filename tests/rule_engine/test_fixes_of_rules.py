@@ -23,7 +23,21 @@ NEEDS_NO_RUN = [
     and getattr(rule.module, "DEVICE", "cpu") == "cpu"
 ]
 
-TRIED = {"G407", "L204", "L213", "M302", "M317", "O503", "O504", "O509", "O510", "O513", "O514"}  # in these examples
+TRIED = {
+    "G407",
+    "L204",
+    "L213",
+    "M301",
+    "M302",
+    "M309",
+    "M317",
+    "O503",
+    "O504",
+    "O509",
+    "O510",
+    "O513",
+    "O514",
+}  # in these examples
 
 
 @pytest.fixture(autouse=True)

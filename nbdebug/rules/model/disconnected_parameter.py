@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import DetachPoint, Graph
-from nbdebug.autograd.patterns import CONVERSIONS, statement_without_calls
+from nbdebug.autograd.patterns import statement_without_calls
 from nbdebug.autograd.tracing import REENTRANT_CHECKPOINT
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
@@ -230,8 +230,7 @@ def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
         return (
             f"{conversion}() takes the values out of torch, so no gradient flows back through what is computed from "
             "them.",
-            statement_without_calls(cut.line, CONVERSIONS)
-            or f"# compute with torch functions what is computed here from the result of {conversion}()",
+            f"# compute with torch functions what is computed here from the result of {conversion}()",
         )
     if cut.call == REENTRANT_CHECKPOINT:
         return (
