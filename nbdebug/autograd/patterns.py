@@ -12,7 +12,6 @@ from torch import Tensor
 from nbdebug.autograd.graph import Graph, Node
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import walk
 
 # Operations that move, copy or drop values without changing any.
 VALUE_PRESERVING_NODES = frozenset(
@@ -219,9 +218,8 @@ def statement_without_calls(line: SourceLine | None, names: Collection[str]) -> 
         return None
     statement = covering_statement(line)
     is_simple = statement is not None and not hasattr(statement, "body")
-    if is_simple and any(isinstance(node, ast.Lambda) for node in walk(statement)):
-        return None  # the calls may be those of another function
-    return remove_calls(ast.unparse(statement) if statement is not None and is_simple else line.text, names)
+    source = ast.unparse(statement) if statement is not None and is_simple else line.text
+    return None if "lambda" in source else remove_calls(source, names)  # whose calls may be those of another function
 
 
 def _is_namespace(node: ast.expr) -> bool:
