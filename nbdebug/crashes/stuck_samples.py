@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbdebug.preserve import Preserve
-from nbdebug.setup.time_limit import TimeLimitExceeded, time_limit
+from nbdebug.setup.time_limit import UserCodeTimeout, time_limit
 from nbdebug.source.location import SourceLine
 
 SAMPLE_SECONDS, SEARCH_SECONDS = 3.0, 10.0
 
 
 @dataclass(frozen=True)
-class StuckSampleSearch:
+class _StuckSampleSearch:
     """Samples that were read in this process: ``tried`` of them, until ``index`` did not return in time.
 
     ``line`` is the user's line at which it was interrupted; ``index`` is None if all returned.
@@ -25,7 +25,7 @@ class StuckSampleSearch:
     line: SourceLine | None = None
 
 
-def find_stuck_sample(dataset: Any) -> StuckSampleSearch:
+def find_stuck_sample(dataset: Any) -> _StuckSampleSearch:
     """Read the samples of a map-style dataset in order, each for up to 3 s and all for up to 10 s.
 
     Samples that raise are passed over. The random state is restored.
@@ -36,10 +36,10 @@ def find_stuck_sample(dataset: Any) -> StuckSampleSearch:
             try:
                 with time_limit(SAMPLE_SECONDS):
                     dataset[index]
-            except TimeLimitExceeded as error:
-                return StuckSampleSearch(index, index, error.line)
+            except UserCodeTimeout as error:
+                return _StuckSampleSearch(index, index, error.line)
             except Exception:  # a sample that raises does not hang
                 pass
             if time.monotonic() > end:
-                return StuckSampleSearch(index + 1)
-    return StuckSampleSearch(size)
+                return _StuckSampleSearch(index + 1)
+    return _StuckSampleSearch(size)

@@ -19,7 +19,7 @@ from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.batch import named_inputs
 from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset, uses_default_batching
-from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, TimeLimitExceeded, time_limit
+from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, UserCodeTimeout, time_limit
 from nbdebug.setup.unpacking import guess_batch
 from nbdebug.tensors.pytree import tree_leaves, tree_tensors
 
@@ -152,7 +152,7 @@ def _read_samples(split: str, loader: DataLoader[Any]) -> SplitSamples:
             values += sum(t.numel() for t in tree_tensors(result.by_index[index]))
         except Exception as error:
             result.failures[index] = error
-        except TimeLimitExceeded as error:
+        except UserCodeTimeout as error:
             result.failures[index] = TimeoutError(*error.args)
             break
     return result

@@ -20,7 +20,7 @@ from torch.utils.data import (
 )
 
 from nbdebug.exceptions import NotChecked, SetupError
-from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, TimeLimitExceeded, time_limit
+from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, UserCodeTimeout, time_limit
 from nbdebug.setup.unpacking import collate_error
 from nbdebug.validation import describe_type
 
@@ -142,7 +142,7 @@ def read_sample(dataset: Any, index: Any) -> Any:
     try:
         with time_limit(MAX_SAMPLE_SECONDS):
             return dataset[index]
-    except (Exception, TimeLimitExceeded) as error:
+    except (Exception, UserCodeTimeout) as error:
         raise SetupError(
             f"sample {index} of the dataset raised {type(error).__name__}: {error}; expected a sample. "
             f"Run dataset[{index}] to reproduce it."

@@ -13,7 +13,7 @@ from nbdebug.source.location import SourceLine, get_line_from_frame
 MAX_SAMPLE_SECONDS = 60.0  # of a sample, which may fill a cache first
 
 
-class TimeLimitExceeded(BaseException):
+class UserCodeTimeout(BaseException):
     """Raised inside the code that exceeds its limit, at the user's ``line``, None if it is unknown.
 
     It is no Exception, so that code that retries does not catch it.
@@ -27,7 +27,7 @@ class TimeLimitExceeded(BaseException):
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise TimeLimitExceeded in the block after ``seconds``, by the alarm signal of the process.
+    """Raise UserCodeTimeout in the block after ``seconds``, by the alarm signal of the process.
 
     There is no limit where the signal cannot be used: outside the main thread, on Windows, and while the user's own
     alarm is set. Code that holds the interpreter, as a call of a C library may, is interrupted when it returns.
@@ -37,7 +37,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         return
 
     def interrupt(_number: int, frame: FrameType | None) -> None:
-        raise TimeLimitExceeded(seconds, get_line_from_frame(frame))
+        raise UserCodeTimeout(seconds, get_line_from_frame(frame))
 
     handler = signal.signal(signal.SIGALRM, interrupt)
     try:

@@ -15,7 +15,7 @@ from nbdebug.crashes import stuck_samples
 from nbdebug.measurements import Measurements, dataset_rows
 from nbdebug.rule_engine.crash_rules import explain_error
 from nbdebug.setup import Setup
-from nbdebug.setup.time_limit import TimeLimitExceeded, time_limit
+from nbdebug.setup.time_limit import UserCodeTimeout, time_limit
 from nbdebug.tools.data import data
 
 
@@ -51,7 +51,7 @@ def setup_of(dataset: Any) -> Setup:
 
 def test_code_that_retries_is_interrupted_and_the_alarm_restored() -> None:
     before = signal.getsignal(signal.SIGALRM)
-    with pytest.raises(TimeLimitExceeded, match=r"has not returned within 0.1 s"), time_limit(0.1):
+    with pytest.raises(UserCodeTimeout, match=r"has not returned within 0.1 s"), time_limit(0.1):
         _ = SlowDataset(0)[0]
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0

@@ -18,7 +18,7 @@ from nbdebug.tools.data.languages import LanguageComparison, compare_languages
 from nbdebug.tools.data.leaks import Leaks
 from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
-from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile
+from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile, language_counts
 from nbdebug.tools.data.suspects import LabelQuality, LabelReview
 from nbdebug.tools.data.unknown_tokens import MAX_UNKNOWN_SHARE, UnknownTokens
 
@@ -47,7 +47,7 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     """Return all checks of a profile, in the order of its panels."""
     checks = [check for split in profile.splits for check in _split_checks(split)]
     checks += [_unknown_check(item) for item in profile.unknown_tokens]
-    checks += [_language_check(item) for item in compare_languages(profile.splits)]
+    checks += [_language_check(item) for item in compare_languages(language_counts(profile.splits))]
     checks += _duplicate_checks(profile)
     checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:

@@ -44,7 +44,7 @@ class FeatureLeak:
 
 
 @dataclass(frozen=True)
-class FeatureLeakSearch:
+class _FeatureLeakSearch:
     """The leaking features among ``columns`` that were compared with the target.
 
     ``detectable_noise`` is the largest noise with which a planted copy of the target was found in nine of ten trials:
@@ -56,7 +56,7 @@ class FeatureLeakSearch:
     detectable_noise: float = 0.0
 
 
-def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> FeatureLeakSearch:
+def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> _FeatureLeakSearch:
     """Compare each feature with the target.
 
     A feature leaks if trees of depth 4 on it alone, scored on rows that they did not see, avoid 70% of the errors of a
@@ -65,7 +65,7 @@ def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> Featur
     """
     columns, target = table_columns(table), _target_values(table)
     if columns is None or target is None or columns.shape[1] < 2 or len(columns) < _MIN_ROWS:
-        return FeatureLeakSearch()
+        return _FeatureLeakSearch()
     order = np.random.default_rng(0).permutation(len(columns))[:_MAX_ROWS]
     x, y = (
         np.nan_to_num(columns[order], nan=-_LARGE, posinf=_LARGE, neginf=-_LARGE).clip(-_LARGE, _LARGE),
@@ -78,10 +78,10 @@ def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> Featur
     ranked = np.argsort(-skills, kind="stable")
     best, following = ranked[0], ranked[1]
     if not _is_leak(skills[best], skills[following]):
-        return FeatureLeakSearch((), columns.shape[1], _find_detectable_noise(y, is_class, float(skills[best])))
+        return _FeatureLeakSearch((), columns.shape[1], _find_detectable_noise(y, is_class, float(skills[best])))
     first, second = (_column_name(names, int(candidates[row]), columns.shape[1]) for row in (best, following))
     leak = FeatureLeak(first, float(skills[best]), second, float(skills[following]), len(x))
-    return FeatureLeakSearch((leak,), columns.shape[1])
+    return _FeatureLeakSearch((leak,), columns.shape[1])
 
 
 def _is_leak(skill: float, next_skill: float) -> bool:

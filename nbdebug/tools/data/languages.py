@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nbdebug.formatting import join_names
 from nbdebug.statistics.distribution_distances import DistributionDistance, category_distance
 from nbdebug.statistics.power import detectable_cramers_v
-
-if TYPE_CHECKING:
-    from nbdebug.tools.data.split_profile import SplitProfile
 
 _COMMON_WORDS = {
     "Dutch": "de het een van en niet dat is op te zijn voor met ik je maar ook naar",
@@ -70,23 +66,16 @@ class LanguageComparison:
         return f"the languages of {self.leaf} are {self.shares[0]} in training and {self.shares[1]} in validation"
 
 
-def compare_languages(splits: Sequence[SplitProfile]) -> Iterator[LanguageComparison]:
-    """Yield the comparison of each leaf with texts in training and validation."""
-    by_split = {split.split: split for split in splits}
-    if not {"train", "val"} <= by_split.keys():
-        return
-    for leaf in by_split["train"].leaves:
-        other = by_split["val"].get_leaf(leaf.role, leaf.name)
-        if leaf.texts is None or other is None or other.texts is None:
-            continue
-        train, val = dict(leaf.texts.languages), dict(other.texts.languages)
-        names = sorted(train.keys() | val.keys())
+def compare_languages(leaves: Iterable[tuple[str, dict[str, int], dict[str, int]]]) -> Iterator[LanguageComparison]:
+    """Yield the comparison of each leaf: its title, and the texts of each language in training and validation."""
+    for title, train, val in leaves:
         if not train or not val:
             continue
+        names = sorted(train.keys() | val.keys())
         counts = [np.array([split.get(name, 0) for name in names], np.float64) for split in (train, val)]
         rows = sum(train.values()), sum(val.values())
         yield LanguageComparison(
-            leaf.title, category_distance(*counts), rows, (_share_text(train), _share_text(val)), len(names)
+            title, category_distance(*counts), rows, (_share_text(train), _share_text(val)), len(names)
         )
 
 

@@ -12,7 +12,7 @@ from nbdebug.tools.data.checks import DataCheck, run_checks
 from nbdebug.tools.data.languages import compare_languages
 from nbdebug.tools.data.leaf_statistics import FeatureStatistics, LeafProfile
 from nbdebug.tools.data.profile_data import DEFAULT_REASONS, ProfileData
-from nbdebug.tools.data.split_profile import SplitProfile
+from nbdebug.tools.data.split_profile import SplitProfile, language_counts
 from nbdebug.views.table import Cell, CellTag, Column, FoldableTable, TableRow
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _verdict(profile: ProfileData) -> str:
 def _all_faults(profile: ProfileData) -> list[str]:
     parts = (profile.leaks.faults, profile.drift.faults, profile.duplicates.faults, profile.labels.faults)
     unknown = [item.text for item in profile.unknown_tokens if item.is_fault]
-    languages = [item.text for item in compare_languages(profile.splits) if item.is_shifted]
+    languages = [item.text for item in compare_languages(language_counts(profile.splits)) if item.is_shifted]
     return [*_flagged_features(profile), *unknown, *languages, *(text for faults in parts for text in faults)]
 
 

@@ -18,7 +18,7 @@ from nbdebug.measurements.dataset_rows import Schema, get_schema
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import dataset_length, get_visited_indices, is_map_style, peek_batches, reads_tensor_dataset
-from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, TimeLimitExceeded, time_limit
+from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, UserCodeTimeout, time_limit
 from nbdebug.setup.unpacking import guess_batch
 from nbdebug.tensors.pytree import to_device, tree_children, tree_tensors
 
@@ -139,7 +139,7 @@ class SplitReader:
             try:
                 with time_limit(self.seconds or MAX_SAMPLE_SECONDS):
                     sample = self.loader.dataset[index]
-            except (Exception, TimeLimitExceeded) as error:
+            except (Exception, UserCodeTimeout) as error:
                 self.failure_count += 1
                 if len(self.failures) < _MAX_LISTED:
                     self.failures[index] = f"{type(error).__name__}: {error}"
@@ -179,7 +179,7 @@ class SplitReader:
                     raw, indices = next(batches)
             except StopIteration:
                 return
-            except TimeLimitExceeded as error:
+            except UserCodeTimeout as error:
                 self.end_reason = f"the wait for a batch of the loader: {error}"
                 return
             yield self._make_chunk(raw, indices, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,3 +175,14 @@ def _class_counts(leaves: Sequence[LeafProfile]) -> dict[int, int]:
         return {int(value): count for value, count in sorted(targets[0].values, key=lambda item: int(item[0]))}
     except ValueError:
         return {}
+
+
+def language_counts(splits: Sequence[SplitProfile]) -> Iterator[tuple[str, dict[str, int], dict[str, int]]]:
+    """Yield the title of each leaf with texts in both splits, and the texts of each language in either."""
+    by_split = {split.split: split for split in splits}
+    if not {"train", "val"} <= by_split.keys():
+        return
+    for leaf in by_split["train"].leaves:
+        other = by_split["val"].get_leaf(leaf.role, leaf.name)
+        if leaf.texts is not None and other is not None and other.texts is not None:
+            yield leaf.title, dict(leaf.texts.languages), dict(other.texts.languages)
