@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, RandomSampler, SequentialSampler
@@ -62,9 +63,10 @@ def _is_readable(loader: Any) -> bool:
 
 def _content(sample: Any) -> tuple[Any, ...]:
     """Return what tells a sample from others: the bytes of its tensors, and all other values."""
-    leaves = tree_leaves(sample)
+    leaves = (leaf for _, leaf in tree_leaves(sample))
     return tuple(leaf.numpy().tobytes() if isinstance(leaf, Tensor) else repr(leaf) for leaf in leaves)
 
 
 def _tensors(sample: Any) -> Iterator[Tensor]:
-    yield from (torch.as_tensor(leaf) for leaf in tree_leaves(sample) if not isinstance(leaf, str))
+    numbers = (int, float, np.ndarray, np.generic, Tensor)
+    yield from (torch.as_tensor(leaf) for _, leaf in tree_leaves(sample) if isinstance(leaf, numbers))
