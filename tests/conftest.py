@@ -24,20 +24,16 @@ LAB = "tests/lab/"
 SLOW_FILES = (  # the slowest first
     LAB,
     "tests/tutorials/",
+    "test_tool_state_preservation.py",
+    "test_rule_contract.py",
     "tests/kernels/",
+    "test_training_runs.py",
+    "test_unusual_programs.py",
     "state_preservation.py",
     "test_layer_rules_on_runs.py",
     "tests/benchmarks/",
     "test_time_budget.py",
     "test_unchanged_state.py",
-)
-# Long files whose tests share no fixture. Their tests come last, one by one, so that all workers end together.
-DIVIDED_FILES = (
-    "tests/clinic/test_clinic.py",
-    "tests/rules/dynamics/test_training_runs.py",
-    "tests/rules/test_unusual_programs.py",
-    "tests/test_rule_contract.py",
-    "tests/test_tool_state_preservation.py",
 )
 
 
@@ -91,22 +87,20 @@ def pytest_collectstart() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile``, run each file on one worker, except divided files; files of JupyterLab share one."""
+    """With ``--dist loadfile``, run each file on one worker, and all files that share a JupyterLab on one worker."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class FileScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(DIVIDED_FILES):
-                return nodeid
             return LAB if nodeid.startswith(LAB) else nodeid.partition("::")[0]
 
     return FileScheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers, start with the slow files and end with the divided ones, so that no worker is left alone.
+    """With several workers, start with the slow files, so that no worker is left alone with one at the end.
 
     In CI each test may run twice, since browsers, kernels and threads may wait long for a processor. Random numbers
     and the clock are the same in both runs, and the summary lists the tests that ran twice.
@@ -115,12 +109,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):
-        items.sort(key=_work_order)
-
-
-def _work_order(item: pytest.Item) -> tuple[bool, list[bool]]:
-    """Return the sort key of a test: the slow files in their order, then all others, then the divided files."""
-    return item.nodeid.startswith(DIVIDED_FILES), [name not in item.nodeid for name in SLOW_FILES]
+        items.sort(key=lambda item: [name not in item.nodeid for name in SLOW_FILES])
 
 
 def pytest_collection_finish() -> None:
