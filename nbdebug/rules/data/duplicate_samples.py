@@ -179,19 +179,8 @@ def _overwritten_finding(sample: OverwrittenSample) -> Finding:
         fix="return torch.tensor(self.buffer), label   # a copy; torch.from_numpy() and slices share memory",
         evidence={"overwritten": sample.index, "read next": sample.other_index, "batch size": sample.batch_size},
         explains=(
-            "D122",
-            "D105",
-            "D111",
-            "D108",
-            "D119",
-            "T601",
-            "T606",
-            "T607",
-            "T608",
-            "T610",
-            "E706",
-            "E709",
-            "G415",
+            *("D105", "D108", "D111", "D112", "D119", "D122", "E706", "E709", "G415"),
+            *("T601", "T606", "T607", "T608", "T610"),
         ),
     )
 
