@@ -176,8 +176,8 @@ def find_handwritten_activation(node: Node, output: Node | None) -> str | None:
 
 
 CONVERSIONS = ("item", "detach", "tolist", "numpy", "cpu", "tensor", "as_tensor", "Tensor", "from_numpy")
-_NAMESPACES = {
-    *("F", "torch", "nn.functional", "torch.nn.functional", "functional", "torch.special", "copy", "np", "numpy"),
+_NAMESPACES = {"F", "functional", "nn.functional", "torch.nn.functional"} | {
+    *("torch", "torch.special", "copy", "np", "numpy"),
 }
 
 
@@ -217,9 +217,10 @@ def statement_without_calls(line: SourceLine | None, names: Collection[str]) -> 
     if line is None:
         return None
     statement = covering_statement(line)
+    if statement is not None and line.number < statement.lineno:
+        return None  # in a decorator
     is_simple = statement is not None and not hasattr(statement, "body")
-    source = ast.unparse(statement) if statement is not None and is_simple else line.text
-    return None if "lambda" in source else remove_calls(source, names)  # whose calls may be those of another function
+    return remove_calls(ast.unparse(statement) if statement is not None and is_simple else line.text, names)
 
 
 def _is_namespace(node: ast.expr) -> bool:

@@ -47,7 +47,6 @@ _Expected = tuple[str, float, float, int, Divisor]  # metric, its mean, its valu
 class BatchAverage:
     """A variable that was the mean of a metric over the batches, in the latest evaluation where it was.
 
-    ``function`` is the file and the name of the function that holds the variable.
     ``whole`` is the metric on all ``rows``; ``line`` is where the evaluation calls the model. With the ``divisor``
     "batches", it was instead the sum of the losses times the rows of each batch, or of the correct predictions, divided
     by the number of batches; with "rows", the sum of the mean losses of the batches, divided by the number of rows.

@@ -98,12 +98,16 @@ def find_normalized_twice(graph: Graph) -> list[tuple[Node, NormalizedTwice]]:
     The names can be stored; the node would keep the graph alive.
     """
     return [
-        (producer, NormalizedTwice(producer.name, consumer.name, classes, _recorded_line(producer)))
+        (producer, _describe_match(pattern, producer, consumer))
         for pattern in _NORMALIZED_TWICE
         for producer, consumer in pattern.find_matches(graph)
-        for is_unchanged in [producer in replace(pattern, through_shifts=False).find_producers(consumer)]
-        for classes in [_class_count(consumer) if is_unchanged else None]
     ]
+
+
+def _describe_match(pattern: Pattern, producer: Node, consumer: Node) -> NormalizedTwice:
+    is_unshifted = producer in replace(pattern, through_shifts=False).find_producers(consumer)
+    classes = _class_count(consumer) if is_unshifted else None
+    return NormalizedTwice(producer.name, consumer.name, classes, _recorded_line(producer))
 
 
 def _recorded_line(node: Node) -> SourceLine | None:

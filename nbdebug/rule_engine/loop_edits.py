@@ -67,8 +67,8 @@ def move_after(line: SourceLine | None, target: SourceLine | None) -> tuple[Edit
     return (insert_after_statement(line.file, anchor, ast.unparse(moved)), removal)
 
 
-def move_behind_loop(line: SourceLine | None) -> tuple[Edit, ...]:
-    """Return the edits that move a one-line statement behind the innermost of two loops around it."""
+def move_after_loop(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits that move a one-line statement after the innermost of two loops around it."""
     scope = enclosing_scope(line) if line else None
     moved = covering_statement(line) if line else None
     loops = enclosing_loops(scope, line.number) if scope and line else []

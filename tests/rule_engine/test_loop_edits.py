@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nbdebug.rule_engine.loop_edits import move_after, move_behind_loop, repeat_outermost_loop, stack_collected_losses
+from nbdebug.rule_engine.loop_edits import move_after, move_after_loop, repeat_outermost_loop, stack_collected_losses
 from nbdebug.source.edits import apply_edits
 from nbdebug.source.location import SourceLine
 
@@ -64,9 +64,9 @@ def train(model, loader, loss_fn):
 def test_statement_of_the_inner_loop_moves_behind_it(tmp_path: Path) -> None:
     file = tmp_path / "loop.py"
     file.write_text(MOVED, encoding="utf-8")
-    edits = move_behind_loop(SourceLine(str(file), 5, "train"))
+    edits = move_after_loop(SourceLine(str(file), 5, "train"))
     assert apply_edits(MOVED, edits) == TRAIN.replace("  # once", "")
-    assert move_behind_loop(SourceLine(str(file), 6, "train")) == ()
+    assert move_after_loop(SourceLine(str(file), 6, "train")) == ()
 
 
 @pytest.mark.parametrize(("rounds", "expected"), [("2", "10"), ("epochs", "5 * epochs"), ("1, 2", "1, 2")])

@@ -24,8 +24,8 @@ from nbdebug.source.location import get_location
 
 _MIN_SAMPLES = 50
 _EXPLAINED = (
-    *("T609", "T610", "E702", "E703", "E706", "E709", "D102", "D105", "D106", "D110", "D116", "D119", "D128", "T607"),
-    "L214",
+    *("D102", "D105", "D106", "D110", "D116", "D119", "D128", "L214"),
+    *("T607", "T609", "T610", "E702", "E703", "E706", "E709"),
 )
 
 
@@ -55,8 +55,8 @@ def duplicate_samples(
     are copies, in every class: copies of rare classes alone are oversampling. If only a part of a dataset can be read,
     the number of distinct samples is estimated by Chao's formula, from the samples that occur once and twice in it. A
     sampler is reported, exactly by its indices, if each epoch visits less than this share of the dataset, the same
-    samples in two epochs, and each of them twice or more on average. Two samples are read in turn: it is an
-    error if the first one has the values of the second one after that.
+    samples in two epochs, and each of them twice or more on average. Two samples are read in turn: it is an error if
+    the first one has the values of the second one after that.
 
     ## How to fix
     Drop the copies before the split. If a cell was run twice, start from the file again. Pass one weight for each

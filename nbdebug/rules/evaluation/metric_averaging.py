@@ -160,7 +160,7 @@ def _findings_by_value(
 ) -> Iterator[Finding]:
     """Yield the findings of numbers of the loop, unless the code has shown the same mistake."""
     kinds = {finding.evidence["kind"] for finding in by_code}
-    files = {finding.where.file for finding in by_code if finding.evidence.get("kind") in ("whole", "root")}
+    files = {finding.where.file for finding in by_code if finding.evidence["kind"] in ("whole", "root")}
     shown: set[Divisor] = {divisor for kind, divisor in _DIVISORS_BY_KIND.items() if kind in kinds}
     factor = _variance_factor(sizes)
     for average in loop.batch_averages:

@@ -92,7 +92,7 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
 
 
 def _insert_activations(setup: Setup, modules: list[str]) -> tuple[Edit, ...]:
-    """Return the insertion of an activation behind each of some layers; () unless all can be written."""
+    """Return the insertion of an activation after each of some layers; () unless all can be written."""
     edits = [insert_activation(setup, path) for path in modules]
     return tuple(edit for own in edits for edit in own) if all(edits) else ()
 

@@ -23,7 +23,7 @@ from nbdebug.loop_monitor.schedules import (
     unfinished_length,
     unreached_peak,
 )
-from nbdebug.rule_engine.loop_edits import move_after, move_behind_loop
+from nbdebug.rule_engine.loop_edits import move_after, move_after_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.rules.resumed_schedules import describe_resumption
@@ -206,7 +206,7 @@ def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> It
             _FIX_PER_EPOCH,
             line,
             {**evidence, "swings": rates.swings},
-            edits=move_behind_loop(step_line),
+            edits=move_after_loop(step_line),
         )
     elif rates.warms_up_in_each_epoch:
         yield _finding(
@@ -337,7 +337,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         )
     if texts:
         edits = move_after(line, loop.lines.get("optimizer")) if texts[2] == _FIX_PER_BATCH else ()
-        edits = move_behind_loop(use.line) if texts[2] == _FIX_PER_EPOCH else edits
+        edits = move_after_loop(use.line) if texts[2] == _FIX_PER_EPOCH else edits
         finding = _finding(*texts, line, evidence, "plateau mode" if correct_mode else "")
         yield replace(finding, edits=edits)
 

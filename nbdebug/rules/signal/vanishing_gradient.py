@@ -68,9 +68,17 @@ def vanishing_gradient(
     gap, absolute_gap = (float(values[largest] - values[smallest]) for values in (by_layer.relative, by_layer.gradient))
     if gap >= decades and absolute_gap >= decades - 1 and by_layer.trend >= MIN_DEPTH_CORRELATION:
         finding = _finding(by_layer, smallest, largest)
-        activation = next((n for n, m in setup.eager_model.named_modules() if isinstance(m, _SATURATING)), None)
+        activation = _saturating_module(setup, by_layer.layers[smallest])
         line = part_line(setup, activation) if activation else None
         yield replace(finding, where=add_line(finding.where, line)) if line else finding
+
+
+def _saturating_module(setup: Setup, layer: str) -> str | None:
+    """Return the first activation with a bounded range that the model holds after a layer; None without one."""
+    modules = list(setup.eager_model.named_modules())
+    names = [name for name, _ in modules]
+    later = modules[names.index(layer) :] if layer in names else modules
+    return next((name for name, module in later if isinstance(module, _SATURATING)), None)
 
 
 def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
