@@ -12,6 +12,7 @@ from torch import Tensor
 from nbdebug.autograd.graph import Graph, Node
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
+from nbdebug.source.search import syntax_tree
 
 # Operations that move, copy or drop values without changing any.
 VALUE_PRESERVING_NODES = frozenset(
@@ -217,8 +218,8 @@ def statement_without_calls(line: SourceLine | None, names: Collection[str]) -> 
     if line is None:
         return None
     statement = covering_statement(line)
-    if statement is not None and line.number < statement.lineno:
-        return None  # in a decorator
+    if statement is None and syntax_tree(line.file):
+        return None  # in a decorator, whose lines are a part of no statement
     is_simple = statement is not None and not hasattr(statement, "body")
     return remove_calls(ast.unparse(statement) if statement is not None and is_simple else line.text, names)
 
