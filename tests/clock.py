@@ -1,4 +1,4 @@
-"""A deterministic replacement of time.perf_counter, so that tests do not depend on the load of the machine."""
+"""Deterministic replacements of clocks, so that tests do not depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 TICK = 2.0**-15  # some 30 µs; sums of it are exact
+_THREAD_TIME = time.thread_time
 
 
 @dataclass
@@ -27,14 +28,15 @@ class Clock:
 
 
 CLOCK = Clock(tick=TICK)
+PROCESSOR_CLOCK = Clock(tick=TICK)
 
 
 @contextmanager
 def real_time() -> Iterator[None]:
-    """Let ``time.perf_counter`` tell the real time within the block, for tests with large planted ratios of time."""
-    replaced = time.perf_counter
-    time.perf_counter = time.monotonic
+    """Use the real clocks within the block, for tests with large planted ratios of time."""
+    replaced = time.perf_counter, time.thread_time
+    time.perf_counter, time.thread_time = time.monotonic, _THREAD_TIME
     try:
         yield
     finally:
-        time.perf_counter = replaced
+        time.perf_counter, time.thread_time = replaced

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from tests.browser import SKIP_PREFIX, PagePool, launch_chromium, skip_browser_test
-from tests.clock import CLOCK
+from tests.clock import CLOCK, PROCESSOR_CLOCK
 
 LAB = "tests/lab/"
 SLOW_FILES = (  # the slowest first
@@ -49,6 +49,7 @@ def pytest_configure() -> None:
     torch.set_num_threads(1)
     set_seeds()  # an unseeded process gets an extra note from the rule "unseeded"
     time.perf_counter = CLOCK  # type: ignore[assignment]
+    time.thread_time = PROCESSOR_CLOCK  # type: ignore[assignment]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script that runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -67,7 +68,7 @@ def fixed_seeds() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_left_of_other_tests() -> Iterator[None]:
-    """Forget the cells that a test ran, which rules search, and the code that it compiled, which no watch traces.
+    """Forget the shell and the cells of a test, which tools search, and its compiled code, which no watch traces.
 
     The first compilation of a process turns the checks of distributions off, which a rule on crashes explains.
     """
@@ -76,6 +77,7 @@ def nothing_left_of_other_tests() -> Iterator[None]:
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
         shell.compile._filename_map.clear()
+        type(shell).clear_instance()
     compiler = sys.modules.get("torch._dynamo.convert_frame")
     if compiler is not None and compiler.input_codes.seen:
         torch.compiler.reset()
