@@ -17,6 +17,7 @@ from nbdebug.source.search import (
     covers_line,
     enclosing_loops,
     enclosing_scope,
+    file_nodes,
     read_names,
     syntax_tree,
 )
@@ -132,7 +133,7 @@ def find_function(code: CodeType) -> FunctionNode | None:
     tree = syntax_tree(code.co_filename)
     functions = [
         node
-        for node in (ast.walk(tree) if tree else ())
+        for node in file_nodes(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         and min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
         == code.co_firstlineno
@@ -186,7 +187,7 @@ def returned_by_function(file: str, name: str) -> ast.expr | None:
 def function_by_name(file: str, name: str) -> ast.FunctionDef | None:
     """Return the only function of a file with a name."""
     tree = syntax_tree(file)
-    functions = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in file_nodes(tree) if isinstance(node, ast.FunctionDef)]
     named = [function for function in functions if function.name == name]
     return named[0] if len(named) == 1 else None
 
@@ -194,6 +195,6 @@ def function_by_name(file: str, name: str) -> ast.FunctionDef | None:
 def covering_statement(line: SourceLine) -> ast.stmt | None:
     """Return the innermost statement around a line."""
     tree = syntax_tree(line.file)
-    statements = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.stmt)]
+    statements = [node for node in file_nodes(tree) if isinstance(node, ast.stmt)]
     covering = [statement for statement in statements if covers_line(statement, line.number)]
     return max(covering, key=lambda statement: (statement.lineno, -(statement.end_lineno or 0)), default=None)

@@ -8,6 +8,7 @@ import linecache
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -15,7 +16,14 @@ from nbdebug.source.assignments import own_statements
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import find_names, find_reachable_files
 from nbdebug.source.scopes import Scope, file_scope
-from nbdebug.source.search import call_name, enclosing_scope, paired_targets, parameter_names, syntax_tree
+from nbdebug.source.search import (
+    call_name,
+    enclosing_scope,
+    file_nodes,
+    paired_targets,
+    parameter_names,
+    syntax_tree,
+)
 
 _UNKNOWN = object()
 _PACKAGE_PREFIX = f"{__name__.partition('.')[0]}."
@@ -84,7 +92,7 @@ def creation_scope(creation: Creation, created: object, frame: FrameType | None 
     tree = syntax_tree(creation.file)
     if tree is None or not isinstance(function, ast.FunctionDef):
         return scope
-    calls = {node for node in ast.walk(tree) if call_name(node) == function.name and isinstance(node, ast.Call)}
+    calls = {node for node in file_nodes(tree) if call_name(node) == function.name and isinstance(node, ast.Call)}
     if len(calls) > 1:
         receivers, names = _receivers(tree), find_names(created, frame)
         calls = {call for call in calls if receivers.get(call, frozenset()) & names}
@@ -109,14 +117,14 @@ def _creations(created: object, file: str) -> Iterator[Creation]:
         return
     class_names = {class_name, *_aliases(tree, class_name)}
     receivers = _receivers(tree)
-    for node in ast.walk(tree):
+    for node in file_nodes(tree):
         if isinstance(node, ast.Call) and (call_name(node) in class_names or _passes_class(node, class_names)):
             yield Creation(file, node, receivers.get(node, frozenset()))
 
 
 def _aliases(tree: ast.Module, class_name: str) -> Iterator[str]:
     """Yield the other names under which a file imports or stores a class."""
-    for node in ast.walk(tree):
+    for node in file_nodes(tree):
         if isinstance(node, ast.ImportFrom):
             yield from (alias.asname for alias in node.names if alias.name == class_name and alias.asname)
         elif isinstance(node, ast.Assign) and _last_name(node.value) == class_name:
@@ -132,13 +140,14 @@ def _passes_class(call: ast.Call, class_names: set[str]) -> bool:
     return call_name(call) == "partial" and bool(call.args) and _last_name(call.args[0]) in class_names
 
 
+@lru_cache(32)
 def _receivers(tree: ast.Module) -> dict[ast.expr, frozenset[str]]:
     """Return the names of the variables, attributes and keywords that receive each value of a file.
 
     What a function returns is received where the function is called.
     """
     receivers: dict[ast.expr, frozenset[str]] = {}
-    for node in ast.walk(tree):
+    for node in file_nodes(tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 for name_node, value in paired_targets(target, node.value):
@@ -155,7 +164,7 @@ def _receivers(tree: ast.Module) -> dict[ast.expr, frozenset[str]]:
     calls: dict[str, frozenset[str]] = {}
     for call, names_of_call in receivers.items():
         calls[call_name(call)] = calls.get(call_name(call), frozenset()) | names_of_call
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in calls):
+    for function in (node for node in file_nodes(tree) if isinstance(node, ast.FunctionDef) and node.name in calls):
         values = [node.value for node in own_statements(function) if isinstance(node, ast.Return) and node.value]
         receivers.update((value, receivers.get(value, frozenset()) | calls[function.name]) for value in values)
     return receivers

@@ -17,6 +17,7 @@ from nbdebug.source.location import SourceLine, is_library_code, is_user_code
 from nbdebug.source.notebook_cells import current_cells
 
 _LABEL_NAME = re.compile(r"(?i)(^|_)(y|t|ys|labels?|targets?|masks?)(_|$)|^y")
+_PARSED_FILES = 64  # files whose syntax is kept, since one finding reads those of a program again and again
 SourceScope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -31,7 +32,7 @@ def find_unique_assignment(attribute: str, value: Any, context: Iterable[Any]) -
     lines = {
         SourceLine(file, node.lineno)
         for file in search_files(context)
-        for node in ast.walk(syntax_tree(file) or ast.Module([], []))
+        for node in file_nodes(syntax_tree(file))
         if isinstance(node, ast.Assign) and _may_assign(node, attribute, value)
     }
     return lines.pop() if len(lines) == 1 else None
@@ -58,7 +59,7 @@ def find_uncalled_method(name: str, context: Iterable[Any]) -> SourceLine | None
     lines = {
         SourceLine(file, node.lineno)
         for file, tree in trees.items()
-        for node in (ast.walk(tree) if tree else ())
+        for node in file_nodes(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute) and node.value.attr == name
     }
     return lines.pop() if len(lines) == 1 else None
@@ -74,7 +75,7 @@ def find_line_in_class(kind: type, matches: Callable[[ast.AST], bool]) -> Source
     tree = syntax_tree(file) if not is_library_code(file) else None
     line_numbers = [
         node.lineno
-        for node in walk(tree)
+        for node in file_nodes(tree)
         if isinstance(node, ast.expr) and first <= node.lineno < first + len(source) and matches(node)
     ]
     return SourceLine(file, min(line_numbers), kind.__name__) if line_numbers else None
@@ -128,11 +129,10 @@ def find_setting_line(name: str, value: Any, context: Iterable[Any]) -> SourceLi
             entries = [(getattr(target, "id", ""), default) for target, default in targets]
         return [entry for key, entry in entries if key == name and entry is not None and is_literal(entry, value)]
 
-    trees = {file: syntax_tree(file) or ast.Module([], []) for file in search_files(context)}
     lines = {
         SourceLine(file, entry.lineno)
-        for file, tree in trees.items()
-        for node in ast.walk(tree)
+        for file in search_files(context)
+        for node in file_nodes(syntax_tree(file))
         for entry in select(node)
     }
     return lines.pop() if len(lines) == 1 else None
@@ -303,13 +303,22 @@ def syntax_tree(file: str) -> ast.Module | None:
     return _parse_text("".join(linecache.getlines(file)))
 
 
-@lru_cache(8)
+def file_nodes(tree: ast.Module | None) -> tuple[ast.AST, ...]:
+    """Return all nodes of a file or cell, in the order of ``ast.walk``; none for None."""
+    return _nodes_in(tree) if tree is not None else ()
+
+
+@lru_cache(_PARSED_FILES)
+def _nodes_in(tree: ast.Module) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
+@lru_cache(_PARSED_FILES)
 def _expressions_in(text: str) -> tuple[ast.expr | ast.keyword, ...]:
-    tree = _parse_text(text)
-    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.expr, ast.keyword))) if tree else ()
+    return tuple(node for node in file_nodes(_parse_text(text)) if isinstance(node, (ast.expr, ast.keyword)))
 
 
-@lru_cache(8)
+@lru_cache(_PARSED_FILES)
 def _parse_text(text: str) -> ast.Module | None:
     try:
         return ast.parse(text)
@@ -317,9 +326,9 @@ def _parse_text(text: str) -> ast.Module | None:
         return None
 
 
-@lru_cache(8)
+@lru_cache(_PARSED_FILES)
 def _functions_in(tree: ast.Module) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
-    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return tuple(node for node in file_nodes(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 def function_node(function: object) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
