@@ -21,6 +21,8 @@ from tests.browser import SKIP_PREFIX, PagePool, launch_chromium, skip_browser_t
 from tests.clock import CLOCK, PROCESSOR_CLOCK
 
 LAB = "tests/lab/"
+# Long files whose tests share nothing, or only what they compute for the same parameters.
+SHARED_FILES = ("tests/test_tool_state_preservation.py", "tests/test_rule_contract.py")
 SLOW_FILES = (  # the slowest first
     LAB,
     "tests/tutorials/",
@@ -89,14 +91,20 @@ def pytest_collectstart() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile``, run each file on one worker, and all files that share a JupyterLab on one worker."""
+    """With ``--dist loadfile``, run each file on one worker, and all files that share a JupyterLab on one worker.
+
+    Workers share the files that would keep one of them busy for minutes, by the parameters of their tests.
+    """
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class FileScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return LAB if nodeid.startswith(LAB) else nodeid.partition("::")[0]
+            file, _, test = nodeid.partition("::")
+            if file in SHARED_FILES:
+                return f"{file}[{test.partition('[')[2]}"
+            return LAB if nodeid.startswith(LAB) else file
 
     return FileScheduling(config, log)
 
@@ -115,8 +123,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
+    freeze_objects()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_objects_of_other_files() -> None:
+    freeze_objects()
+
+
+def freeze_objects() -> None:
+    """Hide the present objects from collections and searches, which traverse all imports and test items otherwise."""
     gc.collect()
-    gc.freeze()  # else every full collection traverses the imports and test items of the whole suite
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
