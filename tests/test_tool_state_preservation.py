@@ -116,26 +116,24 @@ def test_tool_preserves_state(name: str, tool: str) -> None:
 
 @pytest.mark.parametrize("tool", sorted(TOOLS.keys() - TOOLS_WITHOUT_PASSES - TRAINED_AS_BY_TRY_FIX))
 @every_program
-@pytest.mark.parametrize("act", [fail, interrupt])
-def test_tool_that_fails_or_is_interrupted_preserves_state(name: str, tool: str, act: Callable[[], None]) -> None:
-    """Stop the first or the last pass on each call path to the model.
+def test_tool_that_fails_or_is_interrupted_preserves_state(name: str, tool: str) -> None:
+    """Stop the first or the last pass on a third of the call paths to the model, by a failure and by an interrupt.
 
-    If failures stop the first pass of a program, interrupts stop the last; the next program swaps them. The three
-    programs of each kind share the many call paths of the profile, which takes a second.
+    If failures stop the first passes of a program, interrupts stop the last; the next program swaps them. The three
+    programs of each kind share the call paths, since the same lines of the tool restore every program.
     """
     prepared = PreparedProgram(name, ModelPassHook())
     included = INCLUDED_TOOLS.get(tool)
     known = record_call_paths(lambda: TOOLS[included](prepared.debugger())) if included else ()
     call_paths = record_call_paths(lambda: TOOLS[tool](prepared.debugger()))
     turn, is_odd = divmod(list(PROGRAMS).index(name), 2)
-    is_first = (act is fail) == (not is_odd)
-    calls = (first_calls if is_first else last_calls)(call_paths, exclude=known)
-    assert calls
-    if tool == "profile":
-        calls = calls[turn :: len(PROGRAMS) // 2]
-    for call in calls:
-        record_call_paths(lambda: TOOLS[tool](prepared.debugger()), call, act)
-        prepared.before.check()
+    acts = (interrupt, fail) if is_odd else (fail, interrupt)
+    for act, select_calls in zip(acts, (first_calls, last_calls), strict=True):
+        calls = select_calls(call_paths, exclude=known)
+        assert calls
+        for call in calls[turn % len(calls) :: len(PROGRAMS) // 2]:
+            record_call_paths(lambda: TOOLS[tool](prepared.debugger()), call, act)
+            prepared.before.check()
 
 
 @every_program
