@@ -65,8 +65,9 @@ def train_plainly(setup: Setup, epochs: int = 3) -> None:
 
 
 def run_watched(train: TrainFunction, setup: Setup | None = None) -> tuple[Debugger, Watch]:
+    """Watch a loop, without the final tests of the trained model, which take longer than the loop."""
     debugger = Debugger.of(setup or classifier())
-    with debugger.watch() as watch:
+    with debugger.watch(final_tests=False) as watch:
         train(debugger.setup)
     assert not watch.error_summary, watch.error_summary
     return debugger, watch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import cycle
 
 import pytest
 import torch
@@ -79,8 +80,14 @@ def test_watch_of_faulty_run_ranks_its_fault_first(name: str, watch_mode: str) -
     assert run_fault_codes(watch_report(*build(), watch_mode))[:1] == [code]
 
 
-@each_watch_mode
-@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize(
+    ("name", "watch_mode"),
+    [
+        (name, mode)
+        for name, sparse_mode in zip(HEALTHY, cycle(("losses only", "few snapshots")))
+        for mode in (sparse_mode, "many snapshots")
+    ],
+)
 def test_watch_of_healthy_run_has_no_faults(name: str, watch_mode: str) -> None:
     torch.manual_seed(0)
     report = watch_report(*HEALTHY[name](), watch_mode)
