@@ -26,8 +26,7 @@ SHARED_FILES = ("tests/test_tool_state_preservation.py", "tests/test_rule_contra
 SLOW_FILES = (  # the slowest first
     LAB,
     "tests/tutorials/",
-    "test_tool_state_preservation.py",
-    "test_rule_contract.py",
+    "tests/clinic/",
     "tests/kernels/",
     "test_training_runs.py",
     "test_unusual_programs.py",
@@ -110,7 +109,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers, start with the slow files, so that no worker is left alone with one at the end.
+    """With several workers, start with the slow files and end with the shared ones, so that all end at one time.
 
     In CI each test may run twice, since browsers, kernels and threads may wait long for a processor. Random numbers
     and the clock are the same in both runs, and the summary lists the tests that ran twice.
@@ -119,7 +118,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: [name not in item.nodeid for name in SLOW_FILES])
+        items.sort(key=_work_order)
+
+
+def _work_order(item: pytest.Item) -> list[bool]:
+    return [item.nodeid.startswith(SHARED_FILES), *(name not in item.nodeid for name in SLOW_FILES)]
 
 
 def pytest_collection_finish() -> None:
