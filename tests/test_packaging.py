@@ -18,29 +18,45 @@ SCRIPTS = sorted((ROOT / "nbdebug").rglob("*.js"))
 HEAVY_PACKAGES = ("pandas", "matplotlib", "shap", "anywidget", "ipywidgets", "IPython", "sklearn", "scipy", "torch")
 
 
-def test_import_of_package_loads_no_heavy_package() -> None:
-    code = f"import nbdebug, sys; print([name for name in {HEAVY_PACKAGES} if name in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+TOOLS = ("predictions", "slices", "tools.overfit", "tools.lr_range", "tools.errors", "attribution")
+# Prints the packages and tools that the import, then a watch, then a checkup have loaded, each on a line.
+SCRIPT = f"""
+import contextlib, io, sys
+
+def print_loaded(names):
+    print([name for name in names if name in sys.modules], file=sys.__stdout__)
+
+import nbdebug
+print_loaded({HEAVY_PACKAGES})
+import torch
+with contextlib.redirect_stdout(io.StringIO()):
+    model = torch.nn.Linear(2, 2)
+    with nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1)):
+        model(torch.ones(1, 2)).sum().backward()
+    print_loaded({[f"nbdebug.{tool}" for tool in TOOLS]})
+    from nbdebug.debugger import Debugger
+    from nbdebug.rules.examples import classifier
+    Debugger.of(classifier()).checkup()
+    print_loaded({HEAVY_PACKAGES[:6]})
+"""
 
 
-def test_checkup_in_script_loads_no_notebook_or_plotting_package() -> None:
-    code = (
-        "import sys; from nbdebug.debugger import Debugger; from nbdebug.rules.examples import classifier;"
-        "Debugger.of(classifier()).checkup();"
-        f"print([name for name in {HEAVY_PACKAGES[:6]} if name in sys.modules])"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+@pytest.fixture(scope="module")
+def loaded_packages() -> list[str]:
+    """What one script has loaded after each of its steps."""
+    return subprocess.check_output([sys.executable, "-c", SCRIPT], text=True).splitlines()
 
 
-def test_watch_in_script_loads_no_other_tool() -> None:
-    tools = ["predictions", "slices", "tools.overfit", "tools.lr_range", "tools.errors", "attribution"]
-    code = (
-        "import nbdebug, sys, torch; model = torch.nn.Linear(2, 2)\n"
-        "with nbdebug.watch(model, torch.optim.SGD(model.parameters(), 0.1)):\n"
-        "    model(torch.ones(1, 2)).sum().backward()\n"
-        f"print([name for name in {tools} if f'nbdebug.{{name}}' in sys.modules])"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()[-1] == "[]"
+def test_import_of_package_loads_no_heavy_package(loaded_packages: list[str]) -> None:
+    assert loaded_packages[0] == "[]"
+
+
+def test_watch_in_script_loads_no_other_tool(loaded_packages: list[str]) -> None:
+    assert loaded_packages[1] == "[]"
+
+
+def test_checkup_in_script_loads_no_notebook_or_plotting_package(loaded_packages: list[str]) -> None:
+    assert loaded_packages[2] == "[]"
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +80,8 @@ def test_wheel_contains_package_scripts_styles_and_tutorials(wheel: Path) -> Non
 
 
 def test_installed_wheel_runs_without_the_sources(wheel: Path, tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", "site"]
-    subprocess.check_call([*pip, str(wheel)], cwd=tmp_path)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.check_call([*pip, "--target", "site", str(wheel)], cwd=tmp_path)
     code = (
         "import nbdebug; from nbdebug.debugger import Debugger; from nbdebug.rules.examples import classifier;"
         "import torch; report = Debugger.of(classifier(torch.nn.Softmax(1))).checkup('quick'); report.to_html();"
