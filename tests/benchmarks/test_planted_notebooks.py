@@ -24,7 +24,7 @@ def test_planted_notebooks_are_25_in_five_styles() -> None:
     assert all(notebook.cells(planted=True) != notebook.cells(planted=False) for notebook in notebooks)
 
 
-@pytest.mark.parametrize("name", ["cells_digits_softmax", "trainer_friedman_decay", "tqdm_wine_model_built_again"])
+@pytest.mark.parametrize("name", ["cells_digits_softmax", "trainer_waves_batch_first", "tqdm_wine_model_built_again"])
 def test_first_fault_of_planted_notebook_is_right_and_its_fix_brings_the_twin(
     session: KernelSession, name: str
 ) -> None:
