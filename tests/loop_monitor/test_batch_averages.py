@@ -250,21 +250,24 @@ def test_metric_averaging_of_an_accuracy_is_reported_if_its_divisor_is_another_c
         assert source_line(finding).startswith(line)
 
 
+def evaluate_once(debugger: Debugger) -> None:
+    """Train, and store the correct predictions of a batch, in a function whose variables a watch may read."""
+    setup, results = debugger.setup, {}
+    with debugger.watch():
+        train(setup, 4)
+        with torch.no_grad():
+            right = sum(((setup.model(x) > 0) == y.bool()).sum().item() for x, y in setup.val_loader)
+        results["accuracy"] = right / len(setup.val_loader)
+
+
 @pytest.mark.parametrize(("batch_size", "is_found"), [(10, True), (24, False)], ids=["7.714", "18"])
 def test_metric_averaging_of_correct_predictions_over_batches_is_found_in_one_evaluation(
     batch_size: int, is_found: bool
 ) -> None:
     debugger = Debugger.of(make_setup(True, batch_size))
-    setup, results = debugger.setup, {}
-    with debugger.watch(), torch.no_grad():
-        with torch.enable_grad():
-            train(setup, 4)
-        right = sum(((setup.model(x) > 0) == y.bool()).sum().item() for x, y in setup.val_loader)
-        results["accuracy"] = right / len(setup.val_loader)
-    findings = [finding for finding in debugger.findings if finding.code == "E708"]
-    assert [source_line(finding) for finding in findings] == [
-        'results["accuracy"] = right / len(setup.val_loader)'
-    ] * is_found
+    evaluate_once(debugger)
+    lines = [source_line(finding) for finding in debugger.findings if finding.code == "E708"]
+    assert lines == ['results["accuracy"] = right / len(setup.val_loader)'] * is_found
 
 
 def test_whole_set_metrics_equal_those_of_scikit_learn() -> None:
