@@ -121,18 +121,3 @@ def test_frozen_parameter_ranks_before_parameter_not_optimized() -> None:
     model[2].requires_grad_(False)
     report = Debugger.of(minimal_setup(model, X, Y, cross_entropy, optimizers=(optimizer,))).checkup()
     assert [finding.code for finding in report.faults] == ["M302", "O503"]
-
-
-def optimizer_of_used_iterator(model: nn.Module) -> torch.optim.Optimizer:
-    body = filter(lambda p: p.requires_grad, model[0].parameters())  # type: ignore[index]
-    assert sum(p.numel() for p in body)
-    return torch.optim.Adam([{"params": model[2].parameters()}, {"params": body, "lr": 0.1}])  # type: ignore[index]
-
-
-def test_parameters_of_an_empty_group_are_located_at_the_iterator_that_was_used_up() -> None:
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
-    optimizers = (optimizer_of_used_iterator(model),)
-    setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers)
-    (finding,) = rule_findings(setup, "O503")
-    assert (finding.where.source or "").strip().startswith("body = filter(")
-    assert finding.cause == "Parameter group 1 is empty: an iterator over its parameters was used up before."
