@@ -112,7 +112,12 @@ def _stores_call(file: str, name: str, calls: re.Pattern[str]) -> bool:
 
 
 def metric_line(metric: str, line: SourceLine) -> SourceLine:
-    """Return the only line of a file that calls or defines a metric, or else ``line``, which is in that file."""
+    """Return the only line of a file that calls or defines a metric, or else ``line``, which is in that file.
+
+    A call within a formatted string only shows the metric.
+    """
     tree, names = syntax_tree(line.file), _CALLS[metric]
-    calls = {node.lineno for node in ast.walk(tree) if names.search(call_name(node))} if tree else set()  # type: ignore[attr-defined]
+    nodes = [*ast.walk(tree)] if tree else []
+    shown = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    calls = {node.lineno for node in nodes if names.search(call_name(node)) and node not in shown}  # type: ignore[attr-defined]
     return SourceLine(line.file, calls.pop(), line.function) if len(calls) == 1 else line

@@ -26,7 +26,7 @@ from nbdebug.source.assignments import (
     returned_by_function,
     returned_value,
 )
-from nbdebug.source.creation import Creation, creation_scope, find_creation
+from nbdebug.source.creation import Creation, creation_scope, empty_group, find_creation
 from nbdebug.source.location import SourceLine, get_code, is_user_code
 from nbdebug.source.producers import executed_return, part_producer, returned_expression
 from nbdebug.source.references import find_names
@@ -95,11 +95,15 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
 
 
 def parameters_line(setup: Setup, optimizer: object) -> SourceLine | None:
-    """Return the line that makes the parameters of an optimizer: variables and functions of the user are followed."""
+    """Return the line that makes the parameters of an optimizer: variables and functions of the user are followed.
+
+    If one of its groups is empty, that is the line that makes the parameters of this group.
+    """
     creation = _creation(setup, optimizer)
     argument = creation.argument(optimizer, "params") if creation else None
     if creation is None or argument is None:
         return creation.line if creation else None
+    argument = empty_group(argument, optimizer) or argument
     producer = part_producer(_argument(creation, optimizer, argument), None)
     name = producer.node.id if isinstance(producer.node, ast.Name) else ""
     return last_assignment(producer.line, name, changes=False) or producer.line

@@ -91,6 +91,16 @@ def creation_scope(creation: Creation, created: object, frame: FrameType | None 
     return scope.entered_by_name(function, calls.pop()) if len(calls) == 1 else scope
 
 
+def empty_group(groups: ast.expr, optimizer: object) -> ast.expr | None:
+    """Return the parameters of the first empty group in a list of dictionaries that an optimizer was created with."""
+    parts = groups.elts if isinstance(groups, ast.List) else []
+    for part, group in zip(parts, getattr(optimizer, "param_groups", []), strict=False):
+        if not group["params"] and isinstance(part, ast.Dict):
+            keys = [getattr(key, "value", None) for key in part.keys]
+            return part.values[keys.index("params")] if "params" in keys else None
+    return None
+
+
 def consistent_creations(created: object, files: Iterable[str]) -> list[Creation]:
     """Return the calls that create an object of the same class with the same options."""
     return [creation for file in files for creation in _creations(created, file) if not _contradicts(creation, created)]

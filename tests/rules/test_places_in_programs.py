@@ -68,6 +68,12 @@ PROGRAMS = {
         "            layer.weight = nn.Parameter(start)  # here\n"
         f"model = body()\n{FOOTER}orthogonal(model)\n"
     ),
+    "O503 group of a used iterator": (
+        "def build(model):\n    used = filter(lambda p: p.requires_grad, model[0].parameters())  # here\n"
+        "    print(sum(p.numel() for p in used))\n"
+        "    return torch.optim.Adam([{'params': model[2].parameters()}, {'params': used, 'lr': 0.1}])\n"
+        "model = body()\noptimizer = build(model)\n"
+    ),
     "M308 activation whose result is lost": (
         "class Stacked(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 3)\n"

@@ -76,7 +76,7 @@ def parameter_not_optimized(
             message=f"No parameter group contains {format_names(entries)} ({values:,} trainable values), "
             "so no step updates them.",
             where=_parameter_location(setup, module, entries[0]),
-            cause="The optimizer was created from a part of the model, or before this part was added."
+            cause=_describe_cause(optimizers[0])
             if optimizer_count == 1
             else "None of the optimizers was created from this part.",
             fix=recreate_optimizer_fix(optimizers[0])
@@ -149,6 +149,13 @@ def _unfreezes(node: ast.AST) -> bool:
         values = [*node.args, *[keyword.value for keyword in node.keywords]]
         return call_name(node) == "requires_grad_" and all(getattr(value, "value", None) is True for value in values)
     return isinstance(node, ast.Attribute) and node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)
+
+
+def _describe_cause(optimizer: torch.optim.Optimizer) -> str:
+    empty = [number for number, group in enumerate(optimizer.param_groups) if not group["params"]]
+    if empty:
+        return f"Parameter group {empty[0]} is empty: an iterator over its parameters was used up before."
+    return "The optimizer was created from a part of the model, or before this part was added."
 
 
 def _parameter_location(setup: Setup, module: str, first: ParameterEntry) -> Location:
