@@ -187,7 +187,9 @@ class Report(Result):
         """One phrase, such as ``1 error, 2 warnings from 14 rules in 0.4 s``."""
         counts = Counter(finding.severity for finding in self.findings)
         counts_text = ", ".join(f"{counts[s]} {s}{'s' if counts[s] > 1 else ''}" for s in SEVERITIES if counts[s])
-        return f"{counts_text or 'no findings'} from {len(self.checked_rules)} rules in {self.seconds:.1f} s"
+        rule_count = "1 rule" if len(self.checked_rules) == 1 else f"{len(self.checked_rules)} rules"
+        checked = f" from {rule_count} in {self.seconds:.1f} s" if self.checked_rules else ""
+        return f"{counts_text or 'no findings'}{checked}"
 
 
 def _finding_card(finding: Finding) -> dict[str, str]:

@@ -86,7 +86,8 @@ def last_result(debugger: GuidedDebugger, step: Step) -> Result | None:
     """Return the last result of the tool of a step, or None."""
     if step.loop:
         return debugger.watched.result if debugger.watched is not None else None
-    return debugger.results.get(step.name, debugger.reports.get(step.name))
+    # A run also leaves reports of tools, on its tests of the trained model; only that of a checkup is its result.
+    return debugger.reports.get(step.name) if step.name == "checkup" else debugger.results.get(step.name)
 
 
 def _read_answer(name: str, result: Result, report: Report | None) -> StepAnswer:

@@ -60,7 +60,8 @@ class CaseCheck(Result):
         if self.passed:
             return f"Repaired: nbdebug finds no fault; {score}."
         left = f"nbdebug still finds {len(self.remaining)} of {len(self.case.faults)} faults" if self.remaining else ""
-        others = f"nbdebug finds {len(self.unexpected)} other errors" if self.unexpected else ""
+        count = len(self.unexpected)
+        others = f"nbdebug finds {count} other error{'s' * (count > 1)}" if count else ""
         return f"Not yet: {'; '.join(filter(None, [left, others, score]))}. nbdebug.clinic.hint() helps."
 
     def view(self) -> View:

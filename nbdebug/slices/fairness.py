@@ -176,6 +176,11 @@ class _Gap:
         """Return whether the groups differ significantly."""
         return self.low > 0
 
+    @property
+    def points(self) -> str:
+        """The difference with its interval, in percentage points."""
+        return f"{100 * self.difference:.1f} points ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
 
 def _largest_gap(name: str, groups: Sequence[_FairnessGroup], min_rows: int) -> _Gap | None:
     """Return the gap of one rate between groups of at least ``min_rows`` rows; None if there are fewer than two."""
@@ -244,10 +249,7 @@ class Fairness(Result):
         if not significant:
             return f"No rate differs significantly between the groups of {self.by}."
         worst = max(significant, key=lambda gap: gap.difference)
-        return (
-            f"The {worst.rate} differs by {worst.difference:.1%} ({worst.low:.1%} to {worst.high:.1%}) between "
-            f"{self.by} {worst.lowest} and {worst.highest}."
-        )
+        return f"The {worst.rate} differs by {worst.points} between {self.by} {worst.lowest} and {worst.highest}."
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per group: each rate with its interval, and its calibration."""
@@ -289,7 +291,7 @@ class Fairness(Result):
             rates = ", ".join(f"{name} {rate.value:.1%}" for name, rate in group.rates.items())
             lines.append(f"  {self.by} {group.name}: {rates}, {group.rows} rows{', too few' * group.is_small}")
         for gap in self.gaps.values():
-            lines.append(f"  {gap.rate}: difference {gap.difference:.1%} ({gap.low:.1%} to {gap.high:.1%})")
+            lines.append(f"  {gap.rate}: difference {gap.points}")
         return "\n".join(lines)
 
 

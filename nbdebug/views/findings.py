@@ -91,7 +91,8 @@ class FindingsView(View):
             return f"{stopped}Nothing found by {self.checked} checks."
         if not self.checked:
             return stopped.strip()
-        return f"{stopped}{len(self.findings)} found by {self.checked} checks."
+        count = len(self.findings)
+        return f"{stopped}{count} finding{'s' * (count > 1)} from {self.checked} checks."
 
 
 def skipped_rules_line(count: int) -> str:

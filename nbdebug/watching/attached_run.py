@@ -13,7 +13,7 @@ from nbdebug.result import TextRepr
 from nbdebug.serialization.schema import read_findings
 from nbdebug.views.live import LiveScreen, Screen, show_view
 from nbdebug.watching.remote_folder import open_run_folder
-from nbdebug.watching.result import WatchResult, describe_cost, run_view
+from nbdebug.watching.result import WatchResult, describe_cost, describe_losses, run_view
 from nbdebug.watching.rule_schedule import FINDINGS_TITLE, judge_record
 from nbdebug.watching.run_folder import RunFolder
 
@@ -92,10 +92,9 @@ class AttachedRun(TextRepr):
     def to_text(self) -> str:
         """Return the steps, the loss and the findings so far."""
         self.update()
-        losses = self.record.series("loss")[1]
-        loss = f", loss {losses[0]:.4g} → {losses[-1]:.4g}" if len(losses) else ""
+        losses = describe_losses(self.record.series("loss")[1].tolist())
         faults = (finding.summary_line for finding in self.findings.faults)
-        return "\n".join([f"nbdebug run {self.folder.path.name}: {self.status}{loss}", *faults])
+        return "\n".join([f"nbdebug run {self.folder.path.name}: {self.status}{losses and f', {losses}'}", *faults])
 
     def _ipython_display_(self) -> None:
         """Display the run; in a notebook kernel, the display follows it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.finding import Finding
@@ -139,10 +140,8 @@ class WatchResult(Result):
 
     @property
     def _run_text(self) -> str:
-        loss_range = (
-            f", loss {self.loss[0][1]:.4g} → {self.loss[-1][1]:.4g}" if self.loss else ", no backward pass was recorded"
-        )
-        return f"nbdebug watch: {self.steps} steps{loss_range}{' (interrupted)' * self.interrupted}; {self.cost}"
+        losses = describe_losses([loss for _, loss in self.loss]) or "no backward pass was recorded"
+        return f"nbdebug watch: {self.steps} steps, {losses}{' (interrupted)' * self.interrupted}; {self.cost}"
 
     @property
     def status(self) -> str:
@@ -156,6 +155,14 @@ class WatchResult(Result):
         """The overhead as text."""
         tests = f"; tests of the trained model {self.test_seconds:.1f} s" if self.test_seconds else ""
         return describe_cost(self.overhead, self.loss_only_steps) + tests
+
+
+def describe_losses(losses: Sequence[float]) -> str:
+    """Return text such as ``loss 2.31 → 0.29``; a record does not tell NaN from infinity. "" without losses."""
+    if not losses:
+        return ""
+    first, last = (f"{loss:.4g}" if isfinite(loss) else "not finite" for loss in (losses[0], losses[-1]))
+    return f"loss {first} → {last}"
 
 
 def describe_cost(overhead: float, loss_only_steps: int) -> str:

@@ -51,6 +51,12 @@ def test_checkup_without_findings_is_done() -> None:
     assert statuses(debugger)["checkup"] == "good"
 
 
+def test_tests_of_a_watched_run_do_not_answer_steps() -> None:
+    debugger = Debugger.of(classifier())
+    debugger.reports["overfit"] = debugger.checkup()
+    assert statuses(debugger)["overfit"] == "open"
+
+
 def test_guide_is_the_same_at_every_call_and_reads_tools_that_were_called_elsewhere(debugger: Debugger) -> None:
     guide = debugger.guide()
     debugger.overfit(examples=4)

@@ -77,3 +77,27 @@ def broadcast_column_loss(output: Tensor, target: Tensor) -> Tensor:
 def test_broadcast_loss_of_weights_in_a_column_is_reported(loss_fn: Any, count: int) -> None:
     targets = torch.stack([READINGS, WEIGHTS], 1)
     assert len(rule_faults(minimal_setup(ReadingModel(), X, targets, loss_fn), "L205")) == count
+
+
+class ReadingColumn(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.body(x)
+        return output
+
+
+column_loss = nn.HuberLoss()
+
+
+def train_column(model: nn.Module, batches: DataLoader[Any]) -> None:
+    for x, reading in batches:
+        column_loss(model(x), reading).backward()
+
+
+def test_loss_of_torch_that_broadcasts_is_located_at_its_only_call() -> None:
+    (fault,) = rule_faults(minimal_setup(ReadingColumn(), X, READINGS, column_loss), "L205")
+    assert fault.where.source == "        column_loss(model(x), reading).backward()"
+    assert fault.edits

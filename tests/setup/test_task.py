@@ -13,6 +13,7 @@ import nbdebug
 from nbdebug.measurements import Measurements
 from nbdebug.rules.examples import classifier, minimal_setup, network, points, regressor
 from nbdebug.setup import Setup, task
+from nbdebug.setup.batch import Batch
 
 X, Y = points()
 
@@ -50,6 +51,12 @@ def test_task_of_model_that_returns_its_loss_is_other() -> None:
     model = nn.Linear(4, 1)
     setup = Setup(model, [(X,)], forward=lambda model, x: model(x).square().mean())
     assert Measurements(setup)["task"].name == "other"
+
+
+def test_labels_that_the_model_takes_by_name_are_no_inputs() -> None:
+    labels, scores = torch.randint(0, 3, (8, 5)), torch.randn(8, 3, 5)
+    batch = Batch((), {"pixels": torch.randn(8, 2, 5), "labels": labels}, (labels,))
+    assert task.infer_task(batch, scores, "cross-entropy").name == "classification"
 
 
 @pytest.mark.parametrize(

@@ -102,10 +102,10 @@ def _unequal_sizes(
 ) -> CrashCause:
     other, first = samples[position], samples[0]
     name = f"sample {sample}" if sample is not None else f"the sample at position {position}"
-    shapes = f"{describe_tensor(first)} and, of {name}, {describe_tensor(other)}"
-    message = f"The samples of this batch have unlike sizes: {shapes}. They cannot be stacked."
+    shapes = f"the first is {describe_tensor(first)}, and {name} is {describe_tensor(other)}"
+    message = f"The samples of this batch differ in size, so they cannot be stacked: {shapes}."
     is_sequence = first.dim() == other.dim() and first.shape[1:] == other.shape[1:]
-    cause = "Resize them to one size in the dataset, or in a collate_fn."
+    cause = "A batch is one tensor: resize the samples to one size in the dataset, or in a collate_fn."
     if is_sequence:
         cause = "They are sequences of unlike lengths: pad them to one length in a collate_fn."
     return CrashCause(message, cause, "" if edits else _COLLATE, edits, line=line, sample=sample)

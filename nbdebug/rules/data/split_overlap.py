@@ -51,12 +51,12 @@ def split_overlap(
     ## How it is measured
     Exactly. It is an error from ``share`` = 5% of the validation samples, the threshold of deepchecks, and a warning
     below. Data with few distinct values repeat by chance: there the share is compared with that of at least 39 random
-    divisions of all samples into two splits with the same classes. What exceeds their mean is the share that counts, if
-    it exceeds all of them; otherwise it is a note. A near copy is closer than 0.35 of the distance to the twentieth
-    neighbor and has the same class. Near copies are a warning from ``near`` = 10% of the samples, and from ``times`` =
-    4 times the share that is expected for evenly distributed samples of the same intrinsic dimension, estimated from
-    the more distant neighbors (or that share plus three tenths of all samples). Windows count if they share three
-    quarters of their steps, from ``overlapping`` = half of the validation samples.
+    divisions of all samples into two splits with the same classes. If the share exceeds all of theirs, its excess over
+    their mean counts; otherwise it is a note. A near copy is closer than 0.35 of the distance to the twentieth neighbor
+    and has the same class. Near copies are a warning from ``near`` = 10% of the samples, and from ``times`` = 4 times
+    the share that is expected for evenly distributed samples of the same intrinsic dimension, estimated from the more
+    distant neighbors (or that share plus three tenths of all samples). Windows count if they share three quarters of
+    their steps, from ``overlapping`` = half of the validation samples.
 
     In your loop, exactly: samples of an evaluation are matched with those of an earlier training set by index in the
     same dataset, or bit by bit in a TensorDataset. Weights that were replaced in between, as before a new fold, start

@@ -26,8 +26,8 @@ def training_on_validation(setup: Setup, loop: LoopSummary, *, least: int = 3) -
 
     ## How it is measured
     Exactly, at all steps. A step counts if only validation batches were drawn since the previous step, all passes with
-    gradients were on them and a backward pass followed; ``least`` = 3 such steps are needed. So are as many steps whose
-    gradients of training batches were added to those of validation batches, which nothing had cleared. An optimizer
+    gradients were on them and a backward pass followed; ``least`` = 3 such steps are needed. So are as many steps in
+    which gradients of training batches were added to those of validation batches that nothing had cleared. An optimizer
     that steps on validation batches only, while another one trains on the training batches, does not count: in an
     architecture search it is meant.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torch import nn
 
@@ -13,15 +14,18 @@ from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import wrap_node
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import find_unique_line, matches_call, search_files
 
 _TORCH_LOSSES = ("_loss", "kl_div")
 
 
 @rule("L205", "error")
-def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcast]) -> Iterator[Finding]:
+def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts: list[Broadcast]) -> Iterator[Finding]:
     """Prediction and target have different shapes, and the loss broadcasts one against the other.
 
     ## What it does
@@ -34,8 +38,9 @@ def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcas
     the targets for every sample: the loss settles at the variance of the targets, and no error is raised.
 
     ## How it is measured
-    By running the loss once on the output of the first batch and reading the shapes of its operands. Weights are only
-    reported if the loss stays the same with the weights of other samples.
+    By running the loss once on the output of the first batch and reading the shapes of its operands. For a loss of
+    torch, the finding names the only line of your program that calls it. Weights are only reported if the loss stays
+    the same with the weights of other samples.
 
     ## How to fix
     Give both the same shape: ``output.squeeze(-1)``, or ``target.unsqueeze(1)``.
@@ -46,7 +51,8 @@ def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcas
     ## References
     Documentation of torch.nn.functional.mse_loss, which warns about differing sizes; PyTorch broadcasting semantics.
     """
-    for broadcast in broadcasts[:1]:
+    for first in broadcasts[:1]:
+        broadcast = first if first.line is not None else replace(first, line=_call_of_loss(setup))
         yield Finding(
             message=f"{broadcast.call} broadcasts output {broadcast.output} and target {broadcast.target} to "
             f"{broadcast.result}.",
@@ -80,6 +86,14 @@ def broadcast_loss(broadcasts: list[Broadcast], weight_broadcasts: list[Broadcas
             },
             explains=("T606", "T610", "L214"),
         )
+
+
+def _call_of_loss(setup: Setup) -> SourceLine | None:
+    """Return the only line of the user's program that calls the loss; None if there is none, or more than one."""
+    context = user_written_objects(setup)
+    creation = find_creation(setup.loss_fn, search_files(context))
+    names = creation.names if creation is not None else {getattr(setup.loss_fn, "__name__", "")}
+    return find_unique_line(lambda node: any(matches_call(name)(node) for name in names), context)
 
 
 def _matching_shapes_fix(broadcast: Broadcast) -> str:

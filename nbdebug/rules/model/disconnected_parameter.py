@@ -201,7 +201,7 @@ def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry], param
         "loop, although the optimizer that holds them stepped: no backward pass reaches them.",
         where=Location(largest_part(entries[0], entries, parameters) or None, entries[0].name),
         cause="Their output is detached before the loss that should train them, or is not part of any loss.",
-        fix="# remove detach() and no_grad from the pass that trains this part, not from the other network's step",
+        fix="# remove detach(), item() and no_grad between this part and the loss that should train it",
         evidence={"parameters": [entry.name for entry in entries], "looks": loop.gradient_checks},
         explains=("O503", "G414", "G416", "M315", "T601", "T606", "T608", "O502", "T610", "T614"),
     )

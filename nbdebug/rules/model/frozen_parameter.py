@@ -16,7 +16,7 @@ from nbdebug.loop_monitor.conclusions import LEARNS_POORLY
 from nbdebug.loop_monitor.parameter_updates import FrozenSteps
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.frozen_initialization import FrozenInitialization
-from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names
+from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -103,7 +103,8 @@ def frozen_parameter(
     elif initial := _initial_entries(frozen_initialization, frozen):
         entries, severity = initial, "note"
         headline = "Frozen layers have the random weights of a new layer, although other frozen layers were trained"
-    yield _finding(line, entries, headline, trainable, severity, _fix(setup, entries, trainable))
+    fix = _fix(setup, largest_part(entries[-1], entries, parameters), trainable)
+    yield _finding(line, entries, headline, trainable, severity, fix)
 
 
 def _initial_entries(
@@ -182,13 +183,13 @@ def _finding(
     )
 
 
-def _fix(setup: Setup, frozen: list[ParameterEntry], trainable: list[ParameterEntry]) -> str:
-    """Return the fix: the last frozen module, or everything if the only optimizer holds nothing that is trainable."""
+def _fix(setup: Setup, part: str, trainable: list[ParameterEntry]) -> str:
+    """Return the fix: the frozen part, or everything if the only optimizer holds nothing that is trainable."""
     optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
     optimized = [p for group in optimizer.param_groups for p in group["params"]] if optimizer is not None else []
     if optimizer is not None and optimized and trainable and not any(p.requires_grad for p in optimized):
         return f"model.requires_grad_(True)\noptimizer = {optimizer_code(optimizer, 'model.parameters()')}"
-    return f"model.get_submodule({frozen[-1].module!r}).requires_grad_(True)  # then pass it to the optimizer"
+    return f"model.get_submodule({part!r}).requires_grad_(True)  # then pass it to the optimizer"
 
 
 def _last_module(model: nn.Module, first_pass: ForwardPass) -> str | None:

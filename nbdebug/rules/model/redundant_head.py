@@ -20,9 +20,9 @@ def redundant_head(attention_effects: list[AttentionEffects]) -> Iterator[Findin
     """Heads of an attention have no effect, or cannot become different from each other.
 
     ## What it does
-    Compares what the heads of each attention return in one pass, and the gradient that each gets. Reported are heads
-    whose result is zero or does not reach the output, while other heads do, and heads that return the same values and
-    get the same gradient.
+    Compares what the heads of each attention return in one pass, and the gradient that each gets. It reports heads
+    whose result is zero or does not reach the output, unlike that of other heads, and heads that return the same values
+    and get the same gradient.
 
     ## Why it matters
     A silent head costs time and memory and adds nothing. Heads that are equal in value and gradient get equal updates

@@ -46,11 +46,12 @@ def collapsed_representation(
     eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
     again with small random numbers in parameters that are all zero, since heads and residual branches may start so.
 
-    A loss asks for nothing but agreement if it stays the same with the targets exchanged among the samples, and does
-    not increase with the mean output in the place of each. After the run, the samples are then alike from ``agreeing``
-    = 20 % on, if they differed by twice as much at an earlier layer. Of 12 small encoders trained without negatives and
-    without a stop-gradient, eight ended at 2 % to 16 % and four kept more than 37 %; those with a stop-gradient and
-    batch normalization ended at 54 % or more. Contrastive and variance terms are excluded by the second test.
+    A loss rewards agreement only if it stays the same when the targets are exchanged among the samples, and does not
+    increase when the mean output replaces each output. After a run with such a loss, the samples count as alike below
+    ``agreeing`` = 20 %, if they differed by twice as much at an earlier layer. Of 12 small encoders trained without
+    negatives and without a stop-gradient, eight ended at 2 % to 16 % and four kept more than 37 %; those with a
+    stop-gradient and batch normalization ended at 54 % or more. Contrastive and variance terms are excluded by the
+    second test.
 
     ## How to fix
     Initialize for the activation (He for ReLU), or use residual connections with normalization in a deep model.

@@ -7,6 +7,7 @@ from typing import Literal
 
 SweepEnd = Literal["finished", "diverged", "not finite", "stopped", "interrupted"]
 RangeVerdict = Literal["clear", "unclear", "flat", "diverges at once", "stopped"]
+_TENTHS = ("minimum", "divergence")  # readings of a tenth of the value
 QUANTITY_NAMES = {"lr": "learning rate", "momentum": "momentum", "weight_decay": "weight decay"}
 
 
@@ -40,7 +41,12 @@ class Suggestion:
     high: float | None
     each: tuple[float | None, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """The name, with the share of the value that the method reads, as in ``minimum ÷ 10``."""
+        return f"{self.name} ÷ 10" if self.name in _TENTHS else self.name
+
     def __str__(self) -> str:
         if self.value is None or self.low is None or self.high is None:
-            return f"{self.name}: none"
-        return f"{self.name}: {self.value:.2g} ({self.low:.2g} to {self.high:.2g})"
+            return f"{self.label}: none"
+        return f"{self.label}: {self.value:.2g} ({self.low:.2g} to {self.high:.2g})"

@@ -174,8 +174,8 @@ def choose_optimizers(setup: Setup, requested: Any) -> tuple[tuple[Optimizer, ..
         raise SetupError("model has no parameter that requires a gradient; expected one. Unfreeze a layer.")
     factory: _OptimizerFactory = requested if is_factory else _DEFAULT_OPTIMIZER
     name = getattr(factory, "__name__", type(factory).__name__)
-    reason = "as given" if is_factory else "no optimizer was given"
-    return as_optimizers(factory(trainable)), False, f"{name} was swept: {reason}"
+    reason = " as you passed it" if is_factory else ", since no optimizer was given"
+    return as_optimizers(factory(trainable)), False, f"the sweeps use {name}{reason}"
 
 
 def compare_to_control(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _MAX_POINTS_ON_PAGE = 6_000
 _QUANTITY_NAMES = {"lr": "learning rate", "momentum": "momentum", "weight_decay": "weight decay"}
-_SUGGESTION_LABELS = {"minimum": "minimum ÷ 10", "divergence": "divergence ÷ 10"}
 _TRAINING_COLUMNS = ("trained at", "loss at the end", "over the lowest", "")
 
 
@@ -171,7 +170,7 @@ def _suggestion(suggestion: Suggestion) -> dict[str, Any]:
     values = {name: to_json_value(getattr(suggestion, name)) for name in ("value", "low", "high")}
     return {
         "name": suggestion.name,
-        "label": _SUGGESTION_LABELS.get(suggestion.name, suggestion.name),
+        "label": suggestion.label,
         **values,
         "each": to_json_value(list(suggestion.each)),
     }
@@ -201,7 +200,7 @@ def _suggestion_row(suggestion: Suggestion) -> list[str]:
         "none" if suggestion.low is None else f"{format_value(suggestion.low)} to {format_value(suggestion.high)}"
     )
     return [
-        _SUGGESTION_LABELS.get(suggestion.name, suggestion.name),
+        suggestion.label,
         "none" if suggestion.value is None else format_value(suggestion.value),
         interval,
     ]

@@ -5,7 +5,7 @@
 # codes: P802
 # hint: Which part of a step is so slow: data, model, loss or optimizer?
 # hint: dbg.profile() counts the operations of the loss in each step, and measures what a loss without cost would gain.
-# hint: The body of ranking_loss(): a loop over pairs can be one operation on a matrix of all differences.
+# hint: The body of loss_fn(): a loop over pairs can be one operation on a matrix of all differences.
 # right: gaps = (scores[:, None] - scores[None, :])[ratings[:, None] > ratings[None, :]]
 # wrong: gaps = torch.stack([scores[i] - scores[j] for i, j in torch.nonzero(ratings[:, None] > ratings[None, :])])
 # %%

@@ -185,7 +185,7 @@ def test_lr_range_without_optimizer_sweeps_adam_and_notes_it() -> None:
     setup = ring_classifier()
     setup.optimizers = ()
     without_optimizer = run_lr_range(setup)
-    assert without_optimizer.notes[0] == "Adam was swept: no optimizer was given"
+    assert without_optimizer.notes[0] == "the sweeps use Adam, since no optimizer was given"
     assert without_optimizer.sweeps == with_adam.sweeps
     assert without_optimizer.current is None
     assert without_optimizer.judgement == ""
@@ -194,7 +194,7 @@ def test_lr_range_without_optimizer_sweeps_adam_and_notes_it() -> None:
 def test_lr_range_optimizer_option_accepts_instance_and_class() -> None:
     setup = ring_classifier()
     by_class = run_lr_range(setup, optimizer=torch.optim.SGD, seeds=1)
-    assert by_class.notes[0] == "SGD was swept: as given"
+    assert by_class.notes[0] == "the sweeps use SGD as you passed it"
     by_instance = run_lr_range(setup, optimizer=torch.optim.SGD(setup.model.parameters(), lr=1.0), seeds=1)
     assert by_instance.sweeps == by_class.sweeps
     assert by_instance.current == 1.0

@@ -32,7 +32,7 @@ export function slicesPanel(state, go, ask) {
 
 /** The slices, and how many were tested. @param {any} state @param {PanelGo} go */
 function slicesResults(state, go) {
-  const count = state.slices.length, searchSummary = `Tested ${formatCount(state.tried)} slices of ${state.features.join(", ") || "no columns"}; ${count} are significant.`;
+  const count = state.slices.length, searchSummary = `Tested ${formatCount(state.tried)} slices of ${state.features.join(", ") || "no columns"}; ${count === 1 ? "1 is" : `${count} are`} significant.`;
   const none = "No slice is significantly worse than the rest.";
   return [h("div.status", { role: "status" }, searchSummary), count ? slicesTable("Weak slices", state, state.slices, go) : h("div", {}, none),
     ...state.notes.map((/** @type {string} */ text) => h("div.note", {}, text))];
