@@ -4,7 +4,7 @@
 import { connectKernel } from "../../views/kernel_requests.js";
 import { bulletList, codeBlock, formatNumber, formatRounded, h, heading, makeButton, mountView, redrawOnMessage, statusBanner, tableHead, trackState } from "../../views/kit.js";
 import { lineChart } from "../../views/line_chart.js";
-import { axisLosses, dragHandle, rangeChart, readCurves } from "./range_chart.js";
+import { axisLosses, dragHandle, lossLabel, rangeChart, readCurves } from "./range_chart.js";
 
 /** @typedef {{name: string, value: number | null, low: number | null, high: number | null, label: string, each: (number | null)[]}} Suggestion */
 
@@ -146,7 +146,7 @@ export function confirmationRuns(host, go) {
       box.append(table);
     }
     const more = { title: `${of}: trainings`, marks: [], limits: [], log: false, log_x: false };
-    picture({ ...more, lines: trained, x_label: "step", y_label: "loss: thin line raw, thick line smoothed", high: axisLosses(trained) });
+    picture({ ...more, lines: trained, x_label: "step", y_label: lossLabel(trained, "loss"), high: axisLosses(trained) });
     if (key === (key = JSON.stringify(standings))) return;
     table.replaceChildren(...(standings.length ? [standingsTable(standings, go)] : []));
   };
