@@ -43,8 +43,8 @@ class _RateJudgement:
         if self.rise > _MAX_RISE:
             divergence = f", and it diverges from {self.divergence_value:.2g} on" if self.divergence_value else ""
             return (
-                f"{current:.2g} is above the recommended {recommended.value:.2g}: at this value the loss had risen again "
-                f"by {self.rise:.0%} of its total decrease{divergence}"
+                f"{current:.2g} is above the recommended {recommended.value:.2g}: at this value the loss had risen "
+                f"again by {self.rise:.0%} of its total decrease{divergence}"
             )
         side = "low" if current < recommended.low else "high"
         return f"{current:.2g} is fine, on the {side} side of the recommended {recommended.value:.2g}"
