@@ -93,7 +93,7 @@ class AttachedRun(TextRepr):
         """Return the steps, the loss and the findings so far."""
         self.update()
         losses = self.record.series("loss")[1]
-        loss = f", loss {losses[0]:.4g} → {losses[-1]:.4g}" if len(losses) else ""
+        loss = f", loss {losses[0]:.4g} at the first step and {losses[-1]:.4g} at the last" if len(losses) else ""
         faults = (finding.summary_line for finding in self.findings.faults)
         return "\n".join([f"nbdebug run {self.folder.path.name}: {self.status}{loss}", *faults])
 

@@ -139,9 +139,9 @@ class WatchResult(Result):
 
     @property
     def _run_text(self) -> str:
-        loss_range = (
-            f", loss {self.loss[0][1]:.4g} → {self.loss[-1][1]:.4g}" if self.loss else ", no backward pass was recorded"
-        )
+        loss_range = ", no backward pass was recorded"
+        if self.loss:
+            loss_range = f", loss {self.loss[0][1]:.4g} at the first and {self.loss[-1][1]:.4g} at the last"
         return f"nbdebug watch: {self.steps} steps{loss_range}{' (interrupted)' * self.interrupted}; {self.cost}"
 
     @property

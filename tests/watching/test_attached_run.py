@@ -104,7 +104,7 @@ def test_several_runs_are_followed_while_they_grow_and_start_again(tmp_path: Pat
     records[0].about["finished"] = True
     writers[0].update(records[0])
     folders[0].write_findings(document("Check", []))
-    assert next(lines) == "nbdebug run 1: 3 steps; finished, loss 1 → 0.3333"
+    assert next(lines) == "nbdebug run 1: 3 steps; finished, loss 1 at the first step and 0.3333 at the last"
     folders[1].prepare()  # the job starts again
     grow(Record(about={"run": "again"}), RecordWriter(folders[1].record), range(1, 2))
     assert next(line for line in lines if line.startswith("2  ")) == "2  step 1  loss 1  lr 0.1"
