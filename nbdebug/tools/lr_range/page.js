@@ -93,8 +93,8 @@ function rateChoice(model, value, onApplied) {
 /** The initial position of the handle. @param {any} state @returns {number | null} */
 function initialValue({ recommended, current, lines, verdict }) {
   if (!verdict) return null;
-  const xs = lines.flatMap((/** @type {any} */ line) => line.x);
-  return (recommended?.value && Number(recommended.value.toPrecision(2))) ?? current ?? xs[Math.floor(xs.length / 2)] ?? null;
+  const xs = lines[0]?.x ?? [], isMeasured = current >= xs[0] && current <= xs[xs.length - 1];
+  return (recommended?.value && Number(recommended.value.toPrecision(2))) ?? (isMeasured ? current : xs[Math.floor(xs.length / 2)]) ?? null;
 }
 
 /** The verdict, the reasons and the judgement of the current value. @param {any} state */
