@@ -83,23 +83,6 @@ def test_line_chart_logarithmic_axis_redraws_and_counts_non_positive_values(open
     assert "1 not positive" in page.locator(".nb-note").inner_text()
 
 
-DECAY = [2.3 * 0.95**step for step in range(40)]
-AXES = {
-    "decay": (DECAY, "false", ""),
-    "spike": ([*DECAY[:20], 500.0, *DECAY[21:]], "true", ""),
-    "divergence": ([*DECAY[:28], *(10.0**power for power in range(12))], "true", ""),
-    "spike of a signed value": ([-0.1, *DECAY[:20], 500.0, *DECAY[21:]], "false", "▲▼ beyond the axis"),
-}
-
-
-@pytest.mark.parametrize("name", AXES)
-def test_few_large_values_do_not_flatten_the_others(name: str, open_page: OpenPage) -> None:
-    values, is_log, note = AXES[name]
-    page = open_page(LineChart(series={"loss": [*enumerate(values)]}))
-    assert page.get_by_role("button", name="log").get_attribute("aria-pressed") == is_log
-    assert page.locator(".nb-bar.nb-note span").first.inner_text() == note
-
-
 def test_line_chart_counts_non_finite_values(open_page: OpenPage) -> None:
     assert "validation: 2 not finite" in open_page(line_chart_view()).locator(".nb-note").inner_text()
 
