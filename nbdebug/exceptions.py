@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_PACKAGE_FOLDER = str(Path(__file__).parent)
+_PACKAGE = __name__.partition(".")[0]
 
 
 class SetupError(ValueError):
@@ -59,13 +58,18 @@ def _drop_own_frames(traceback: TracebackType | None) -> TracebackType | None:
     if traceback is None:
         return None
     rest = _drop_own_frames(traceback.tb_next)
-    if traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE_FOLDER):
+    module = str(traceback.tb_frame.f_globals.get("__name__"))  # also of the generated methods of a dataclass
+    if module.partition(".")[0] == _PACKAGE:
         return rest
     return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
 class UnknownOption(SetupError, TypeError):
     """A keyword that a call does not have; the message names the nearest valid one."""
+
+
+class WrongArguments(SetupError, TypeError):
+    """A call without a required argument, or with too many; the message names the parameters."""
 
 
 class NotChecked(Exception):

@@ -7,7 +7,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from nbdebug.validation import argument_error, unknown_option
+from nbdebug.validation import argument_error, unknown_option, wrong_arguments
 
 Budget = Literal["quick", "standard", "thorough"]
 Mode = Literal["exp", "linear"]
@@ -43,12 +43,14 @@ R = TypeVar("R")
 def check_option_names(aliases: Mapping[str, str] | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function with named parameters only, so that an unknown keyword raises UnknownOption.
 
-    ``aliases`` maps former names of parameters to their present ones. The signature stays that of the function.
+    Any other call that does not fit the signature raises WrongArguments. ``aliases`` maps former names of parameters to
+    their present ones. The signature stays that of the function.
     """
     renamed = dict(aliases or {})
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        parameters = signature(function).parameters.values()
+        expected = signature(function)
+        parameters = expected.parameters.values()
         names = [p.name for p in parameters if p.kind is not Parameter.POSITIONAL_ONLY and p.name != "self"]
         what = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 
@@ -59,6 +61,10 @@ def check_option_names(aliases: Mapping[str, str] | None = None) -> Callable[[Ca
                 if current is None or current in options:
                     raise unknown_option(what, name, [one for one in names if one not in options])
                 options[current] = options.pop(name)
+            try:
+                expected.bind(*args, **options)
+            except TypeError as error:
+                raise wrong_arguments(what, str(error), names) from None
             return function(*args, **options)
 
         return call

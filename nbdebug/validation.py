@@ -9,7 +9,7 @@ from math import isfinite
 from numbers import Real
 from typing import Any
 
-from nbdebug.exceptions import SetupError, UnknownOption
+from nbdebug.exceptions import SetupError, UnknownOption, WrongArguments
 
 _LEAVE_OUT = "Leave it out"
 _MAX_VALUE_LENGTH = 60  # characters of a value in a message
@@ -107,3 +107,8 @@ def unknown_option(callee: str, name: str, choices: Collection[str]) -> UnknownO
     matches = get_close_matches(name, choices, n=1)
     advice = f"Did you mean {matches[0]!r}?" if matches else f"{_LEAVE_OUT}."
     return UnknownOption(f"option of {callee} is {name!r}; expected one of {', '.join(choices)}. {advice}")
+
+
+def wrong_arguments(callee: str, problem: str, names: Collection[str]) -> WrongArguments:
+    """Return the error for a call that does not fit the parameters of a function."""
+    return WrongArguments(f"call of {callee} is wrong ({problem}); expected {callee}({', '.join(names)}). Pass these.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import insert_before
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, search_files, syntax_tree
+from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
 # The names that fixes use for the data; those of both splits change in both.
 _INPUTS, _TARGETS = ("x",), ("y", "labels", "target")
@@ -121,9 +121,17 @@ def _rename(text: str, name: str, own: str) -> str:
 
 
 def _names_before(line: _DataLine) -> set[str]:
-    tree = syntax_tree(line.file)
-    nodes = ast.walk(tree) if tree else ()
+    """Return the names in the lines before a line that are visible there: not those inside other functions."""
+    scopes = filter(None, [syntax_tree(line.file), enclosing_scope(SourceLine(line.file, line.number))])
+    nodes = (node for scope in scopes for node in _nodes_outside_functions(scope))
     return {node.id for node in nodes if isinstance(node, ast.Name) and node.lineno < line.number}
+
+
+def _nodes_outside_functions(parent: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(parent):
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield from _nodes_outside_functions(node)
 
 
 def _are_defined(first: _DataLine, lines: Sequence[_DataLine]) -> bool:

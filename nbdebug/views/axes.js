@@ -3,7 +3,7 @@
 
 /** @typedef {[number, number]} Pair */
 
-const MIN_VALUES_FOR_BULK = 20, MAX_FLAT_SHARE = 0.1;
+const MIN_VALUES_FOR_BULK = 20, MAX_FLAT_SHARE = 0.1, MAX_FLAT_START = 0.02;
 
 /** Return about `n` round numbers inside a range. @param {Pair} range @param {number} [n] @returns {number[]} */
 export function ticks([lo, hi], n = 5) {
@@ -65,6 +65,13 @@ export function bulkRange(values) {
   if (n < MIN_VALUES_FOR_BULK) return undefined;
   const low = sorted[Math.floor(0.05 * n)], high = sorted[Math.ceil(0.95 * n) - 1];
   return high > low && high - low < MAX_FLAT_SHARE * (sorted[n - 1] - sorted[0]) ? [low, high] : undefined;
+}
+
+/** Whether the first half of the values would have less than 2% of the height of a linear axis, as before a divergence. @param {(number | null)[]} values */
+export function isFlatAtFirst(values) {
+  if (values.length < MIN_VALUES_FOR_BULK) return false;
+  const [[low, high], [bottom, top]] = [values.slice(0, values.length / 2), values].map((part) => extent(part));
+  return high - low < MAX_FLAT_START * (top - bottom);
 }
 
 /** Pad a range; include zero if it is close. @param {Pair} range @param {boolean} [log] @returns {Pair} */

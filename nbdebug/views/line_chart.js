@@ -1,6 +1,6 @@
 // @ts-check
 /** Line chart with legend, log switch and readout. */
-import { bulkRange, extent, lineSegments, logTicks, padRange, palette, prepareCanvas, scale, ticks } from "./axes.js";
+import { bulkRange, extent, isFlatAtFirst, lineSegments, logTicks, padRange, palette, prepareCanvas, scale, ticks } from "./axes.js";
 import { MARK_ROW_HEIGHT, placeMarks } from "./chart_marks.js";
 import { formatNumber, h, makeButton, redrawOnResize } from "./kit.js";
 
@@ -137,11 +137,11 @@ export function lineChart(host, onPick) {
   };
 }
 
-/** Whether one line would be flattened by a few of its values on a linear axis, and none has to be left out on a logarithmic one. @param {Picture} picture */
+/** Whether a line would be flattened by a few of its values, or before it diverges, on a linear axis, and none has to be left out on a logarithmic one. @param {Picture} picture */
 function isBetterOnLogAxis({ lines, high, fromZero }) {
   if (high || fromZero) return false;
   const all = lines.flatMap(lineValues);
-  return all.every((v) => v === null || v > 0) && bulkRange(all) !== undefined;
+  return all.every((v) => v === null || v > 0) && (bulkRange(all) !== undefined || lines.some((line) => isFlatAtFirst(lineValues(line))));
 }
 
 /** All values of a line, raw if it is smoothed. @param {Line} line */

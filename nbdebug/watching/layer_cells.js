@@ -3,16 +3,21 @@
 /** @import { Colors, Context } from "../views/line_chart.js" */
 /** @import { Row } from "./layer_rows.js" */
 /** @import { Store } from "./store.js" */
-import { FAMILIES } from "./layer_rows.js";
+import { lineSegments } from "../views/axes.js";
 import { formatNumber } from "../views/kit.js";
+import { drawDot, strokePath } from "../views/line_chart.js";
+import { FAMILIES } from "./layer_rows.js";
 import { BINS, columnPoints, histogramAt, lastIndexUpTo, MIDDLE, valueAt } from "./store.js";
 
 /** @typedef {[number, number]} Window the lowest and the highest bin of one side that an axis shows */
 
+/** @type {Window} */
+export const EMPTY_WINDOW = [MIDDLE - 30, MIDDLE - 10];
 export const HUES = [0, 1, 3, 2],
   COLUMN_GAP = 12,
   COLUMN_SHARES = [0.19, 0.19, 0.19, 0.19, 0.24];
-const RATIO_DECADES = [-6, 0];
+const RATIO_DECADES = [-6, 0],
+  MAX_GAP = 16; // pixels
 
 /** The magnitude at the outer edge of bin `j` of one side; bins are half octaves. @param {number} j */
 export function magnitude(j) {
@@ -31,7 +36,7 @@ export function visibleBins(top, minLevel = 32) {
     lo = Math.min(lo, j);
     hi = Math.max(hi, j);
   }
-  if (lo > hi) return [MIDDLE - 30, MIDDLE - 10];
+  if (lo > hi) return EMPTY_WINDOW;
   const padding = Math.max(0, 12 - (hi - lo)) >> 1;
   return [Math.max(1, lo - padding), Math.min(MIDDLE, hi + padding)];
 }
@@ -86,7 +91,7 @@ export function drawPictures(g, store, row, step, width, height, colors, windows
       bytes = at === undefined ? null : histogramAt(store, at, step);
     g.fillStyle = colors.faint;
     if (at !== undefined) g.fillRect(x, height - 1, w, 1);
-    const mean = family === "weight" && bytes && isNearlyConstant(bytes) ? valueAt(store.layers, `weight.mean|${row.params[0]}`, step) : NaN;
+    const mean = bytes ? constantValue(bytes, store, family, row, step) : NaN;
     if (bytes && Number.isFinite(mean)) drawConstant(g, mean, x, w, height, colors);
     else if (bytes) drawHistogram(g, barHeights(bytes, windows[i]), x, 2, w, height - 3, colors.lines[HUES[i]]);
     else drawMissing(g, row, family, x, height, colors);
@@ -95,11 +100,17 @@ export function drawPictures(g, store, row, step, width, height, colors, windows
   if (row.params.length) drawRatio(g, store, `update.ratio|${row.params[0]}`, step, x, width - x, height, colors);
 }
 
-/** Whether all values have one sign and lie within about an octave, as those of a normalization do. @param {Uint8Array} bytes */
-function isNearlyConstant(bytes) {
+/**
+ * The value that all values are about, else NaN: zero, or the mean of weights that have one sign and lie within about
+ * an octave, as those of a normalization do.
+ * @param {Uint8Array} bytes @param {Store} store @param {string} family @param {Row} row @param {number} step
+ */
+function constantValue(bytes, store, family, row, step) {
   const first = bytes.findIndex((v) => v > 0),
     last = bytes.reduce((latest, v, i) => (v > 0 ? i : latest), -1);
-  return first >= 0 && last - first <= 2 && (first > MIDDLE || last < MIDDLE);
+  if (first === MIDDLE && last === MIDDLE) return 0;
+  const isNarrow = last - first <= 2 && (first > MIDDLE || last < MIDDLE);
+  return family === "weight" && isNarrow ? valueAt(store.layers, `weight.mean|${row.params[0]}`, step) : NaN;
 }
 
 /** Say what all values are about: a single bar would look like a fault. @param {Context} g @param {number} mean @param {number} x @param {number} w @param {number} height @param {Colors} colors */
@@ -124,7 +135,8 @@ function drawMissing(g, row, family, x, height, colors) {
 }
 
 /**
- * The update-to-weight ratio by step, on an axis that all rows share; the band is around 1e-3.
+ * The update-to-weight ratio by step, on an axis that all rows share; the band is around 1e-3. Steps further apart than
+ * `MAX_GAP` are points.
  * @param {Context} g @param {Store} store @param {string} name @param {number} step @param {number} x
  * @param {number} w @param {number} h @param {Colors} colors
  */
@@ -143,13 +155,13 @@ function drawRatio(g, store, name, step, x, w, h, colors) {
   g.fillRect(x, atY(10 ** -2.5), w, atY(10 ** -3.5) - atY(10 ** -2.5));
   g.globalAlpha = 1;
   Object.assign(g, { strokeStyle: colors.ink, lineWidth: 1.25, lineJoin: "round" });
-  const every = Math.ceil(xs.length / w);
-  g.beginPath();
-  for (let i = 0; i < xs.length; i += every) g.lineTo(atX(xs[i]), atY(ys[i] ?? 1));
-  g.stroke();
-  const i = Math.max(0, lastIndexUpTo(xs, step));
+  g.fillStyle = colors.ink;
+  for (const points of lineSegments(xs, ys, atX, atY, false, MAX_GAP)) {
+    if (points.length > 1) strokePath(g, points);
+    else drawDot(g, ...points[0], 1.5);
+  }
+  const i = Math.max(0, lastIndexUpTo(xs, step)),
+    ratio = ys[i];
   g.fillStyle = colors.lines[1];
-  g.beginPath();
-  g.arc(atX(xs[i]), atY(ys[i] ?? 1), 2.5, 0, 7);
-  g.fill();
+  if (ratio !== null) drawDot(g, atX(xs[i]), atY(ratio), 2.5);
 }

@@ -5,7 +5,7 @@
 /** @import { ViewState } from "./store.js" */
 import { prepareCanvas } from "../views/axes.js";
 import { fadeLowerEdge, formatNumber, h } from "../views/kit.js";
-import { magnitude } from "./layer_cells.js";
+import { EMPTY_WINDOW, magnitude } from "./layer_cells.js";
 import { FAMILIES } from "./layer_rows.js";
 
 /** @typedef {{row: Row | null, node: HTMLElement, name: HTMLElement, share: HTMLElement, canvas: HTMLCanvasElement}} Slot */
@@ -105,7 +105,7 @@ export function layerList(header, viewState, actions) {
     const dot = h(`span.dot.${row.tone || (row.layer ? "none" : "group")}`, { ariaLabel: row.tone }, TONE_SIGNS[row.tone]),
       chevron = h("span.chevron", { ariaHidden: "true" }, row.kids ? (row.folded ? "▸" : "▾") : ""),
       parts = [
-        above && h("span.soft", {}, above),
+        above && h("span.soft", {}, ...breakAfterDots(above)),
         h("b", {}, row.name),
         row.kind && h("span.soft", {}, ` ${row.kind}`),
       ];
@@ -214,6 +214,11 @@ function reuseCanvas(node, width, height) {
   return g;
 }
 
+/** The parts of a path, between which a line may break. @param {string} path */
+function breakAfterDots(path) {
+  return path.split(/(?<=\.)/).flatMap((part) => [part, h("wbr")]);
+}
+
 /** The names of the columns, and the ends of the axes that their rows share. */
 export function columnHeads() {
   const heads = FAMILIES.map((name) => h("div", {}, name, h("span.scale"))),
@@ -227,14 +232,15 @@ export function columnHeads() {
 }
 
 /**
- * Show the ends of an axis, and the magnitude below which values fall into the middle bar.
+ * Show the ends of an axis, and the magnitude below which values fall into the middle bar; nothing if all are zero.
  * @param {HTMLElement} node @param {Window} window
  */
-function updateScale(node, [lo, hi]) {
-  const [largest, smallest] = [hi, lo - 1].map((j) => formatNumber(Number(magnitude(j).toPrecision(1)))),
-    text = [`−${largest}`, `±${smallest}`, largest];
+function updateScale(node, window) {
+  const [lo, hi] = window,
+    [largest, smallest] = [hi, lo - 1].map((j) => formatNumber(Number(magnitude(j).toPrecision(1)))),
+    text = window === EMPTY_WINDOW ? [] : [`−${largest}`, `±${smallest}`, largest];
   const line = /** @type {HTMLElement} */ (node.lastChild);
   if (line.textContent === text.join("")) return;
   line.replaceChildren(...text.map((item) => h("i", {}, item)));
-  node.title = `By magnitude, from −${largest} to ${largest}; values below ${smallest} are in the middle bar.`;
+  node.title = text.length ? `By magnitude, from −${largest} to ${largest}; values below ${smallest} are in the middle bar.` : "";
 }

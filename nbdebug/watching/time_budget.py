@@ -108,7 +108,8 @@ class TimeBudget:
             self.event_throttle.record(cost, now)
         self.takes_snapshot = self.snapshot_is_due(step, now)
         self.events_are_due = not self.every and now >= self.event_throttle.next_time
-        self.measures_norms = step <= ALWAYS_MEASURED_STEPS or now >= self.norm_throttle.next_time
+        is_norm_due = step <= ALWAYS_MEASURED_STEPS or now >= self.norm_throttle.next_time
+        self.measures_norms = is_norm_due or self.takes_snapshot  # which reads the gradients anyway
         if self.events_are_due or needs_all_events:
             self.visibility = ALL_EVENTS
         elif self.takes_snapshot or self.measures_norms or self.visibility is LOSS_ONLY:

@@ -25,10 +25,14 @@ _MAX_READ_ATTEMPTS = 50
 _MANTISSA_MASK, _SHORT_MANTISSA_MASK = np.uint32(0xFFFFF000), np.uint32(0xFFFF0000)  # errors up to 0.02% and 0.4%
 _HISTOGRAM_LEVELS = 25
 _MAX_RUN_ROWS, _MAX_LAYER_ROWS, _MAX_HISTOGRAMS = 1_600, 160, 96
-# Below this share, as for models of hundreds of layers, histograms are those of the last step, numbers have fewer
-# digits, and these columns, which only the detail of a layer shows, are left out.
+# Below this share, as for models of hundreds of layers, the layers are those of two steps, histograms are those of the
+# last one, numbers have fewer digits, and these columns, which only the detail of a layer shows, are left out. The list
+# shows the means of constant weights.
 _MIN_SHARE, _DETAIL_COLUMNS = 0.01, ("mean", "std", "absmax")
-_SHORTENED = "this page leaves out means, spreads, and the histograms of all steps except the last"
+_SHORTENED = (
+    "this page leaves out means and spreads of the layers, their numbers between the first and the last recorded step, "
+    "and their histograms before the last"
+)
 ReadResult = TypeVar("ReadResult")
 _TablePart = dict[str, Any]
 _MAX_PAGE_BYTES, _MAX_LIVE_BYTES = 54_000, 1_200_000  # a page of at most 120 kB
@@ -135,7 +139,8 @@ def _run(table: StepTable, name: str, kept_share: float) -> tuple[_TablePart, by
 def _layers(record: Record, kept_share: float) -> tuple[_TablePart, bytes]:
     steps, values, columns = _read_consistently(lambda: _copy_table(record.layers))
     if kept_share < _MIN_SHARE:
-        shown = [i for i, name in enumerate(columns) if not name.partition("|")[0].endswith(_DETAIL_COLUMNS)]
+        signals = [name.partition("|")[0] for name in columns]
+        shown = [i for i, name in enumerate(signals) if name == "weight.mean" or not name.endswith(_DETAIL_COLUMNS)]
         values, columns = values[:, shown], [columns[i] for i in shown]
     indices = _even_indices(len(steps), max(2, int(_MAX_LAYER_ROWS * kept_share)))
     mask = _MANTISSA_MASK if kept_share >= _MIN_SHARE else _SHORT_MANTISSA_MASK

@@ -30,9 +30,17 @@ def shell() -> Iterator[InteractiveShell]:
     InteractiveShell.clear_instance()
 
 
-@pytest.mark.parametrize(
-    "call", ["dbg.checkup(budget='slow')", "dbg.checkup(bugdet='quick')", "nbdebug.Debugger(3, loader)"]
-)
+CALLS = [
+    "dbg.checkup(budget='slow')",
+    "dbg.checkup(bugdet='quick')",
+    "dbg.lr_range(steps='many')",  # raised in the generated method of a dataclass
+    "nbdebug.Debugger(3, loader)",
+    "nbdebug.Debugger(3)",
+    "nbdebug.checkup(dbg.setup.model)",
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
 def test_error_of_use_has_no_frames_of_the_package(
     call: str, shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -40,6 +48,7 @@ def test_error_of_use_has_no_frames_of_the_package(
     assert isinstance(error, nbdebug.SetupError)
     text = capsys.readouterr().out
     assert PACKAGE_FOLDER not in text
+    assert "File" not in text
     assert call in text
     assert str(error).split(";")[0] in text
     assert error.__traceback__ is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from nbdebug.finding import Finding
 from nbdebug.rule_engine import fix_writer
+from nbdebug.rule_engine.data_edits import find_data_edits
 from nbdebug.rule_engine.fix_trials import QUIET
 from nbdebug.source.edits import apply_edits
 
@@ -57,6 +59,7 @@ loader = DataLoader(TensorDataset(x[:150], y[:150]), 16, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[150:], y[150:]), 16)
 """
 DROPOUT = "net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))\n"
+VALUES_OF_INPUTS = ("x / torch.tensor(2)", "self.norm(x)", "norm(x)")
 DEBUGGER = """
 from nbdebug.debugger import Debugger
 dbg = Debugger(net, loader, globals().get("val_loader"), loss_fn=nn.CrossEntropyLoss(), optimizer=opt)
@@ -296,6 +299,14 @@ def test_change_of_a_method_is_tried_on_a_copy(tmp_path: Path) -> None:
     assert finding.trial == QUIET
     assert f"tried: {QUIET}" in str(finding)
     assert "softmax" in program.Net.forward.__code__.co_names
+
+
+def test_fix_in_names_of_a_method_is_no_change_of_the_data(tmp_path: Path) -> None:
+    net = NET.format(layers="norm = nn.Linear(4, 3); self.norm = norm", forward="return self.norm(x)")
+    source = f"from torch import nn\n{net}{HEAD}{LOADER}{OPT}"
+    setup = run_program(source, tmp_path / "method_program.py").dbg.setup
+    changes = [bool(find_data_edits(setup, ast.parse(f"x = {value}").body)) for value in VALUES_OF_INPUTS]
+    assert changes == [True, False, False]
 
 
 def test_quick_checkup_tries_nothing(tmp_path: Path) -> None:

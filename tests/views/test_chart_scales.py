@@ -26,7 +26,9 @@ def test_run_page_shows_sparse_points_marks_and_slider_on_scale_of_chart(open_pa
     view.record.events.append(RunEvent(200, "note", "a long text of a note that does not fit above the plot at all"))
     page = open_layers(open_page, view)
     assert page.get_by_role("heading").first.inner_text().startswith("Training")
-    assert page.locator(".nb-entry", has_text="fixed").locator(".nb-point").count() == 2
+    points = page.locator(".nb-entry", has_text="fixed").locator(".nb-point")
+    assert points.count() == 2
+    assert points.evaluate_all("nodes => nodes.map((node) => node.clientWidth)") == [4, 4]  # hollow, within the border
     assert "does not fit above the plot at all at 200" in page.locator(".nb-bar.nb-note").inner_text()
     set_slider(page, 100)
     pin, slider = page.locator(".nb-pin").bounding_box(), page.get_by_label("recorded step").bounding_box()
@@ -46,8 +48,10 @@ def test_spike_selects_log_axis_or_is_clipped_with_mark(open_page: OpenPage) -> 
     page = open_page(LineChart(title="signed", series={"loss": list(enumerate((values - 1).tolist()))}))
     assert log_switch(page) == "false"
     assert "beyond the axis" in page.locator(".nb-bar.nb-note").inner_text()
-    page = open_page(LineChart(title="plain", series={"loss": [(i, 1 / (1 + i)) for i in range(15)]}))
+    page = open_page(LineChart(title="plain", series={"loss": [(i, 2.3 * 0.95**i) for i in range(40)]}))
     assert log_switch(page) == "false"
+    page = open_page(LineChart(title="diverges", series={"loss": [(i, max(1.0, 2.0 ** (i - 20))) for i in range(30)]}))
+    assert log_switch(page) == "true"
 
 
 def test_rank_texts_tell_apart_only_candidates_worse_than_all_above() -> None:

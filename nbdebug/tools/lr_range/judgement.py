@@ -15,15 +15,20 @@ from nbdebug.tools.lr_range.suggestions import MIN_POINTS, PooledCurve, divergen
 
 _TOO_LOW_RATIO = 10.0  # a rate this many times below the recommended interval may be too low
 _MIN_PROGRESS = 0.1  # share of the descent below which the loss has hardly begun to fall
+_MAX_RISE = 0.5  # share of the descent that may be lost again at a rate that is called fine
 
 
 @dataclass(frozen=True)
 class _RateJudgement:
-    """Verdict on a value, "too high", "too low" or "fine" ("" if unknown), and the value at which the loss diverges."""
+    """Verdict on a value, "too high", "too low" or "fine" ("" if unknown), and the value at which the loss diverges.
+
+    ``progress`` and ``rise`` are the shares of the descent that the loss has made, and lost again, at the value.
+    """
 
     verdict: Literal["too high", "too low", "fine", ""]
     divergence_value: float | None = None
     progress: float | None = None
+    rise: float = 0.0
 
     def sentence(self, current: float, recommended: Suggestion | None) -> str:
         """Return the judgement as text."""
@@ -35,6 +40,12 @@ class _RateJudgement:
             return ""
         if recommended.low <= current <= recommended.high:
             return f"{current:.2g} is fine"
+        if self.rise > _MAX_RISE:
+            divergence = f", and it diverges from {self.divergence_value:.2g} on" if self.divergence_value else ""
+            return (
+                f"{current:.2g} is above the recommended {recommended.value:.2g}: at this value the loss had risen "
+                f"again by {self.rise:.0%} of its total decrease{divergence}"
+            )
         side = "low" if current < recommended.low else "high"
         return f"{current:.2g} is fine, on the {side} side of the recommended {recommended.value:.2g}"
 
@@ -53,12 +64,11 @@ def judge_rate(current: float, sweeps: Sequence[Sweep], interval_low: float | No
         return _RateJudgement("too high", divergence_value)
     if interval_low is None:
         return _RateJudgement("", divergence_value)
-    progress = _descent_progress(
-        PooledCurve(pool_sweeps([sweep for sweep in sweeps if len(sweep.losses) >= MIN_POINTS])), current
-    )
+    curve = PooledCurve(pool_sweeps([sweep for sweep in sweeps if len(sweep.losses) >= MIN_POINTS]))
+    progress = _descent_progress(curve, current)
     if current * _TOO_LOW_RATIO < interval_low and progress < _MIN_PROGRESS:
         return _RateJudgement("too low", divergence_value, progress)
-    return _RateJudgement("fine", divergence_value, progress)
+    return _RateJudgement("fine", divergence_value, progress, _rise_after_lowest(curve, current))
 
 
 def judge_result(result: LrRange) -> _RateJudgement:
@@ -85,3 +95,11 @@ def _descent_progress(curve: PooledCurve, value: float) -> float:
         else 0.0
     )
     return min(max(0.0, 1 - remaining_share), 1.0)
+
+
+def _rise_after_lowest(curve: PooledCurve, value: float) -> float:
+    """Return the share of the descent that a curve has lost again at a value above that of its lowest loss."""
+    index = int((np.asarray(curve.sweep.values) <= value).sum()) - 1
+    if index <= curve.lowest_index or curve.depth <= 0:
+        return 0.0
+    return float(curve.loss[index] - curve.loss.min()) / curve.depth

@@ -4,7 +4,7 @@
 import { connectKernel } from "../../views/kernel_requests.js";
 import { bulletList, codeBlock, formatNumber, formatRounded, h, heading, makeButton, mountView, redrawOnMessage, statusBanner, tableHead, trackState } from "../../views/kit.js";
 import { lineChart } from "../../views/line_chart.js";
-import { axisLosses, dragHandle, rangeChart, readCurves } from "./range_chart.js";
+import { axisLosses, dragHandle, lossLabel, rangeChart, readCurves } from "./range_chart.js";
 
 /** @typedef {{name: string, value: number | null, low: number | null, high: number | null, label: string, each: (number | null)[]}} Suggestion */
 
@@ -93,8 +93,8 @@ function rateChoice(model, value, onApplied) {
 /** The initial position of the handle. @param {any} state @returns {number | null} */
 function initialValue({ recommended, current, lines, verdict }) {
   if (!verdict) return null;
-  const xs = lines.flatMap((/** @type {any} */ line) => line.x);
-  return (recommended?.value && Number(recommended.value.toPrecision(2))) ?? current ?? xs[Math.floor(xs.length / 2)] ?? null;
+  const xs = lines[0]?.x ?? [], isMeasured = current >= xs[0] && current <= xs[xs.length - 1];
+  return (recommended?.value && Number(recommended.value.toPrecision(2))) ?? (isMeasured ? current : xs[Math.floor(xs.length / 2)]) ?? null;
 }
 
 /** The verdict, the reasons and the judgement of the current value. @param {any} state */
@@ -146,7 +146,7 @@ export function confirmationRuns(host, go) {
       box.append(table);
     }
     const more = { title: `${of}: trainings`, marks: [], limits: [], log: false, log_x: false };
-    picture({ ...more, lines: trained, x_label: "step", y_label: "loss: thin line raw, thick line smoothed", high: axisLosses(trained) });
+    picture({ ...more, lines: trained, x_label: "step", y_label: lossLabel(trained, "loss"), high: axisLosses(trained) });
     if (key === (key = JSON.stringify(standings))) return;
     table.replaceChildren(...(standings.length ? [standingsTable(standings, go)] : []));
   };

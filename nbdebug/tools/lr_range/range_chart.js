@@ -21,7 +21,7 @@ export function rangeChart(state, el, onLayout) {
   /** @type {PlacedMarker[]} */
   let flags = [];
   return {
-    ...state, y_label: `${state.y_label}: thin line raw, thick line smoothed${divergencePoints(lines).length ? ", ✕ diverged" : ""}`,
+    ...state, y_label: lossLabel(lines, state.y_label),
     marks: [], limits: [], height: 300, high: axisLosses(lines), wide: [...state.span, ...marks.map((mark) => mark.v)],
     room(x, left, right) {
       const all = marks.map((mark) => ({ ...mark, at: x(mark.v), text: right < NARROW_WIDTH ? mark.name : `${mark.name} ${formatRounded(mark.v, 2)}` }));
@@ -110,12 +110,25 @@ export function divergencePoints(lines) {
   return out.filter((end) => end.x !== undefined && DIVERGED_ENDS.includes(end.ended));
 }
 
-/** The losses that the axis must include; a diverging curve is cut off once the divergence is visible. @param {Sweep[]} lines */
+/**
+ * The losses that the axis must include; a diverging curve is cut off once the divergence is visible, and raw losses that
+ * would take more than half of the axis.
+ * @param {Sweep[]} lines
+ */
 export function axisLosses(lines) {
-  return lines.flatMap(({ y }) => {
+  return lines.flatMap(({ y, raw }) => {
     const finite = y.filter((v) => v !== null), first = finite[0], low = Math.min(...finite);
-    return finite.length ? [low, Math.min(Math.max(...finite), first + Math.max(first - low, Math.abs(first) / 10))] : [];
+    if (!finite.length) return [];
+    const high = Math.min(Math.max(...finite), first + Math.max(first - low, Math.abs(first) / 10));
+    return [Math.max(Math.min(low, ...raw.filter((v) => v !== null)), 2 * low - high), high];
   });
+}
+
+/** The label of the axis of smoothed losses, which says whether it leaves out losses. @param {Sweep[]} lines @param {string} name */
+export function lossLabel(lines, name) {
+  const all = lines.flatMap(({ y, raw }) => [...y, ...raw]).filter((v) => v !== null), axis = axisLosses(lines);
+  const isCut = Math.max(...all) > Math.max(...axis) || Math.min(...all) < Math.min(...axis);
+  return [`${name}: thin line raw, thick line smoothed`, divergencePoints(lines).length && "✕ diverged", isCut && "cut off beyond the axis"].filter(Boolean).join(", ");
 }
 
 /**

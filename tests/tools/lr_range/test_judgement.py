@@ -49,6 +49,11 @@ def test_judge_rate_gives_verdict_by_position_on_curve(rate: float, verdict: str
         (1e-3, "0.001 is fine, on the low side of the recommended 0.01"),
         (1e-2, "0.01 is fine"),
         (0.1, "0.1 is fine, on the high side of the recommended 0.01"),
+        (
+            0.25,
+            "0.25 is above the recommended 0.01: at this value the loss had risen again by 71% of its total decrease, "
+            "and it diverges from 0.35 on",
+        ),
     ],
 )
 def test_rate_judgement_sentence_states_verdict_and_recommendation(rate: float, sentence: str) -> None:
