@@ -20,7 +20,9 @@ from nbdebug.preserve import seed_all
 from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
 
 _READING_CALLS = frozenset({"linear", "multi_head_attention_forward", "layer_norm", "rms_norm", "getitem"})
-_AFFINE_CALLS = frozenset({"transpose", "permute", "contiguous", "mT", "get", "mul", "add", "radd", "rmul", "dropout"})
+_AFFINE_CALLS = frozenset(
+    {"transpose", "permute", "contiguous", "get", "mul", "rmul", "add", "radd", "sub", "div", "truediv", "dropout"}
+)
 _MIN_LENGTH, _MIN_SAMPLES = 4, 3
 _EQUAL, _DIFFERENT = 1e-3, 1e-2  # differences of a statistic between samples, relative to the spread of the values
 
@@ -29,8 +31,8 @@ _EQUAL, _DIFFERENT = 1e-3, 1e-2  # differences of a statistic between samples, r
 class PositionNormalization:
     """A call after which a statistic over the ``length`` positions is the same in all samples, though not before it.
 
-    ``spread_before`` is how much the statistic differs between samples before the call, relative to the values. ``kind``
-    tells what the input of the model is.
+    ``spread_before`` is how much the statistic differs between samples before the call, relative to the values.
+    ``kind`` is that of the inputs of the model.
     """
 
     where: Location

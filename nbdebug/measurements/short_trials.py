@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from nbdebug.exceptions import NotChecked
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.training.model_copy import copy_obstacle, trainable_setup
 from nbdebug.training.trainer import Trainer
 
@@ -39,10 +40,14 @@ class TrialPair:
     changed_loss: float
 
     def is_hindered(self, progress: float) -> bool:
-        """Return whether the model gains less than a share of what it gains with the change."""
-        gain = self.initial_loss - self.changed_loss
+        """Return whether the model gains less than a share of what it gains with the change.
+
+        The gains are those over the smaller of both initial losses: outputs of a large scale start with a larger one.
+        """
+        start = min(self.initial_loss, self.changed_initial_loss)
         has_comparable_start = self.changed_initial_loss < _MAX_INITIAL_RISE * self.initial_loss
-        return has_comparable_start and gain > 0 and self.initial_loss - self.loss < progress * gain
+        gain = start - self.changed_loss
+        return has_comparable_start and gain > 0 and start - self.loss < progress * gain
 
 
 def run_trials(
@@ -52,40 +57,59 @@ def run_trials(
     *,
     changed_batches: Sequence[Batch] | None = None,
     intervention: Intervention | None = None,
+    held_out: bool = False,
 ) -> TrialPair:
     """Return the losses of two trials with the user's optimizer, the second one with other batches or other calls.
 
-    Raises NotChecked if copies cannot be trained, or not in a short time.
+    With ``held_out``, the losses are those of the last batch, and the trials train on the others. Raises NotChecked if
+    copies cannot be trained, or not in a short time.
     """
     if len(setup.optimizers) != 1 or setup.step_fn is not None:
         raise NotChecked("a trial needs one optimizer and a loss of the output")
     parameters = sum(p.numel() for p in setup.eager_model.parameters())
     if parameters * max(batches[0].size, 1) > _MAX_PRODUCTS:
         raise NotChecked("the model and its batches are too large for two trials")
+    if held_out and len(batches) < 2:
+        raise NotChecked("a trial needs two batches")
     with Preserve(*setup.mutable_objects), torch.enable_grad():
         if obstacle := copy_obstacle(setup, batches[0]):
             raise NotChecked(obstacle)
-        losses = _run_trial(setup, batches, steps, None)
-        changed_losses = _run_trial(setup, changed_batches or batches, steps, intervention)
-    rounds = len(batches)
-    means = [sum(part) / rounds for values in (losses, changed_losses) for part in (values[:rounds], values[-rounds:])]
-    if not all(map(math.isfinite, means)):
+        trial = _Trial(setup, steps, held_out)
+        losses = [*trial.run(batches, None), *trial.run(changed_batches or batches, intervention)]
+    if not all(map(math.isfinite, losses)):
         raise NotChecked("the loss of a trial is not finite")
-    return TrialPair(steps, *means)
+    return TrialPair(steps, *losses)
 
 
-def _run_trial(setup: Setup, batches: Sequence[Batch], steps: int, intervention: Intervention | None) -> list[float]:
-    """Return the losses of a copy of the model, trained on some batches with the user's optimizer."""
-    seed_all(0)
-    losses = []
-    with trainable_setup(setup, in_place=False) as trial:
-        optimizers = trial.rebuild_optimizers(setup.optimizers, has_scheduler=setup.scheduler is not None)
-        trainer = Trainer(trial.setup, optimizers, cycle(batches))
-        if trainer.has_closures:
-            raise NotChecked("a trial needs an optimizer that does not evaluate the loss itself")
-        for step in range(steps):
-            if intervention is not None:
-                intervention.start(batches[step % len(batches)].size)
-            with intervention or nullcontext():
-                losses.append(trainer.step())
-    return losses
+@dataclass(frozen=True)
+class _Trial:
+    """Training of a copy of the model for some steps, with the user's optimizer."""
+
+    setup: Setup
+    steps: int
+    held_out: bool
+
+    def run(self, batches: Sequence[Batch], intervention: Intervention | None) -> tuple[float, float]:
+        """Return the losses before and after training."""
+        trained, losses = batches[:-1] if self.held_out else batches, list[float]()
+        seed_all(0)
+        with trainable_setup(self.setup, in_place=False) as trial:
+            optimizers = trial.rebuild_optimizers(self.setup.optimizers, has_scheduler=self.setup.scheduler is not None)
+            trainer = Trainer(trial.setup, optimizers, cycle(trained))
+            if trainer.has_closures:
+                raise NotChecked("a trial needs an optimizer that does not evaluate the loss itself")
+            first_loss = _compute_loss(trial.setup, batches[-1]) if self.held_out else 0.0
+            for step in range(self.steps):
+                if intervention is not None:
+                    intervention.start(trained[step % len(trained)].size)
+                with intervention or nullcontext():
+                    losses.append(trainer.step())
+            if self.held_out:
+                return first_loss, _compute_loss(trial.setup, batches[-1])
+        rounds = len(batches)
+        return sum(losses[:rounds]) / rounds, sum(losses[-rounds:]) / rounds
+
+
+def _compute_loss(setup: Setup, batch: Batch) -> float:
+    with torch.no_grad(), in_mode(setup.eager_model, False):
+        return float(setup.loss(setup.predict(batch), batch))
