@@ -23,6 +23,7 @@ _READING_CALLS = frozenset({"linear", "multi_head_attention_forward", "layer_nor
 _AFFINE_CALLS = frozenset(
     {"transpose", "permute", "contiguous", "get", "mul", "rmul", "add", "radd", "sub", "div", "truediv", "dropout"}
 )
+_Statistic = Literal["mean", "mean square", "variance"]
 _MIN_LENGTH, _MIN_SAMPLES = 4, 3
 _EQUAL, _DIFFERENT = 1e-3, 1e-2  # differences of a statistic between samples, relative to the spread of the values
 
@@ -36,7 +37,7 @@ class PositionNormalization:
     """
 
     where: Location
-    statistic: Literal["mean", "variance"]
+    statistic: _Statistic
     length: int
     spread_before: float
     kind: Literal["tokens", "numbers"]
@@ -74,7 +75,7 @@ def _find_value(graph: CallGraph, call: TorchCall, size: int) -> Tensor | None:
     """Return the value that a layer reads, with axes of samples, positions and features; None if it has others."""
     value = call.inputs[0] if call.inputs and call.name in _READING_CALLS else None
     maker = graph.makers.get(id(value))
-    if value is not None and len(value) != size and maker is not None and maker.name == "transpose":
+    if call.name == "multi_head_attention_forward" and maker is not None and maker.name == "transpose":
         value = maker.inputs[0]  # torch's own module puts positions first
     is_sequence = value is not None and value.dim() == 3 and value.is_floating_point() and len(value) == size
     return value if is_sequence else None
@@ -86,9 +87,7 @@ def _is_attention(call: TorchCall) -> bool:
     return call.name in ATTENTION_CALLS or (is_product and not any(isinstance(t, nn.Parameter) for t in call.inputs))
 
 
-def _find_normalization(
-    graph: CallGraph, value: Tensor
-) -> Iterator[tuple[TorchCall, Literal["mean", "variance"], float]]:
+def _find_normalization(graph: CallGraph, value: Tensor) -> Iterator[tuple[TorchCall, _Statistic, float]]:
     """Yield the call that gives a statistic over the second axis of a value the same number in all samples."""
     length = value.shape[1]
     if length < _MIN_LENGTH or length == value.shape[2] or _compare_samples(value, 1) is None:
@@ -119,20 +118,22 @@ def _find_axis(value: Tensor, length: int) -> int | None:
     return axes[0] if len(axes) == 1 else None
 
 
-def _compare_samples(value: Tensor, axis: int) -> dict[Literal["mean", "variance"], float] | None:
+def _compare_samples(value: Tensor, axis: int) -> dict[_Statistic, float] | None:
     """Return how much mean and variance over positions differ between samples; None if all samples are the same."""
     values = value.detach().float().movedim(axis, 1)
     scale = float(values.std())
     if scale == 0.0 or not bool((values < 0).any()) or float((values - values[:1]).abs().max()) <= _EQUAL * scale:
         return None
-    means, variances = values.mean(1), values.square().mean(1)
-    return {
-        "mean": float((means - means[:1]).abs().max()) / scale,
-        "variance": float((variances - variances[:1]).abs().max()) / scale**2,
+    means, squares = values.mean(1), values.square().mean(1)
+    statistics: dict[_Statistic, Tensor] = {
+        "mean": means / scale,
+        "mean square": squares / scale**2,
+        "variance": (squares - means.square()) / scale**2,
     }
+    return {name: float((values - values[:1]).abs().max()) for name, values in statistics.items()}
 
 
-def _find_equal(value: Tensor, axis: int) -> Literal["mean", "variance"] | None:
+def _find_equal(value: Tensor, axis: int) -> _Statistic | None:
     """Return the statistic over positions that is the same in all samples."""
     spread = _compare_samples(value, axis)
     return None if spread is None else next((name for name in spread if spread[name] <= _EQUAL), None)

@@ -52,7 +52,12 @@ def positions_normalized(position_normalizations: list[PositionNormalization]) -
         where=first.where,
         cause="Values are centered or scaled over the axis of the positions, so each position depends on all others.",
         fix="norm = nn.LayerNorm(width)   # over the last axis of (samples, positions, features)",
-        evidence={"statistic": first.statistic, "positions": first.length, "calls": count},
+        evidence={
+            "statistic": first.statistic,
+            "positions": first.length,
+            "calls": count,
+            "difference before": first.spread_before,
+        },
         explains=("M304", "M305", "M306", "M310", "M311", "T606", "T607", "T610"),
         severity="note" if first.kind == "numbers" else None,
     )

@@ -44,6 +44,7 @@ def init_scale(
     grown: float = 10.0,
     tiny: float = 0.02,
     progress: float = 0.25,
+    drowned: float = 0.5,
 ) -> Iterator[Finding]:
     """The scale of the activations grows or decays from layer to layer, or over the steps of a sequence.
 
@@ -78,7 +79,8 @@ def init_scale(
 
     Positions that are added before the first attention are tried in the same way, for 100 steps, if they differ more
     than 5 times as much from each other as the inputs of different samples do: in the other trial they are divided by
-    that ratio. Sinusoids have a ratio of 0.7 to embeddings of unit variance.
+    that ratio. Reported if the model gains less than ``drowned`` = half of what that trial gains. Sinusoids have a
+    ratio of 0.7 to embeddings of unit variance.
 
     A recurrent state grows too fast if the second half of a sequence alone multiplies it by more than √``most``, and
     the inputs do not grow: a state that sums its inputs doubles there.
@@ -104,7 +106,7 @@ def init_scale(
     if isinstance(hidden_softmax, HiddenSoftmax) and hidden_softmax.trials.is_hindered(progress):
         yield _softmax_finding(hidden_softmax)
         return
-    if isinstance(large_positions, LargePositions) and large_positions.trials.is_hindered(progress):
+    if isinstance(large_positions, LargePositions) and large_positions.trials.is_hindered(drowned):
         yield _positions_finding(large_positions)
         return
     if isinstance(sample_spread, NotChecked):
