@@ -41,7 +41,7 @@ def isolated_segments(setup: Setup, eval_outputs: EvalOutputs, batches: list[Bat
     inputs = {name: t for name, t in eval_outputs.inputs.items() if t.dim() == 2 and not t.is_floating_point()}
     for name, segments in inputs.items():
         others = [t for other, t in inputs.items() if other != name and t.shape == segments.shape]
-        tokens = max(others, key=lambda t: len(t.unique()), default=None)
+        tokens = max(others, key=lambda t: len(torch.unique(t)), default=None)
         if tokens is None or not _is_partition(segments, tokens):
             continue
         values = _real_values(segments, tokens)
@@ -65,14 +65,14 @@ def _is_partition(segments: Tensor, tokens: Tensor) -> bool:
     """Return whether values are those of a few segments of some positions each, in most rows."""
     changes = (segments.diff(dim=1) != 0).sum(1)
     is_part = (changes > 0) & (changes < _MAX_SEGMENTS)
-    return segments.shape[1] >= _MIN_LENGTH and bool(is_part.float().mean() > 0.5) and len(tokens.unique()) > 2
+    return segments.shape[1] >= _MIN_LENGTH and bool(is_part.float().mean() > 0.5) and len(torch.unique(tokens)) > 2
 
 
 def _real_values(segments: Tensor, tokens: Tensor) -> list[int]:
     """Return the numbers of segments that are not padding only."""
     padding = find_trailing_padding(tokens)
     is_real = ~padding[1] if padding is not None else torch.ones_like(segments, dtype=torch.bool)
-    return [int(value) for value in segments[is_real].unique()]
+    return [int(value) for value in torch.unique(segments[is_real])]
 
 
 def _set_input(answers: EvalOutputs, name: str, value: int) -> EvalOutputs:
