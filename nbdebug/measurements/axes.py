@@ -211,7 +211,7 @@ def mismatched_softmaxes(graph: Graph) -> list[MismatchedSoftmax]:
 
 
 def _find_mismatch(node: Node) -> Iterator[MismatchedSoftmax]:
-    """Yield a softmax that runs along one of the two axes of a product while the product sums over the other."""
+    """Yield a softmax that runs along an axis, such as that of the heads, that the product does not sum over."""
     result, axis = node.get_saved("result"), node.get_saved("dim")
     if not isinstance(result, Tensor) or result.dim() < 2:
         return
@@ -219,7 +219,7 @@ def _find_mismatch(node: Node) -> Iterator[MismatchedSoftmax]:
     axis %= len(shape)
     for operand in _get_operand_positions(node):
         summed_axis = len(shape) - 1 - operand
-        if axis != summed_axis and axis >= len(shape) - 2 and shape[axis] > 1:
+        if axis != summed_axis and (axis > 0 or len(shape) == 2) and shape[axis] > 1:
             yield MismatchedSoftmax(node, shape, axis, summed_axis)
             return
 

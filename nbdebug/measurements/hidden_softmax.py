@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import cycle
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
@@ -20,15 +15,12 @@ from nbdebug.measurements.activations import find_layer_input
 from nbdebug.measurements.batch_independence import has_batch_axis
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
-from nbdebug.preserve import Preserve, seed_all
+from nbdebug.measurements.short_trials import Intervention, TrialPair, run_trials
 from nbdebug.setup import Batch, Setup
 from nbdebug.tensors.pytree import tree_map, tree_tensors
-from nbdebug.training.model_copy import copy_obstacle, trainable_setup
-from nbdebug.training.trainer import Trainer
 
 _MIN_WIDTH, _SUM_TOLERANCE = 4, 1e-3
 _STEPS = 60
-_MAX_PRODUCTS = 2e7  # of parameters and samples of a batch, so that both trials are short on any machine
 _LAYER_CALLS = frozenset({"linear", "addmm", "mm", "matmul", "conv1d", "conv2d", "conv3d"})
 
 
@@ -36,20 +28,15 @@ _LAYER_CALLS = frozenset({"linear", "addmm", "mm", "matmul", "conv1d", "conv2d",
 class HiddenSoftmax:
     """A layer whose input values are shares that sum to one over ``width`` units, and the module that makes them.
 
-    ``initial_loss`` and ``loss`` are those of the first batches, before and after a trial of some steps. The losses
-    with ``scaled`` are those of a trial in which the layer receives its input times ``width``. A layer without a bias
-    is ``is_mixture``: its output is an average of its rows, as in a memory or a codebook.
+    In the changed trial, the layer receives its input times ``width``. A layer without a bias is ``is_mixture``: its
+    output is an average of its rows, as in a memory or a codebook.
     """
 
     where: Location
     layer: Location
     width: int
     is_mixture: bool
-    steps: int
-    initial_loss: float
-    loss: float
-    scaled_initial_loss: float
-    scaled_loss: float
+    trials: TrialPair
 
 
 @slow_measurement
@@ -58,21 +45,8 @@ def hidden_softmax(setup: Setup, eval_outputs: EvalOutputs, batches: list[Batch]
     search = _search_shares(eval_outputs)
     if search.position is None:
         return None
-    if len(setup.optimizers) != 1 or setup.step_fn is not None:
-        raise NotChecked("a trial needs one optimizer and a loss of the output")
-    parameters = sum(p.numel() for p in setup.eager_model.parameters())
-    if parameters * max(batches[0].size, 1) > _MAX_PRODUCTS:
-        raise NotChecked("the model and its batches are too large for two trials")
-    with Preserve(*setup.mutable_objects), torch.enable_grad():
-        if obstacle := copy_obstacle(setup, batches[0]):
-            raise NotChecked(obstacle)
-        losses = _run_trial(setup, batches, None)
-        scaled_losses = _run_trial(setup, batches, _ScaledInput(search.position, search.width))
-    rounds = len(batches)
-    means = [sum(part) / rounds for values in (losses, scaled_losses) for part in (values[:rounds], values[-rounds:])]
-    if not all(map(math.isfinite, means)):
-        raise NotChecked("the loss of a trial is not finite")
-    return HiddenSoftmax(search.where, search.layer, search.width, search.is_mixture, _STEPS, *means)
+    trials = run_trials(setup, batches, _STEPS, intervention=_ScaledInput(search.position, search.width))
+    return HiddenSoftmax(search.where, search.layer, search.width, search.is_mixture, trials)
 
 
 @dataclass
@@ -132,8 +106,8 @@ def _search_shares(answers: EvalOutputs) -> _ShareSearch:
     return search
 
 
-class _ScaledInput(TorchFunctionMode):
-    """Multiplies the input of one layer of a pass by ``factor``; ``start`` begins a pass."""
+class _ScaledInput(Intervention):
+    """Multiplies the input of one layer of a pass by ``factor``."""
 
     def __init__(self, position: int, factor: int) -> None:
         super().__init__()
@@ -152,20 +126,3 @@ class _ScaledInput(TorchFunctionMode):
                 args, kwargs = tree_map((args, kwargs), lambda leaf: scaled if leaf is signal else leaf)
             self._remaining -= 1
         return func(*args, **kwargs)
-
-
-def _run_trial(setup: Setup, batches: Sequence[Batch], scaled_input: _ScaledInput | None) -> list[float]:
-    """Return the losses of a copy of the model, trained on some batches with the user's optimizer."""
-    seed_all(0)
-    losses = []
-    with trainable_setup(setup, in_place=False) as trial:
-        optimizers = trial.rebuild_optimizers(setup.optimizers, has_scheduler=setup.scheduler is not None)
-        trainer = Trainer(trial.setup, optimizers, cycle(batches))
-        if trainer.has_closures:
-            raise NotChecked("a trial needs an optimizer that does not evaluate the loss itself")
-        for step in range(_STEPS):
-            if scaled_input is not None:
-                scaled_input.start(batches[step % len(batches)].size)
-            with scaled_input or nullcontext():
-                losses.append(trainer.step())
-    return losses

@@ -1,7 +1,18 @@
 """Mutation operators by family."""
 
-from benchmarks.mutants.operators import attention, blocks, data, evaluation, loop, loss, model, optimizer, structure
+from benchmarks.mutants.operators import (
+    attention,
+    blocks,
+    data,
+    evaluation,
+    loop,
+    loss,
+    model,
+    optimizer,
+    sequence,
+    structure,
+)
 from benchmarks.mutants.operators.registry import OPERATORS, Operator
 
 __all__ = ["OPERATORS", "Operator"]
-__all__ += ["attention", "blocks", "data", "evaluation", "loop", "loss", "model", "optimizer", "structure"]
+__all__ += ["attention", "blocks", "data", "evaluation", "loop", "loss", "model", "optimizer", "sequence", "structure"]

@@ -229,7 +229,7 @@ def scores_scaled_twice(s: ProgramSource) -> Iterator[Mutation]:
     yield from _change_projection(s, 0, "lambda part: part / 4")
 
 
-def _softmaxes(s: ProgramSource) -> Iterator[tuple[ast.Call, ast.expr, list[str]]]:
+def softmaxes(s: ProgramSource) -> Iterator[tuple[ast.Call, ast.expr, list[str]]]:
     """Yield the softmaxes of attentions with their axis."""
     for function in s.forwards():
         for call in s.run_nodes(ast.Call, within=function):
@@ -241,21 +241,21 @@ def _softmaxes(s: ProgramSource) -> Iterator[tuple[ast.Call, ast.expr, list[str]
 @operator("L206 M309 M320", "M305 M310", fact="computes otherwise")
 def softmax_over_queries(s: ProgramSource) -> Iterator[Mutation]:
     """The weights of each key sum to one, not those of each query."""
-    for call, axis, modules in _softmaxes(s):
+    for call, axis, modules in softmaxes(s):
         yield mutate(s.replace(axis, "-2"), modules=modules, blamed=[s.statement(call)])
 
 
 @operator("L206 M309 M320", "M305 M310", fact="computes otherwise")
 def softmax_over_heads(s: ProgramSource) -> Iterator[Mutation]:
     """The weights of the heads of a pair of positions sum to one."""
-    for call, axis, modules in _softmaxes(s):
+    for call, axis, modules in softmaxes(s):
         yield mutate(s.replace(axis, "1"), modules=modules, blamed=[s.statement(call)])
 
 
 @operator("M320 L206 G408 G404", "G402 L208 M305 M310", fact="computes otherwise")
 def softmax_forgotten(s: ProgramSource) -> Iterator[Mutation]:
     """The scores themselves are the weights; what is masked counts zero."""
-    for call, _axis, modules in _softmaxes(s):
+    for call, _axis, modules in softmaxes(s):
         is_method = isinstance(call.func, ast.Attribute) and s.of(call.func.value) not in (
             "torch",
             "F",
@@ -399,7 +399,7 @@ def mask_after_softmax(s: ProgramSource) -> Iterator[Mutation]:
     """The weights are masked after the softmax, so that their sum counts what is hidden."""
     for call, scores, mask, _, modules in _fills(s):
         function = s.above(call, ast.FunctionDef)
-        softmax = next((c for c, _, _ in _softmaxes(s) if s.above(c, ast.FunctionDef) is function), None)
+        softmax = next((c for c, _, _ in softmaxes(s) if s.above(c, ast.FunctionDef) is function), None)
         if softmax is not None:
             edits = (s.replace(call, s.of(scores)), s.wrap(softmax, f"{{}}.masked_fill({s.of(mask)}, 0.0)"))
             yield mutate(*edits, modules=modules, blamed=[s.statement(softmax)])

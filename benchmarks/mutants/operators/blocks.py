@@ -17,7 +17,7 @@ def _is_transformer(s: ProgramSource) -> bool:
     return bool(calls) or any(True for _ in attentions(s))
 
 
-def _position_sums(s: ProgramSource) -> Iterator[tuple[ast.BinOp, ast.expr]]:
+def position_sums(s: ProgramSource) -> Iterator[tuple[ast.BinOp, ast.expr]]:
     """Yield the sums of embedded tokens and positions, with the positions."""
     for function in s.forwards() if _is_transformer(s) else ():
         for node in s.run_nodes(ast.BinOp, within=function):
@@ -29,7 +29,7 @@ def _position_sums(s: ProgramSource) -> Iterator[tuple[ast.BinOp, ast.expr]]:
 @operator("M311 M315 M301", "O503", fact="computes otherwise")
 def position_embedding_not_added(s: ProgramSource) -> Iterator[Mutation]:
     """Tokens get no positions."""
-    for node, positions in _position_sums(s):
+    for node, positions in position_sums(s):
         names = s.owners_within(positions)
         yield mutate(s.replace(node, s.of(node.left)), modules=names, blamed=[s.statement(node)])
 
@@ -37,7 +37,7 @@ def position_embedding_not_added(s: ProgramSource) -> Iterator[Mutation]:
 @operator("M311", "M315 M301", fact="computes otherwise")
 def same_position_everywhere(s: ProgramSource) -> Iterator[Mutation]:
     """All tokens get the first position."""
-    for node, positions in _position_sums(s):
+    for node, positions in position_sums(s):
         text = "{}[..., :1, :]"
         yield mutate(s.wrap(positions, text), modules=s.owners_within(positions), blamed=[s.statement(node)])
 
@@ -45,7 +45,7 @@ def same_position_everywhere(s: ProgramSource) -> Iterator[Mutation]:
 @operator("M304 M311", "M306", fact="computes otherwise")
 def position_by_sample(s: ProgramSource) -> Iterator[Mutation]:
     """Positions count the samples of a batch and not the tokens."""
-    for node, positions in _position_sums(s):
+    for node, positions in position_sums(s):
         left = s.of(node.left)
         text = f"{left} + ({s.of(positions)})[torch.arange(len({left})) % {left}.shape[1]].unsqueeze(1)"
         if "[" not in s.of(positions) and isinstance(positions, ast.Call):
@@ -55,7 +55,7 @@ def position_by_sample(s: ProgramSource) -> Iterator[Mutation]:
 @operator("M301", "O503", fact="parameters stay")
 def positions_detached(s: ProgramSource) -> Iterator[Mutation]:
     """The table of positions gets no gradient."""
-    for node, positions in _position_sums(s):
+    for node, positions in position_sums(s):
         names = s.owners_within(positions)
         yield mutate(s.wrap(positions, "({}).detach()"), modules=names, blamed=[s.statement(node)])
 
@@ -63,7 +63,7 @@ def positions_detached(s: ProgramSource) -> Iterator[Mutation]:
 @operator("M301", "O503", fact="parameters stay")
 def token_embedding_detached(s: ProgramSource) -> Iterator[Mutation]:
     """The table of tokens gets no gradient."""
-    for node, _ in _position_sums(s):
+    for node, _ in position_sums(s):
         if names := s.owners_within(node.left):
             yield mutate(s.wrap(node.left, "{}.detach()"), modules=names, blamed=[s.statement(node)])
 
@@ -71,7 +71,7 @@ def token_embedding_detached(s: ProgramSource) -> Iterator[Mutation]:
 @operator("G408 M311 T610 T608", "L208 G402 M322")
 def positions_drown_tokens(s: ProgramSource) -> Iterator[Mutation]:
     """Positions are a hundred times larger than tokens."""
-    for node, positions in _position_sums(s):
+    for node, positions in position_sums(s):
         yield mutate(s.wrap(positions, "100 * {}"), modules=s.owners_within(node), blamed=[s.statement(node)])
 
 
@@ -122,7 +122,8 @@ def branch_replaced_by_its_input(s: ProgramSource) -> Iterator[Mutation]:
 # Norms and feed-forward layers
 
 
-def _norm_calls(s: ProgramSource) -> Iterator[ast.Call]:
+def norm_calls(s: ProgramSource) -> Iterator[ast.Call]:
+    """Yield the calls of normalizations in a Transformer."""
     for function in s.forwards() if _is_transformer(s) else ():
         for call in s.run_nodes(ast.Call, within=function):
             if s.owners(call, "called") and "norm" in s.of(call.func).lower() and len(call.args) == 1:
@@ -132,15 +133,15 @@ def _norm_calls(s: ProgramSource) -> Iterator[ast.Call]:
 @operator("M315 M301", "O503 G404 G408 L208", fact="parameters stay")
 def norm_forgotten(s: ProgramSource) -> Iterator[Mutation]:
     """A normalization is never called."""
-    for call in _norm_calls(s):
+    for call in norm_calls(s):
         names = s.owners(call, "called")
         yield mutate(s.replace(call, f"({s.of(call.args[0])})"), modules=names, blamed=[s.statement(call)])
 
 
-@operator("M305 M310 M304 M309", "M306 M311", fact="computes otherwise")
+@operator("M326 M305 M310 M304 M309", "M306 M311", fact="computes otherwise")
 def norm_over_positions(s: ProgramSource) -> Iterator[Mutation]:
     """Values are normalized over positions."""
-    for call in _norm_calls(s):
+    for call in norm_calls(s):
         value = s.of(call.args[0])
         text = f"{s.of(call.func)}(({value}) - ({value}).mean(-2, keepdim=True))"
         yield mutate(s.replace(call, text), modules=s.owners(call, "called"), blamed=[s.statement(call)])

@@ -49,7 +49,7 @@ _CONSEQUENCES = (
     *("G415", "G416", "T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709"),
 )
 
-_ATTENTION_CONSEQUENCES = ("M305", "M310", "G402", "T606", "T610")
+_ATTENTION_CONSEQUENCES = ("M305", "M310", "G402", "G405", "T603", "T606", "T610")
 
 
 @rule("L206", "error")
@@ -134,7 +134,8 @@ _OTHER_AXIS = (
     "# over the classes at each position:\nsoftmax(x, dim=1)   # for (N, C, H, W); dim=-1 for (N, T, C)",
 )
 _QUERY_AXIS = (
-    "The attention weights of each query should sum to 1 over the keys; here they sum to 1 over the queries.",
+    "The attention weights of each query should sum to 1 over the keys; here they sum to 1 over the queries or the "
+    "heads. Where a mask hides a whole row along that axis, they are NaN.",
     "# over the keys, the axis that the product with the values sums over:\nweights = scores.softmax(dim=-1)",
 )
 

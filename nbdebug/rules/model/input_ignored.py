@@ -14,6 +14,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import SEVERITIES, Finding, Location, Severity
 from nbdebug.measurements.input_usage import find_input_ignoring_module
 from nbdebug.measurements.inverted_mask import PositionInfluence
+from nbdebug.measurements.isolated_segments import IsolatedSegments
 from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.rule_engine.rule_registry import rule
@@ -22,10 +23,17 @@ from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
 from nbdebug.source.unused_results import find_unused_result
 
+_MIN_FALL = 0.8  # of the loss of a held-out batch: less than a fifth may be chance
+
 
 @rule("M306", "error", asked_again=True)
 def input_ignored(
-    ignored_inputs: dict[str, bool], eval_outputs: EvalOutputs, position_influence: PositionInfluence | NotChecked
+    ignored_inputs: dict[str, bool],
+    eval_outputs: EvalOutputs,
+    position_influence: PositionInfluence | NotChecked,
+    isolated_segments: IsolatedSegments | NotChecked | None,
+    *,
+    progress: float = 0.25,
 ) -> Iterator[Finding]:
     """The output does not depend on the input, on one of several inputs, or on some of its positions.
 
@@ -34,6 +42,7 @@ def input_ignored(
     a floating-point one, this is an error. An ignored table of integers or flags is a warning, and a single integer or
     flag per sample, which may be an index kept for bookkeeping, is a note. Another input may be in the place of the
     padding mask, such as the numbers of segments: then the output depends only on the positions where it is not zero.
+    An attention that compares the numbers of segments hides each segment from the others.
 
     ## Why it matters
     The model cannot learn from an input that it does not use. It learns the mean of the targets, or what the other
@@ -44,6 +53,12 @@ def input_ignored(
     floating-point values are also mirrored at one, at twice the distance. An input is ignored if no output value
     changes in eval mode, in train mode, and with small random numbers in all parameters that are entirely zero, so that
     heads and gates initialized with zeros are not reported.
+
+    Segments are those of an input of integers. The tokens of one segment at a time are exchanged, with that input as it
+    is and constant. Reported if a segment then has no effect on the output of its sample. If outputs have positions,
+    the segments may be documents that are packed into one row: two copies are trained for 150 steps, one of them with
+    the constant. Reported as a warning if that copy lowers the loss of a batch that it does not train on by a fifth,
+    and the other one gains less than ``progress`` = a quarter of that.
 
     ## How to fix
     Use the argument in ``forward``. Look for a variable that is overwritten or a tensor that is created again; if all
@@ -57,6 +72,8 @@ def input_ignored(
     """
     if isinstance(position_influence, PositionInfluence) and position_influence.hidden_by:
         yield _hidden_positions_finding(position_influence, eval_outputs)
+    elif isinstance(isolated_segments, IsolatedSegments):
+        yield from _isolated_segments_findings(isolated_segments, eval_outputs, progress)
     ignored = [name for name, is_ignored in ignored_inputs.items() if is_ignored]
     if not ignored:
         return
@@ -97,6 +114,37 @@ def _hidden_positions_finding(influence: PositionInfluence, eval_outputs: EvalOu
         evidence={"hidden": hidden, "real": influence.real, "input": name},
         explains=("M307", "T601", "T606", "T607", "T608", "T610", "E709"),
         severity="error",
+    )
+
+
+def _isolated_segments_findings(isolated: IsolatedSegments, answers: EvalOutputs, progress: float) -> Iterator[Finding]:
+    """Report segments that are hidden from each other, if they are ignored or a trial learns more without that."""
+    name, trials = _display_names([isolated.input_name], answers)[0], isolated.trials
+    if trials is not None and not (
+        trials.is_hindered(progress) and trials.changed_loss < _MIN_FALL * trials.initial_loss
+    ):
+        return
+    observation = (
+        f"The output does not depend on {len(isolated.ignored)} of {isolated.segments} segments of a row"
+        if trials is None
+        else f"What the model returns for one of {isolated.segments} segments does not depend on the others. In a "
+        f"trial of {trials.steps} steps, the loss of another batch changed from {trials.initial_loss:.3g} to "
+        f"{trials.loss:.3g}, and to {trials.changed_loss:.3g} with one segment in each row"
+    )
+    yield Finding(
+        message=f"{observation}. The segments are those of input {name!r}.",
+        where=isolated.where,
+        cause=f"A mask that is made of {name!r} hides each segment from the others.",
+        fix="mask = is_padding[:, None, None, :]   # segments are embedded, not hidden from each other",
+        evidence={
+            "input": name,
+            "segments": isolated.segments,
+            "ignored": len(isolated.ignored),
+            "loss": [trials.initial_loss, trials.loss, trials.changed_loss] if trials else [],
+            "steps": trials.steps if trials else 0,
+        },
+        explains=("M307", "T601", "T606", "T607", "T608", "T610", "E709"),
+        severity="error" if trials is None else "warning",
     )
 
 

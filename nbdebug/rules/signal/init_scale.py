@@ -15,6 +15,7 @@ from nbdebug.finding import Finding, Location, format_module
 from nbdebug.loop_monitor.conclusions import INITIAL_SCALE_HINDERS
 from nbdebug.measurements.activations import LayerSpread, RecurrentGrowth, SampleSpread
 from nbdebug.measurements.hidden_softmax import HiddenSoftmax
+from nbdebug.measurements.position_tables import LargePositions
 from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
@@ -26,7 +27,6 @@ _CONSEQUENCES = (
     *("O501", "O502", "T601", "T602", "T606", "T607", "T608", "T610", "T614"),
 )
 _MAX_STRETCH = 100.0  # times the gain: more than a matrix of independent weights can stretch its input
-_MAX_INITIAL_RISE = 1.5  # of the loss, if the shares are multiplied: beyond it their scale was not small
 _DEFAULT_GAIN = 3**-0.5  # the gain of a layer with torch's default initialization: uniform in ±1/√fan_in
 
 
@@ -36,6 +36,7 @@ def init_scale(
     sample_spread: SampleSpread | NotChecked,
     recurrent_growth: list[RecurrentGrowth] | NotChecked,
     hidden_softmax: HiddenSoftmax | NotChecked | None,
+    large_positions: LargePositions | NotChecked | None,
     *,
     most: float = 1000.0,
     small: float = 0.5,
@@ -43,6 +44,7 @@ def init_scale(
     grown: float = 10.0,
     tiny: float = 0.02,
     progress: float = 0.25,
+    drowned: float = 0.5,
 ) -> Iterator[Finding]:
     """The scale of the activations grows or decays from layer to layer, or over the steps of a sequence.
 
@@ -75,6 +77,11 @@ def init_scale(
     The share was 1 % to 23 % in seven networks with a softmax in the place of a ReLU, and 44 % to 93 % in three
     memories and a topic model trained with Adam.
 
+    Positions that are added before the first attention are tried in the same way, for 100 steps, if they differ more
+    than 5 times as much from each other as the inputs of different samples do: in the other trial they are divided by
+    that ratio. Reported if the model gains less than ``drowned`` = half of what that trial gains. Sinusoids have a
+    ratio of 0.7 to embeddings of unit variance.
+
     A recurrent state grows too fast if the second half of a sequence alone multiplies it by more than √``most``, and
     the inputs do not grow: a state that sums its inputs doubles there.
 
@@ -96,8 +103,11 @@ def init_scale(
     if fastest is not None and fastest.factor > math.sqrt(most):
         yield _at_initialization(setup, _recurrent_finding(fastest))
         return
-    if isinstance(hidden_softmax, HiddenSoftmax) and _is_hindered(hidden_softmax, progress):
+    if isinstance(hidden_softmax, HiddenSoftmax) and hidden_softmax.trials.is_hindered(progress):
         yield _softmax_finding(hidden_softmax)
+        return
+    if isinstance(large_positions, LargePositions) and large_positions.trials.is_hindered(drowned):
+        yield _positions_finding(large_positions)
         return
     if isinstance(sample_spread, NotChecked):
         raise sample_spread
@@ -143,32 +153,47 @@ def _recurrent_finding(growth: RecurrentGrowth) -> Finding:
     )
 
 
-def _is_hindered(softmax: HiddenSoftmax, progress: float) -> bool:
-    """Return whether the model learns only a small part of what it learns if the shares are multiplied."""
-    gain = softmax.initial_loss - softmax.scaled_loss
-    has_comparable_start = softmax.scaled_initial_loss < _MAX_INITIAL_RISE * softmax.initial_loss
-    return has_comparable_start and gain > 0 and softmax.initial_loss - softmax.loss < progress * gain
-
-
 def _softmax_finding(softmax: HiddenSoftmax) -> Finding:
     """Report a softmax between layers."""
-    name = format_module(softmax.layer.module or "")
+    name, trials = format_module(softmax.layer.module or ""), softmax.trials
     return Finding(
         message=f"The input of {name} is a softmax over {softmax.width} units, so its values are about "
-        f"1/{softmax.width}. In a trial of {softmax.steps} steps, the loss fell from {softmax.initial_loss:.3g} to "
-        f"{softmax.loss:.3g}, and to {softmax.scaled_loss:.3g} with that input times {softmax.width}.",
+        f"1/{softmax.width}. In a trial of {trials.steps} steps, the loss fell from {trials.initial_loss:.3g} to "
+        f"{trials.loss:.3g}, and to {trials.changed_loss:.3g} with that input times {softmax.width}.",
         where=softmax.where,
         cause="A softmax stands in the place of an activation function. It divides the signal, and in the backward "
         "pass the gradient, by the number of units.",
         fix="act = torch.nn.ReLU()   # instead of a softmax between layers",
         evidence={
             "width": softmax.width,
-            "loss": [softmax.initial_loss, softmax.loss],
-            "loss with scaled input": [softmax.scaled_initial_loss, softmax.scaled_loss],
+            "loss": [trials.initial_loss, trials.loss],
+            "loss with scaled input": [trials.changed_initial_loss, trials.changed_loss],
         },
         explains=(*_CONSEQUENCES, "G409", "E709"),
         predicts=POOR_TRAINING.claim,
         severity="note" if softmax.is_mixture else None,
+    )
+
+
+def _positions_finding(positions: LargePositions) -> Finding:
+    """Report positions that drown the tokens."""
+    trials = positions.trials
+    return Finding(
+        message=f"Positions make up {positions.share:.2%} of the variance of this sum: they differ "
+        f"{positions.ratio:.3g} times as much from each other as the inputs of different samples. In a trial of "
+        f"{trials.steps} steps, the loss fell from {trials.initial_loss:.3g} to {trials.loss:.3g}, and to "
+        f"{trials.changed_loss:.3g} with positions divided by {positions.ratio:.3g}.",
+        where=positions.where,
+        cause="The positions are larger than the embedded inputs, so each layer sees hardly anything else.",
+        fix="x = math.sqrt(width) * self.embed(tokens) + self.positions   # terms of one scale",
+        evidence={
+            "ratio": positions.ratio,
+            "share": positions.share,
+            "loss": [trials.initial_loss, trials.loss],
+            "loss with smaller positions": [trials.changed_initial_loss, trials.changed_loss],
+        },
+        explains=(*_CONSEQUENCES, "G409", "E709", "M322"),
+        predicts=POOR_TRAINING.claim,
     )
 
 

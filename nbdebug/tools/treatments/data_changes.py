@@ -13,6 +13,7 @@ from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.training.changed_loaders import rebuild_loader
 
 _MIN_BATCHES = 4  # an epoch with fewer batches is tried with smaller ones
+_MIN_RATIO = 1e-3  # of the deviations of two features
 _MIN_LEVEL, _MAX_LEVEL = 0.1, 5.0  # of the largest root mean square of the features
 _MIN_SPREAD = 0.1  # of the largest standard deviation, relative to that level
 _EPSILON = 1e-12
@@ -132,10 +133,14 @@ def _feature_scale(parts: list[Tensor]) -> tuple[Tensor, Tensor] | None:
 
 
 def _is_standard(mean: Tensor, deviation: Tensor, is_constant: Tensor) -> bool:
-    """Check whether the largest feature has a usual level, and features differ from their means by a usual part."""
+    """Check whether the largest feature has a usual level, and features differ from their means by a usual part.
+
+    None of them may be so small, relative to the largest one, that the first layer cannot see it.
+    """
     spread = float(torch.where(is_constant, torch.zeros_like(deviation), deviation).max())
+    smallest = float(torch.where(is_constant, torch.full_like(deviation, spread), deviation).min())
     level = float((mean.square() + deviation.square()).sqrt().max())
-    return _MIN_LEVEL < level < _MAX_LEVEL and spread > _MIN_SPREAD * level
+    return _MIN_LEVEL < level < _MAX_LEVEL and spread > _MIN_SPREAD * level and smallest > _MIN_RATIO * spread
 
 
 def _moments(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:

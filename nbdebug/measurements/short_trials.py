@@ -1,0 +1,115 @@
+"""Short trials: copies of a model are trained on the first batches, as they are and with one change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import cycle
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from nbdebug.exceptions import NotChecked
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.evaluation_mode import in_mode
+from nbdebug.training.model_copy import copy_obstacle, trainable_setup
+from nbdebug.training.trainer import Trainer
+
+_MAX_PRODUCTS = 2e7  # of parameters and samples of a batch, so that both trials are short on any machine
+_MAX_INITIAL_RISE = 1.5  # of the loss by the change: beyond it, the starts of the two trials cannot be compared
+
+
+class Intervention(TorchFunctionMode):
+    """Changes calls of a pass."""
+
+    def start(self, size: int) -> None:
+        """Prepare for a pass over ``size`` samples."""
+
+
+@dataclass(frozen=True)
+class TrialPair:
+    """Losses of the first batches before and after a trial of some steps, and those of a trial with a change."""
+
+    steps: int
+    initial_loss: float
+    loss: float
+    changed_initial_loss: float
+    changed_loss: float
+
+    def is_hindered(self, progress: float) -> bool:
+        """Return whether the model gains less than a share of what it gains with the change.
+
+        The gains are those over the smaller of both initial losses: outputs of a large scale start with a larger one.
+        """
+        start = min(self.initial_loss, self.changed_initial_loss)
+        has_comparable_start = self.changed_initial_loss < _MAX_INITIAL_RISE * self.initial_loss
+        gain = start - self.changed_loss
+        return has_comparable_start and gain > 0 and start - self.loss < progress * gain
+
+
+def run_trials(
+    setup: Setup,
+    batches: Sequence[Batch],
+    steps: int,
+    *,
+    changed_batches: Sequence[Batch] | None = None,
+    intervention: Intervention | None = None,
+    held_out: bool = False,
+) -> TrialPair:
+    """Return the losses of two trials with the user's optimizer, the second one with other batches or other calls.
+
+    With ``held_out``, the losses are those of the last batch, and the trials train on the others. Raises NotChecked if
+    copies cannot be trained, or not in a short time.
+    """
+    if len(setup.optimizers) != 1 or setup.step_fn is not None:
+        raise NotChecked("a trial needs one optimizer and a loss of the output")
+    parameters = sum(p.numel() for p in setup.eager_model.parameters())
+    if parameters * max(batches[0].size, 1) > _MAX_PRODUCTS:
+        raise NotChecked("the model and its batches are too large for two trials")
+    if held_out and len(batches) < 2:
+        raise NotChecked("a trial needs two batches")
+    with Preserve(*setup.mutable_objects), torch.enable_grad():
+        if obstacle := copy_obstacle(setup, batches[0]):
+            raise NotChecked(obstacle)
+        trial = _Trial(setup, steps, held_out)
+        losses = [*trial.run(batches, None), *trial.run(changed_batches or batches, intervention)]
+    if not all(map(math.isfinite, losses)):
+        raise NotChecked("the loss of a trial is not finite")
+    return TrialPair(steps, *losses)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Training of a copy of the model for some steps, with the user's optimizer."""
+
+    setup: Setup
+    steps: int
+    held_out: bool
+
+    def run(self, batches: Sequence[Batch], intervention: Intervention | None) -> tuple[float, float]:
+        """Return the losses before and after training."""
+        trained, losses = batches[:-1] if self.held_out else batches, list[float]()
+        seed_all(0)
+        with trainable_setup(self.setup, in_place=False) as trial:
+            optimizers = trial.rebuild_optimizers(self.setup.optimizers, has_scheduler=self.setup.scheduler is not None)
+            trainer = Trainer(trial.setup, optimizers, cycle(trained))
+            if trainer.has_closures:
+                raise NotChecked("a trial needs an optimizer that does not evaluate the loss itself")
+            first_loss = _compute_loss(trial.setup, batches[-1]) if self.held_out else 0.0
+            for step in range(self.steps):
+                if intervention is not None:
+                    intervention.start(trained[step % len(trained)].size)
+                with intervention or nullcontext():
+                    losses.append(trainer.step())
+            if self.held_out:
+                return first_loss, _compute_loss(trial.setup, batches[-1])
+        rounds = len(batches)
+        return sum(losses[:rounds]) / rounds, sum(losses[-rounds:]) / rounds
+
+
+def _compute_loss(setup: Setup, batch: Batch) -> float:
+    with torch.no_grad(), in_mode(setup.eager_model, False):
+        return float(setup.loss(setup.predict(batch), batch))
