@@ -59,7 +59,7 @@ def position_normalizations(eval_outputs: EvalOutputs) -> list[PositionNormaliza
     if answers.batch.size < _MIN_SAMPLES or not any(map(_is_attention, recorded)):
         raise NotChecked("no attention is found in the calls of the model")
     is_numeric = any(tensor.is_floating_point() for tensor in answers.inputs.values())
-    graph, found = CallGraph(recorded), dict[int, PositionNormalization]()
+    graph, normalizations = CallGraph(recorded), dict[int, PositionNormalization]()
     for call in recorded:
         value = _find_value(graph, call, answers.batch.size)
         if value is None:
@@ -67,8 +67,8 @@ def position_normalizations(eval_outputs: EvalOutputs) -> list[PositionNormaliza
         for source, statistic, spread in _find_normalization(graph, value):
             kind: Literal["tokens", "numbers"] = "numbers" if is_numeric else "tokens"
             item = PositionNormalization(source.where, statistic, value.shape[1], spread, kind)
-            found.setdefault(id(source), item)
-    return list(found.values())
+            normalizations.setdefault(id(source), item)
+    return list(normalizations.values())
 
 
 def _find_value(graph: CallGraph, call: TorchCall, size: int) -> Tensor | None:
