@@ -66,18 +66,31 @@ def fixed_seeds() -> None:
     set_seeds()
 
 
+def running_shell() -> Any:
+    """Return the IPython shell of this process, None without any."""
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_shell_of_other_files() -> Iterator[None]:
+    """End the IPython shell of a test file; in another file, tools would take its cells for the program."""
+    yield
+    shell = running_shell()
+    if shell is not None:
+        type(shell).clear_instance()
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_of_other_tests() -> Iterator[None]:
-    """Forget the shell and the cells of a test, which tools search, and its compiled code, which no watch traces.
+    """Forget the cells that a test ran, which rules search, and the code that it compiled, which no watch traces.
 
     The first compilation of a process turns the checks of distributions off, which a rule on crashes explains.
     """
     torch.distributions.Distribution.set_default_validate_args(True)
     yield
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    shell = running_shell()
     if shell is not None:
         shell.compile._filename_map.clear()
-        type(shell).clear_instance()
     compiler = sys.modules.get("torch._dynamo.convert_frame")
     if compiler is not None and compiler.input_codes.seen:
         torch.compiler.reset()

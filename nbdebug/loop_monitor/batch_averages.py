@@ -63,6 +63,13 @@ class BatchAverage:
     line: SourceLine
     divisor: Divisor = ""
 
+    @property
+    def is_unmistakable(self) -> bool:
+        """True for the exact number of correct predictions per batch: more than one, and no round number."""
+        correct_per_batch = round(self.whole * self.rows) / self.batches
+        is_exact = (self.metric, self.divisor, self.value) == ("accuracy", "batches", correct_per_batch)
+        return is_exact and self.value > 1 and round(self.value, 2) != self.value
+
 
 class BatchAverageMonitor:
     """Compares the numbers of a loop after its first evaluations with the metrics of the validation batches."""
@@ -119,7 +126,7 @@ class BatchAverageMonitor:
                 if math.isclose(number, mean, rel_tol=_ROUNDING):
                     if divisor == "evaluations" and any(math.isclose(n, whole, rel_tol=_ROUNDING) for _, n in numbers):
                         continue  # a mean beside the accuracy of each evaluation
-                    average = BatchAverage(key[2], metric, mean, whole, len(batches), rows, self.line, divisor)
+                    average = BatchAverage(key[2], metric, number, whole, len(batches), rows, self.line, divisor)
                     self.matches.setdefault((key, metric, divisor), []).append(average)
             for mistake, rows in mistaken:
                 if mistake.is_value_of(key[2], key[0], number):
@@ -162,8 +169,15 @@ class BatchAverageMonitor:
             return []
 
     def summary(self) -> tuple[BatchAverage, ...]:
-        """Return the variables that were the mean of the same metric after several evaluations, one for each metric."""
-        averages = [matches[-1] for matches in self.matches.values() if len(matches) >= _MIN_MATCHES]
+        """Return the variables that were the mean of the same metric after several evaluations, one for each metric.
+
+        A number that nothing else explains counts after a single evaluation.
+        """
+        averages = [
+            matches[-1]
+            for matches in self.matches.values()
+            if len(matches) >= _MIN_MATCHES or matches[-1].is_unmistakable
+        ]
         return tuple({average.metric: average for average in reversed(averages)}.values())
 
     def mistaken_numbers(self) -> tuple[MistakenNumber, ...]:

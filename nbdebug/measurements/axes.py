@@ -139,7 +139,8 @@ def _find_swaps(call: TorchCall, before: Shape) -> Iterator[ScrambledReshape]:
     for axes_before, axes_after in split_into_groups(before, after):
         if heads := _split_heads(axes_before, axes_after):
             axes_before, axes_after = heads
-        if is_swap(axes_before, axes_after):
+        is_image = call.inputs[0].dim() == len(before) == 4 and before[1:] == tuple(call.inputs[0].shape[1:])
+        if is_swap(axes_before, axes_after) or (is_image and moves_channels(axes_before, axes_after)):
             yield ScrambledReshape(call, before, after, axes_before, axes_after)
 
 
@@ -175,6 +176,17 @@ def is_swap(axes_before: Shape, axes_after: Shape) -> bool:
         return False
     smaller, larger = sorted((Counter(axes_before), Counter(axes_after)), key=lambda lengths: lengths.total())
     return (smaller - larger).total() <= 1
+
+
+def moves_channels(axes_before: Shape, axes_after: Shape) -> bool:
+    """Return whether channels become rows and columns of an image, or the reverse, as only a pixel shuffle may do.
+
+    Height and width change by factors whose product is that of the channels; the other channels remain.
+    """
+    small, large = sorted((axes_before, axes_after), key=lambda axes: axes[-1])
+    if len(small) != 3 or len(large) not in (2, 3):
+        return False
+    return all(after > before and after % before == 0 for before, after in zip(small[-2:], large[-2:], strict=True))
 
 
 @dataclass(frozen=True)

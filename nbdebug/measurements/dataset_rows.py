@@ -18,7 +18,7 @@ from nbdebug.measurements.reading_limit import ReadingLimit
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.batch import named_inputs
-from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset, uses_default_batching
+from nbdebug.setup.loaders import get_reachable_indices, is_map_style, reads_tensor_dataset, uses_default_batching
 from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, UserCodeTimeout, time_limit
 from nbdebug.setup.unpacking import guess_batch
 from nbdebug.tensors.pytree import tree_leaves, tree_tensors
@@ -108,7 +108,7 @@ def _rows_from_batch(split: str, batch: Batch) -> SplitRows:
 class SplitSamples:
     """Samples of one split by index, as the dataset returns them, and the exceptions raised instead.
 
-    ``indices`` are the indices that the loader goes through, each once.
+    ``indices`` are the indices that the loader may draw, each once.
     """
 
     split: str
@@ -139,7 +139,7 @@ def samples(setup: Setup) -> list[SplitSamples]:
 
 
 def _read_samples(split: str, loader: DataLoader[Any]) -> SplitSamples:
-    result = SplitSamples(split, loader, get_visited_indices(loader))
+    result = SplitSamples(split, loader, get_reachable_indices(loader))
     order, values = list(result.indices), 0
     limit = ReadingLimit(_MAX_SECONDS_PER_SPLIT, _MIN_SAMPLES_PER_SPLIT)
     random.Random(0).shuffle(order)

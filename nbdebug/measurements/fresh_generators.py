@@ -16,10 +16,11 @@ from torch import Tensor
 
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.source.assignments import find_function
-from nbdebug.source.location import SourceLine, get_line_from_frame, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_line_from_frame, is_user_code
 from nbdebug.source.search import assignment_targets
 
 _MAX_VARIABLES = 50  # of a function or an object that are inspected
+_MAX_LINES = 2000  # of a read whose generator states are compared
 _ATTRIBUTE_PREFIX = "self."  # an attribute may have the name of a variable
 
 
@@ -64,6 +65,42 @@ def find_indexed_generators(read_sample: Callable[[int], Any], index: int, other
     return [generator for generator in fresh if generator.line not in lines]
 
 
+def find_seeding_line(
+    read_sample: Callable[[], Any], seed: Callable[[int], Any], get_state: Callable[[], Any]
+) -> SourceLine | None:
+    """Return the user's line after which a generator is in the same state, however it was seeded before the read."""
+    first, second = (_trace_states(read_sample, seed, get_state, number) for number in (1, 2))
+    for previous, one, other in zip(first, first[1:], second[1:], strict=False):
+        if one == other:
+            return previous[0]
+    return None
+
+
+def _trace_states(
+    read_sample: Callable[[], Any], seed: Callable[[int], Any], get_state: Callable[[], Any], number: int
+) -> list[tuple[SourceLine, int]]:
+    """Return the lines of the user that a read reaches, each with the state of the generator before it."""
+    states: list[tuple[SourceLine, int]] = []
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        code = frame.f_code
+        if not is_user_code(code.co_filename) or len(states) >= _MAX_LINES:
+            return None
+        if event in ("line", "return"):
+            line = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
+            states.append((line, fingerprint(get_state())))
+        return trace
+
+    seed(number)
+    previous = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        read_sample()
+    finally:
+        sys.settrace(previous)
+    return states
+
+
 def _iterate_fresh(reads: list[_Read]) -> Iterator[FreshGenerator]:
     """Yield the generators that start again in each read; those that torch seeds are known by their seeds."""
     first = reads[0]
@@ -100,9 +137,7 @@ def _observe(read_sample: Callable[[int], Any], index: int) -> _Read:
 
     def observe(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
-        if event not in ("return", "c_return") or is_library_code(code.co_filename):
-            return
-        if is_debugger_code(code.co_filename):
+        if event not in ("return", "c_return") or not is_user_code(code.co_filename):
             return
         if event == "return":
             read.variables.update(_variables(frame))

@@ -155,7 +155,16 @@ class LabelPredictability:
     @property
     def sigma(self) -> float:
         """The accuracy above chance, in standard deviations of the permuted accuracies."""
-        return (self.accuracy - self.chance_accuracy) / max(self.chance_std, 1e-6)
+        return self.gain / max(self.chance_std, 1e-6)
+
+    @property
+    def gain(self) -> float:
+        """The accuracy above chance."""
+        return self.accuracy - self.chance_accuracy
+
+    def is_faint_beside(self, other: LabelPredictability, share: float) -> bool:
+        """Return whether the gain is certainly below a share of that of other labels of the same task."""
+        return self.gain + _MIN_SIGMA * self.chance_std < share * other.gain
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from nbdebug.measurements.fresh_generators import (
     FreshGenerator,
     find_fresh_generators,
     find_indexed_generators,
+    find_seeding_line,
     fingerprint,
 )
 from nbdebug.measurements.registry import slow_measurement
@@ -40,10 +41,10 @@ _GENERATOR_FUNCTIONS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] 
 class RepeatedSeeds:
     """Generators that repeat their numbers: for each sample, for each worker as copies, and by ``worker_init_fn``.
 
-    ``started_per_sample`` are other generators than the global ones that start again with the same seed.
+    ``seeded_per_sample`` are global generators; ``started_per_sample`` are others that start again with the same seed.
     """
 
-    seeded_per_sample: tuple[str, ...] = ()
+    seeded_per_sample: tuple[FreshGenerator, ...] = ()
     copied_to_workers: tuple[str, ...] = ()
     seeded_per_worker: tuple[str, ...] = ()
     started_per_sample: tuple[FreshGenerator, ...] = ()
@@ -62,7 +63,7 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
         return RepeatedSeeds()
     try:
         with Preserve(loader.dataset):
-            seeded_per_sample = tuple(name for name in _GENERATOR_FUNCTIONS if _is_seeded(loader.dataset, name))
+            seeded_per_sample = _find_seeded_per_sample(loader.dataset)
             started_per_sample = () if seeded_per_sample else _find_started_per_sample(loader)
             seeded_by_index = () if seeded_per_sample else _find_seeded_by_index(loader.dataset)
             repeated = () if seeded_per_sample else _get_repeated_in_workers(loader)
@@ -74,6 +75,15 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
         tuple(name for name in repeated if name in _GENERATOR_FUNCTIONS),
         started_per_sample,
         seeded_by_index,
+    )
+
+
+def _find_seeded_per_sample(dataset: Any) -> tuple[FreshGenerator, ...]:
+    """Return the global generators that reading a sample seeds, each with the line that does."""
+    return tuple(
+        FreshGenerator(name, find_seeding_line(lambda: dataset[0], *functions))
+        for name, functions in _GENERATOR_FUNCTIONS.items()
+        if _is_seeded(dataset, *functions)
     )
 
 
@@ -110,9 +120,8 @@ def _stored_rows(dataset: Any) -> Iterator[Tensor | np.ndarray[Any, Any]]:
             yield value[0]
 
 
-def _is_seeded(dataset: Any, name: str) -> bool:
+def _is_seeded(dataset: Any, seed: Callable[[int], Any], get_state: Callable[[], Any]) -> bool:
     """Return whether reading any sample leaves a generator in the same state."""
-    seed, get_state = _GENERATOR_FUNCTIONS[name]
     fingerprints: list[int] = []
     for number, index in ((1, 0), (2, 0), (3, len(dataset) - 1)):
         seed(number)

@@ -7,6 +7,7 @@ from itertools import count, islice
 from operator import index as as_index
 from typing import Any
 
+import torch
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -16,6 +17,7 @@ from torch.utils.data import (
     SequentialSampler,
     Subset,
     TensorDataset,
+    WeightedRandomSampler,
     default_collate,
 )
 
@@ -194,6 +196,18 @@ def get_visited_indices(loader: DataLoader[Any]) -> Sequence[int]:
         return list(dict.fromkeys(map(as_index, islice(iterate_sampler_indices(loader), MAX_SAMPLER_INDICES))))
     except TypeError as error:
         raise NotChecked(f"the sampler yields indices that are not integers: {error}") from error
+
+
+def get_reachable_indices(loader: DataLoader[Any]) -> Sequence[int]:
+    """Return the indices that a loader may draw, each once: those of one epoch, or all with a positive weight.
+
+    What a weighted sampler draws in one epoch has other class frequencies than the dataset.
+    """
+    weights = torch.as_tensor(getattr(loader.sampler, "weights", ()))
+    is_weighted = type(loader.sampler) is WeightedRandomSampler and type(loader.batch_sampler) is BatchSampler
+    if is_weighted and len(weights) == dataset_length(loader):
+        return [*map(int, weights.nonzero())]
+    return get_visited_indices(loader)
 
 
 def iterate_sampler_indices(loader: DataLoader[Any]) -> Iterator[Any]:

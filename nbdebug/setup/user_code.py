@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
+
+from torch import nn
 
 from nbdebug.exceptions import SetupError
 from nbdebug.setup.setup import Setup
@@ -110,6 +112,14 @@ def dataset_components(dataset: Any, depth: int) -> Iterator[Any]:
         elif callable(attribute):
             yield attribute
             yield from getattr(attribute, "transforms", ())
+
+
+def overriding_class(modules: Iterable[nn.Module], method: str) -> type[nn.Module] | None:
+    """Return the first class of some modules that overrides a method of torch's Module; None if none does."""
+    kinds = [type(module) for module in modules]
+    is_overridden = [getattr(kind, method) is not getattr(nn.Module, method) for kind in kinds]
+    own = [kind for kind, overrides in zip(kinds, is_overridden, strict=True) if overrides]
+    return next((kind for kind in own if kind.__module__.partition(".")[0] != "torch"), None)
 
 
 def _unwrap_function(function: Any) -> Any:

@@ -431,6 +431,7 @@ class WatchSession:
         self.outputs.close()
         self.record_skipped_steps()
         self.recorder.end_evaluation()
+        self.time_budget.attempt("metrics", self.loop_monitor.evaluation.batch_averages.compare, sys._getframe(1))
         if self.recorder.row.losses:
             self.recorder.next_row()
         self.fetch()

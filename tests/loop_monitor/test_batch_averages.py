@@ -11,9 +11,10 @@ from sklearn import metrics
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.whole_set_metrics import whole_set_metrics
-from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import all_findings, load_loop, source_line
 
@@ -134,7 +135,8 @@ def test_metric_averaging_of_metrics_of_all_rows_fires_whatever_they_are_called(
     assert finding.severity == "warning"
     assert source_line(finding) == line
     mean, whole = finding.evidence["mean over batches"], finding.evidence["on all rows"]
-    assert f"{mean:.4g}; on all 64 rows together it is {whole:.4g}" in finding.message
+    assert f"{finding.message.split()[0]} is {mean:.4g}: the mean of the {metric} " in finding.message
+    assert f"On all 64 rows together it is {whole:.4g}" in finding.message
 
 
 @pytest.mark.parametrize("quality", [R2, CORRELATION, F1, MEAN_ERROR])
@@ -175,7 +177,7 @@ def test_metric_averaging_of_losses_is_reported_if_they_are_divided_by_another_c
     assert len(findings) == is_wrong
     for finding in findings:
         assert source_line(finding).endswith("# here")
-        assert finding.message.startswith("validation is the sum of the ")
+        assert ": the sum of the " in finding.message
         assert divisor.endswith("dataset)") == ("must be divided by the number of batches" in finding.cause)
 
 
@@ -202,7 +204,7 @@ def note(meter, value):
 """
     findings = e708_findings(tmp_path, MEAN_ERROR, "score = evaluate(setup.model, setup.val_loader)", evaluation, size)
     assert [finding.severity for finding in findings] == ([severity] if severity else [])
-    assert all(f.message.startswith("score is the mean of the mean absolute error of 4 batches") for f in findings)
+    assert all("the mean of the mean absolute error of 4 batches" in f.message for f in findings)
 
 
 def test_metric_averaging_of_a_loss_of_one_batch_times_its_rows_is_quiet(tmp_path: Path) -> None:
@@ -246,6 +248,26 @@ def test_metric_averaging_of_an_accuracy_is_reported_if_its_divisor_is_another_c
         assert finding.message.startswith("quality is ")
         assert str(message) in finding.message
         assert source_line(finding).startswith(line)
+
+
+def evaluate_once(debugger: Debugger) -> None:
+    """Train, and store the correct predictions of a batch, in a function whose variables a watch may read."""
+    setup, results = debugger.setup, {}
+    with debugger.watch():
+        train(setup, 4)
+        with torch.no_grad():
+            right = sum(((setup.model(x) > 0) == y.bool()).sum().item() for x, y in setup.val_loader)
+        results["accuracy"] = right / len(setup.val_loader)
+
+
+@pytest.mark.parametrize(("batch_size", "is_found"), [(10, True), (24, False)], ids=["7.714", "18"])
+def test_metric_averaging_of_correct_predictions_over_batches_is_found_in_one_evaluation(
+    batch_size: int, is_found: bool
+) -> None:
+    debugger = Debugger.of(make_setup(True, batch_size))
+    evaluate_once(debugger)
+    lines = [source_line(finding) for finding in debugger.findings if finding.code == "E708"]
+    assert lines == ['results["accuracy"] = right / len(setup.val_loader)'] * is_found
 
 
 def test_whole_set_metrics_equal_those_of_scikit_learn() -> None:

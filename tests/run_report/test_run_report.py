@@ -21,6 +21,7 @@ from nbdebug.rules.examples import healthy_classifier, mlp, train
 from nbdebug.run_report import Subject, collect_sections
 from nbdebug.run_report.ml_test_score import QUESTIONS, answer_questions
 from nbdebug.run_report.recommendations import recommend
+from tests.browser import PagePool
 
 SECRET = 731_573.25  # a value of one sample
 
@@ -60,6 +61,23 @@ def test_page_is_self_contained_and_needs_no_script(debugger: Debugger, tmp_path
     for title in ("Summary", "Findings", "Recommendations", "Overfit", "Watch", "Environment", "ML Test Score"):
         assert re.search(f"<h2 [^>]*>{title}</h2>", text)
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(("width", "color_scheme"), [(1200, "light"), (700, "dark")])
+def test_page_opens_from_disk_without_network(
+    debugger: Debugger, tmp_path: Path, page_pool: PagePool, width: int, color_scheme: str
+) -> None:
+    path = debugger.report(tmp_path / "report.html")
+    requests: list[str] = []
+    with page_pool.page(width, color_scheme, offline=True) as page:
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        images = page.locator("img")
+        widths = images.evaluate_all("images => images.map(image => image.naturalWidth)")
+        assert len(widths) >= 2
+        assert all(widths)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert {url.partition(":")[0] for url in requests} <= {"file", "data", "about"}
 
 
 def test_markdown_and_notebook(debugger: Debugger, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from nbdebug.source.search import call_name, find_unique_line
 _CLASS_LOSSES = ("cross-entropy", "nll", "bce", "bce-with-logits")  # of others, integers may be actions or indices
 _LISTING_CALLS = {"sorted", "sort", "listdir", "scandir", "glob", "iglob", "iterdir"}
 _MIN_GAIN = 0.1  # over shuffled targets
+_UNDETECTED_SIGMA = 2.0  # below it, a relation cannot be told from chance
 _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "E702", "E703", "D111")
 
@@ -50,6 +51,7 @@ def labels_unrelated(
     unrelated: float = 2.0,
     least: int = 3,
     lagging: float = 4.0,
+    faint: float = 0.15,
 ) -> Iterator[Finding]:
     """Labels are no easier to predict from the inputs than shuffled labels.
 
@@ -67,13 +69,14 @@ def labels_unrelated(
     ## How it is measured
     By the accuracy, in standard deviations of the accuracy over twenty-five shuffles. An error requires two
     measurements on the same task: ``related`` = 5 sigma where the labels match the inputs (the other split, or labels
-    shifted by one), and less than ``unrelated`` = 2 where they do not. If no relation is found anywhere, it is a note
-    if the loss is one for classes: this learner may be too simple for the task. The note becomes a warning if the
-    predictions of the trained model are no better than shuffled ones (E709), nothing else explains this, and a stronger
-    learner is no better (T610). Real-valued targets and multiple labels are judged by the explained variance and the
-    accuracy on up to 2,000 samples, each left out once, and are reported only if the other split has a relation. If
-    there is a class at each position, as in segmentation and tagging, the values around random positions are the
-    inputs. The table shows measurements on samples of up to 300 rows of four scikit-learn datasets:
+    shifted by one), and less than ``unrelated`` = 2 where they do not, or a gain over shuffled labels that is below
+    ``faint`` = 15% of that on the other split, with two standard deviations added. If no relation is found anywhere, it
+    is a note if the loss is one for classes: this learner may be too simple for the task. The note becomes a warning if
+    the predictions of the trained model are no better than shuffled ones (E709), nothing else explains this, and a
+    stronger learner is no better (T610). Real-valued targets and multiple labels are judged by the explained variance
+    and the accuracy on up to 2,000 samples, each left out once, and are reported only if the other split has a
+    relation. If there is a class at each position, as in segmentation and tagging, the values around random positions
+    are the inputs. The table shows measurements on samples of up to 300 rows of four scikit-learn datasets:
 
     | labels | | digits | breast cancer | wine | iris |
     |---|---|---|---|---|---|
@@ -127,12 +130,14 @@ def labels_unrelated(
     if not label_probe.within or (label_probe.is_by_position and not is_related):
         if isinstance(target_relations, NotChecked):
             raise NotChecked("needs 100 readable training samples with one class each, of at least two classes")
-        yield from _unrelated_target_findings(target_relations, related, unrelated)
+        yield from _unrelated_target_findings(target_relations, related, unrelated, faint)
         return
-    unrelated_splits = {
-        split: reference for split, reference in label_probe.within.items() if reference.sigma < unrelated
-    }
     related_splits = {split: reference for split, reference in label_probe.within.items() if reference.sigma >= related}
+    unrelated_splits = {
+        split: relation
+        for split, relation in label_probe.within.items()
+        if relation.sigma < unrelated or any(relation.is_faint_beside(r, faint) for r in related_splits.values())
+    }
     shifted = {offset: reference for offset, reference in label_probe.shifted.items() if reference.sigma >= related}
     for split, relation in unrelated_splits.items():
         if split == "train" and shifted:
@@ -155,13 +160,14 @@ def labels_unrelated(
 
 
 def _unrelated_target_findings(
-    relations: dict[str, LabelPredictability], related: float, unrelated: float
+    relations: dict[str, LabelPredictability], related: float, unrelated: float, faint: float
 ) -> Iterator[Finding]:
     """Report a split whose real-valued targets or labels are unrelated to the inputs, unlike those of the other."""
     for split, relation in relations.items():
         for other, reference in relations.items():
-            has_relation = reference.sigma >= related and reference.accuracy - reference.chance_accuracy >= _MIN_GAIN
-            if relation.sigma < unrelated and has_relation and reference.rows <= 2 * relation.rows:
+            has_relation = reference.sigma >= related and reference.gain >= _MIN_GAIN
+            is_unrelated = relation.sigma < unrelated or relation.is_faint_beside(reference, faint)
+            if is_unrelated and has_relation and reference.rows <= 2 * relation.rows:
                 yield _finding(split, relation, _describe_reference(other, reference), None, reference)
 
 
@@ -179,8 +185,9 @@ def _finding(
     severity: Severity | None,
     reference: LabelPredictability | None = None,
 ) -> Finding:
+    extent = "no detectable" if relation.sigma < _UNDETECTED_SIGMA else "almost no"
     return Finding(
-        message=f"The {split} labels have no detectable relation to the inputs: a simple learner on them reaches an "
+        message=f"The {split} labels have {extent} relation to the inputs: a simple learner on them reaches an "
         f"{relation.metric} of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} "
         f"with shuffled labels. {comparison}.",
         cause="Inputs and labels are in different orders, or were joined with an offset of one."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,10 +19,8 @@ from nbdebug.measurements.repeated_seeds import RepeatedSeeds
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.producers import made_line
-from nbdebug.source.search import find_line_in_class
 
 
 @rule("D117", "warning")
@@ -101,18 +98,14 @@ def _creation_line(setup: Setup, generator: FreshGenerator) -> SourceLine | None
 
 def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator[Finding]:
     """Report random numbers that are the same for each sample or worker."""
-    for name in reseeded.seeded_per_sample:
-        dataset_types = [type(dataset) for dataset in dataset_components(setup.train_loader.dataset, MAX_DATASET_DEPTH)]
-        line = next(
-            filter(None, (find_line_in_class(dataset_type, _is_seed_call) for dataset_type in dataset_types)), None
-        )
+    for generator in reseeded.seeded_per_sample:
         yield Finding(
-            message=f"Reading a sample seeds {name}: the generator ends in the same state after every sample, whatever "
-            "its state was before.",
-            where=get_location(line),
+            message=f"Reading a sample seeds {generator.kind}: the generator ends in the same state after every "
+            "sample, whatever its state was before.",
+            where=get_location(generator.line),
             cause="The seed is set where a sample is created, so every sample draws the same random numbers.",
             fix="# remove the seed from __getitem__; set it once, before training",
-            evidence={"generator": name},
+            evidence={"generator": generator.kind},
             explains=("T609",),
         )
     for generator in reseeded.started_per_sample:
@@ -157,11 +150,6 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
 
 def _worker_finding(message: str, cause: str, fix: str, evidence: dict[str, Any]) -> Finding:
     return Finding(message=message, cause=cause, fix=fix, evidence=evidence, explains=("T609",))
-
-
-def _is_seed_call(node: ast.AST) -> bool:
-    """Check whether an expression sets a seed."""
-    return isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("seed", "manual_seed", "seed_everything")
 
 
 class NoisyPoints(Dataset[Any]):

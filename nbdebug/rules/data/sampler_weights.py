@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,10 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
     shuffle or from another split, balance nothing.
 
     ## How it is measured
-    Three faults are reported: another number of weights than samples; a mean weight of the most common class that is
-    more than ``ratio`` times that of the rarest one; and weights that are inverse class counts, since their values are
-    as frequent as the classes, but of which samples of one class have several. Classes count as different in frequency
-    if three standard deviations of the counts separate them.
+    Three faults are reported: another number of weights than samples; a mean weight of a class that is more than
+    ``ratio`` times that of a rarer one; and weights that are inverse class counts, since their values are as frequent
+    as the classes, but of which samples of one class have several. Classes count as different in frequency if three
+    standard deviations of the counts separate them.
 
     ## How to fix
     Compute one weight for each sample, in the order of the dataset, from the inverse count of its class.
@@ -76,15 +77,17 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
 
 
 def _describe_inversion(own: NDArray[np.float64], labels: NDArray[np.int64], ratio: float) -> tuple[str, _Numbers]:
-    """Return how much more weight samples of the most common class have than those of the rarest; "" if they do not."""
+    """Return how much more weight samples of a more common class have than those of a rarer one; "" if none do."""
     classes, counts = np.unique(labels, return_counts=True)
-    common, rare = counts.argmax(), counts.argmin()
-    if counts[rare] + 3 * counts[rare] ** 0.5 >= counts[common]:
+    means = [max(float(own[labels == label].mean()), 1e-12) for label in classes]
+    pairs = [
+        (means[common] / means[rare], common, rare)
+        for common, rare in permutations(range(len(classes)), 2)
+        if counts[rare] + 3 * counts[rare] ** 0.5 < counts[common]
+    ]
+    factor, common, rare = max(pairs, default=(0.0, 0, 0))
+    if factor <= ratio:
         return "", {}
-    means = [float(own[labels == classes[position]].mean()) for position in (common, rare)]
-    if means[0] <= ratio * means[1]:
-        return "", {}
-    factor = means[0] / max(means[1], 1e-12)
     message = (
         f"A sample of class {classes[common]}, which {counts[common]:,} of {len(labels):,} samples have, is drawn "
         f"{factor:.3g} times as often as one of class {classes[rare]}, which {counts[rare]:,} have."

@@ -1,4 +1,4 @@
-"""D116: training batches are ordered by class."""
+"""D116: training batches are ordered by class or by target."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.labels import LabelOrder
+from nbdebug.measurements.sorted_targets import SortedTargets
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -20,13 +22,20 @@ from nbdebug.setup.loaders import find_ordering_sampler
 
 @rule("D116", "warning", origin="loader", prediction=POOR_TRAINING)
 def unshuffled_training(
-    setup: Setup, label_order: LabelOrder, *, share: float = 0.5, level: float = 0.001
+    setup: Setup,
+    label_order: LabelOrder | NotChecked,
+    sorted_targets: SortedTargets | NotChecked,
+    *,
+    share: float = 0.5,
+    level: float = 0.001,
+    monotone: float = 0.95,
 ) -> Iterator[Finding]:
-    """Training batches are ordered by class.
+    """Training batches are ordered by class, or by a real-valued target.
 
     ## What it does
     Takes the first batches in the order of the loader and counts the pairs of samples in one batch that have the same
-    label, compared with pairs drawn from all samples that can be read.
+    label, compared with pairs drawn from all samples that can be read. Counts the neighbors whose real-valued target
+    rises.
 
     ## Why it matters
     Each step moves the model towards the current class and undoes what it learned about the others, and the batch
@@ -35,7 +44,8 @@ def unshuffled_training(
     ## How it is measured
     On a scale from 0 for shuffled batches to 1 for batches of one class each. It is reported from ``share`` = 0.5, that
     is closer to sorted than to shuffled, and only if fewer than ``level`` = 1 in 1000 random batch orders are as
-    sorted.
+    sorted. Real-valued targets are sorted if ``monotone`` = 95% of at least 39 neighbors rise, or as many fall; it is
+    half of them in a random order, and far less than that share in a noisy series.
 
     ## How to fix
     ``shuffle=True``, or permute the data before they are batched. A sampler of your own must draw in a random order.
@@ -46,6 +56,12 @@ def unshuffled_training(
     ## References
     L. Bottou, Stochastic Gradient Descent Tricks (2012), 4.1: randomly shuffle the training examples.
     """
+    if isinstance(sorted_targets, SortedTargets):
+        if max(sorted_targets.rising, sorted_targets.falling) >= monotone:
+            yield _sorted_finding(setup, sorted_targets)
+        return
+    if isinstance(label_order, NotChecked):
+        raise label_order
     if label_order.sortedness >= share and label_order.p_value <= level:
         first = ", ".join(str(label) for label in sorted(label_order.class_counts[0])[:5])
         batches = len(label_order.class_counts)
@@ -66,28 +82,48 @@ def unshuffled_training(
         )
 
 
-def _explain(loader: Any) -> tuple[str, str]:
-    """Return the cause and the fix, by what decides the order of the samples."""
+def _sorted_finding(setup: Setup, targets: SortedTargets) -> Finding:
+    share, comparison = max((targets.rising, "larger"), (targets.falling, "smaller"))
+    (low, high), (lowest, highest) = targets.first_range, targets.whole_range
+    cause, fix = _explain(setup.train_loader, "target")
+    return Finding(
+        message=f"Training batches are ordered by the target: {share:.0%} of {targets.pairs} samples have a "
+        f"{comparison} target than the sample before, compared with 50% if shuffled. The targets of the first batch "
+        f"are between {low:.3g} and {high:.3g}, those of all samples between {lowest:.3g} and {highest:.3g}.",
+        cause=cause,
+        fix=fix,
+        evidence={
+            "share": share,
+            "neighbors": targets.pairs,
+            "targets of the first batch": (low, high),
+            "targets of all samples": (lowest, highest),
+        },
+        explains=("L208", "T604", "T605", "T612", "T607", "T606", "T610"),
+    )
+
+
+def _explain(loader: Any, order: str = "class") -> tuple[str, str]:
+    """Return the cause and the fix, by what decides the order of the samples; ``order`` is what they are sorted by."""
     if (sampler := find_ordering_sampler(loader)) is not None:
         name = type(sampler).__name__
         return (
-            f"{name} draws the samples in an order that goes with their class.",
+            f"{name} draws the samples in an order that goes with their {order}.",
             f"order = torch.randperm(len(train_set)).tolist()   # in {name}.__iter__: take the indices in this order; "
             "if it sorts by length, sort only within pools of several batches, and yield the batches in random order",
         )
     if isinstance(getattr(loader, "dataset", None), IterableDataset):
         name = type(loader.dataset).__name__
         return (
-            f"{name} yields its samples sorted by class, and a stream is not shuffled.",
+            f"{name} yields its samples sorted by {order}, and a stream is not shuffled.",
             f"# in {name}.__iter__: permute the source, or draw from a buffer of many samples",
         )
     if isinstance(loader, DataLoader):
         return (
-            "The data are sorted by class, and the loader does not shuffle.",
+            f"The data are sorted by {order}, and the loader does not shuffle.",
             "Create the train loader with shuffle=True.",
         )
     return (
-        "The samples were put into batches in the order of their class.",
+        f"The samples were put into batches in the order of their {order}.",
         "order = torch.randperm(len(x))   # before batching: x, y = x[order], y[order]",
     )
 

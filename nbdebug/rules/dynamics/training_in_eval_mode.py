@@ -26,7 +26,7 @@ from nbdebug.rule_engine.loop_edits import insert_before_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
-from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.user_code import overriding_class, user_written_objects
 from nbdebug.source.assignments import find_argument_assignment
 from nbdebug.source.location import SourceLine, get_definition_line, get_location
 from nbdebug.source.search import find_line_in_class, search_files, syntax_tree
@@ -124,7 +124,7 @@ def _loop_findings(setup: Setup, loop: LoopSummary, min_steps: int) -> Iterator[
     total = sum(count for _, count in passes.training_modes)
     if not total:
         raise NotChecked("no forward pass of the model was recorded before a step of your loop")
-    override = _overridden_train(setup.eager_model)
+    override = overriding_class(setup.eager_model.modules(), "train")
     modes_off = [(mode, count) for mode, count in passes.training_modes if _is_off(mode, override is not None)]
     off = sum(count for _, count in modes_off)
     if off < max(min_steps, total / 10):
@@ -148,15 +148,6 @@ def _loop_findings(setup: Setup, loop: LoopSummary, min_steps: int) -> Iterator[
 def _is_off(mode: ModelMode, is_overridden: bool) -> bool:
     """Check whether a model is in eval mode, or all its layers are although its own ``train`` has set its flag."""
     return not mode.training or (is_overridden and bool(mode.submodule_training) and not any(mode.submodule_training))
-
-
-def _overridden_train(model: nn.Module) -> type[nn.Module] | None:
-    """Return the class of the model or a part of it that overrides ``train``; None if there is none."""
-    kinds = (type(module) for module in model.modules())
-    return next(
-        (kind for kind in kinds if kind.train is not nn.Module.train and kind.__module__.partition(".")[0] != "torch"),
-        None,
-    )
 
 
 def _overriding_finding(finding: Finding, kind: type[nn.Module]) -> Finding:

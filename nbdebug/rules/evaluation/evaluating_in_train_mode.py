@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +24,9 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
-from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import enclosing_scope, find_uncalled_method
+from nbdebug.setup.user_code import overriding_class, user_written_objects
+from nbdebug.source.location import SourceLine, get_definition_line, get_location
+from nbdebug.source.search import call_name, call_subject, enclosing_scope, find_line_in_class, find_uncalled_method
 
 _MODE_ARGUMENTS = {"scaled_dot_product_attention": "dropout_p=self.dropout if self.training else 0.0"}
 _TASKS_WITH_TARGETS = ("classification", "binary", "multi-label", "regression", "language-model")
@@ -89,7 +91,7 @@ def evaluating_in_train_mode(
     if not isinstance(eval_passes, NotChecked):
         masks = [] if isinstance(random_masks, NotChecked) else random_masks
         has_targets = not isinstance(task, NotChecked) and task.name in _TASKS_WITH_TARGETS
-        yield from _eval_pass_findings(eval_passes, masks, has_targets)
+        yield from _eval_pass_findings(setup, eval_passes, masks, has_targets)
 
 
 def _loop_findings(
@@ -108,7 +110,7 @@ def _loop_findings(
     uncalled_line = find_uncalled_method(
         "eval", [*user_written_objects(setup), *([pass_line.file] if pass_line else [])]
     )
-    yield Finding(
+    finding = Finding(
         message=f"{passes.validation_in_train_mode} of {passes.validation_passes} passes over validation batches ran "
         f"in train mode, those of {off} of {rounds} validations, in which these layers drop values or use and update "
         f"batch statistics: {join_names(layers, 4)}.",
@@ -133,6 +135,33 @@ def _loop_findings(
         aspect="loop",
         severity="note" if passes.samples_dropout else None if is_usual else "warning",
     )
+    calls_eval = not passes.lines.keys().isdisjoint(("eval", "part eval"))
+    override = _find_override(setup, layers[0]) if calls_eval and not passes.samples_dropout else None
+    yield _overriding_finding(finding, override) if override else finding
+
+
+def _find_override(setup: Setup, layer: str) -> type[nn.Module] | None:
+    """Return the class of the innermost part around a layer that overrides ``train``; None if none does."""
+    names = layer.split(".")
+    paths = (".".join(names[:count]) for count in range(len(names), -1, -1))
+    return overriding_class((setup.eager_model.get_submodule(path) for path in paths), "train")
+
+
+def _overriding_finding(finding: Finding, kind: type[nn.Module]) -> Finding:
+    """Return a finding that names the ``train`` method by which eval() does not reach a layer."""
+    line = find_line_in_class(kind, _calls_train_of_base) or get_definition_line(kind.train)
+    return replace(
+        finding,
+        where=get_location(line, finding.where.module),
+        cause=f"{kind.__name__}.train() is called by eval() with mode=False, but does not pass it on to this layer.",
+        fix="def train(self, mode=True):\n    return super().train(mode)   # also sets the mode of all layers",
+        edits=(),
+    )
+
+
+def _calls_train_of_base(node: ast.AST) -> bool:
+    owner = call_subject(node) if isinstance(node, ast.Call) and call_name(node) == "train" else None
+    return owner is not None and call_name(owner) == "super"
 
 
 def _common_module(layers: Sequence[str], all_layers: Sequence[str]) -> str | None:
@@ -154,11 +183,15 @@ def _mode_edits(setup: Setup, passes: ForwardPasses) -> tuple[Edit, ...]:
     return (*before_validation, *before_training) if before_training else ()
 
 
-def _eval_pass_findings(eval_passes: EvalPasses, masks: list[RandomMask], has_targets: bool) -> Iterator[Finding]:
+def _eval_pass_findings(
+    setup: Setup, eval_passes: EvalPasses, masks: list[RandomMask], has_targets: bool
+) -> Iterator[Finding]:
     """Check two passes in eval mode."""
     left_on = {(call.call, call.where): call for call in eval_passes.calls if call.is_active and call.kind != "draw"}
     for call in left_on.values():
-        yield _left_on_finding(call, eval_passes.relative_difference)
+        finding = _left_on_finding(call, eval_passes.relative_difference)
+        override = _find_override(setup, call.module or "") if call.training else None
+        yield _overriding_finding(finding, override) if override else finding
     draws = [call for call in eval_passes.calls if call.kind == "draw"]
     if masks and not left_on:
         yield _mask_finding(masks[0], draws, eval_passes.relative_difference, has_targets)
@@ -179,7 +212,7 @@ def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
         message=f"In eval mode, {call.call} still {does}: two passes over one batch differ by {spread:.2g} of the "
         f"largest output.",
         where=call.where,
-        cause="The calling module is still in train mode: eval() does not reach it, or is overridden."
+        cause="The calling module is still in train mode: eval() does not reach it."
         if call.training
         else "The call does not receive the mode of its module.",
         fix=f"Pass {_MODE_ARGUMENTS.get(call.call, 'training=self.training')} to {call.call}.",

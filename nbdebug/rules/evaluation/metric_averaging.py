@@ -27,7 +27,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import epoch_batch_sizes
-from nbdebug.source.assignments import covering_statement, last_assignment, own_statements
+from nbdebug.source.assignments import covering_statement, last_assignment, next_assignment, own_statements
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import assignment_targets, enclosing_scope, read_names, syntax_tree
 
@@ -101,14 +101,15 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     By the syntax around the lines that called the model; ambiguous cases are not reported. Metrics that do not
     decompose into rows are also recognized by their values: after at least two evaluations, a number of the loop equals
     the mean over batches of R², a correlation, F1, precision, recall, AUC and the like within 2e-5, and differs by more
-    than 1e-3 from the same metric on all rows. A loss of torch whose sum is divided by the wrong number, of batches or
-    of rows, is recognized in the same way; so are the training losses of the first four epochs, also if their sum is
-    divided by the number of validation batches, or is not reset to zero when an epoch begins; and the accuracy, if it
-    is that of all evaluations so far, or its correct predictions are divided by the number of batches. Counts are
-    recognized by their values in at least two batches, whatever computes them; so are means of the accuracy and of
-    errors over batches of different sizes. For means, the batch sizes of the
-    validation loader are used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a
-    warning from ``warn`` = 1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
+    than 1e-3 from the same metric on all rows. A single evaluation suffices for the exact number of correct predictions
+    for each batch, if it is more than one and no round number. A loss of torch whose sum is divided by the wrong
+    number, of batches or of rows, is recognized in the same way; so are the training losses of the first four epochs,
+    also if their sum is divided by the number of validation batches, or is not reset to zero when an epoch begins; and
+    the accuracy, if it is that of all evaluations so far, or its correct predictions are divided by the number of
+    batches. Counts are recognized by their values in at least two batches, whatever computes them; so are means of the
+    accuracy and of errors over batches of different sizes. For means, the batch sizes of the validation loader are
+    used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a warning from ``warn`` =
+    1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
 
     ## How to fix
     Multiply by the batch size and divide by the number of rows. Collect outputs and targets if the metric must be
@@ -237,6 +238,8 @@ def _average_finding(average: BatchAverage) -> Finding:
     elif average.divisor == "equal weights":
         subject = f"the mean of the {average.metric} of {average.batches} batches of different sizes"
     elif average.divisor:
+        if average.metric == "accuracy":
+            where = next_assignment(average.line, {average.name}) or where
         term = "the mean losses" if average.divisor == "rows" else "the losses times the rows of each batch"
         term = "the correct predictions" if average.metric == "accuracy" else term
         subject = f"the sum of {term} of {average.batches} batches, divided by the number of {average.divisor}"
@@ -244,7 +247,7 @@ def _average_finding(average: BatchAverage) -> Finding:
         subject = f"the mean of the {average.metric} of {average.batches} batches"
     metric = f"the {average.metric}" if average.divisor else "it"
     return Finding(
-        message=f"{average.name} is {subject}, {average.value:.4g}; on all {average.rows:,} rows "
+        message=f"{average.name} is {average.value:.4g}: {subject}. On all {average.rows:,} rows "
         f"{'of the latest one' if average.divisor == 'evaluations' else 'together'} {metric} is {average.whole:.4g}.",
         where=where.where(),
         cause=_DIVISOR_CAUSES[average.divisor],

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.finding import Edit, Finding
-from nbdebug.measurements.axes import ScrambledReshape, Shape
+from nbdebug.measurements.axes import ScrambledReshape, Shape, moves_channels
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -33,9 +33,10 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
     each axis contains a mixture: of time and channels, of colors and pixels, or of samples. No error is raised.
 
     ## How it is measured
-    On the shapes before and after each call of one pass. Splitting and merging neighboring axes is not reported, since
-    that keeps their order. If the batch axis is involved, lengths may agree by coincidence; such a call is reported
-    only if changing one sample changes the outputs of others, or if the call is in the loss.
+    On the shapes before and after each call of one pass: the same lengths in another order, or the channels of an image
+    in place of rows and columns. Splitting and merging neighboring axes is not reported, since that keeps their order.
+    If the batch axis is involved, lengths may agree by coincidence; such a call is reported only if changing one sample
+    changes the outputs of others, or if the call is in the loss.
 
     ## How to fix
     Swap axes with ``transpose`` or ``permute``; reshape afterwards to split or merge neighboring axes.
@@ -55,7 +56,7 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
             "values, so their values are mixed.",
             where=reshape.call.where,
             cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
-            fix=_permute_fix(reshape.shape_before, reshape.shape_after),
+            fix=_pixel_fix(reshape) or _permute_fix(reshape.shape_before, reshape.shape_after),
             edits=_edit_call(reshape),
             evidence={"before": reshape.shape_before, "after": reshape.shape_after, "call": reshape.call.name},
             explains=("M304", "M305", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709"),
@@ -75,6 +76,16 @@ def _edit_call(reshape: ScrambledReshape) -> tuple[Edit, ...]:
         return ()
     edit = wrap_node(line.file, subject, "{}" + fix.removeprefix("x = x"))
     return (replace_node(line.file, calls[0], edit.text),)
+
+
+def _pixel_fix(reshape: ScrambledReshape) -> str:
+    """Return a pixel shuffle if channels become rows and columns by one factor, or the reverse; else ""."""
+    (height, width), (new_height, new_width) = reshape.axes_before[-2:], reshape.axes_after[-2:]
+    if not moves_channels(reshape.axes_before, reshape.axes_after) or height * new_width != width * new_height:
+        return ""
+    if new_height > height:
+        return f"x = torch.nn.functional.pixel_shuffle(x, {new_height // height})"
+    return f"x = torch.nn.functional.pixel_unshuffle(x, {height // new_height})"
 
 
 def _permute_fix(before: Shape, after: Shape) -> str:

@@ -12,6 +12,7 @@ from types import CodeType, FunctionType
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.source.assignments import find_function, own_statements
+from nbdebug.source.edited_functions import exchanged_code
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import covers_line
 from nbdebug.tools.profile.line_times import own_loop
@@ -45,11 +46,10 @@ def skip_statement(
     try:
         for function in functions:
             function.__globals__[_GUARD] = runs
-            function.__code__ = guarded
-        yield
+        with exchanged_code(dict.fromkeys(functions, guarded)):
+            yield
     finally:
         for function in functions:
-            function.__code__ = code
             function.__globals__.pop(_GUARD, None)
 
 

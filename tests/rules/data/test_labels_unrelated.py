@@ -144,6 +144,17 @@ def test_class_map_mismatch_of_consistent_class_numbers_is_quiet(name: str) -> N
     assert rule_faults(EQUAL_CLASS_MAPS[name](), "D125") == []
 
 
+def test_labels_of_which_few_belong_to_their_inputs_are_an_error() -> None:
+    x, y = (torch.tensor(part)[:900] for part in load_digits(return_X_y=True))
+    other_labels = y[:500][torch.randperm(500, generator=torch.Generator().manual_seed(2))]
+    is_right = torch.arange(500) % 5 == 0
+    train = TensorDataset(x[:500].float(), torch.where(is_right, y[:500], other_labels))
+    loaders = [DataLoader(data, 50) for data in (train, TensorDataset(x[500:].float(), y[500:]))]
+    (finding,) = rule_faults(Setup(nn.Linear(64, 10), *loaders, loss_fn=CE), "D105")
+    assert finding.message.startswith("The train labels have almost no relation to the inputs")
+    assert finding.evidence["sigma"] > 2
+
+
 def test_labels_unrelated_in_both_splits_is_a_note_with_assumption() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.tensor(load_digits().data[:800], dtype=torch.float32)

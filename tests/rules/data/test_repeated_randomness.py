@@ -33,6 +33,15 @@ def seeded_python(x: Tensor, index: int) -> Tensor:
     return x * random.random()
 
 
+def make_repeatable() -> None:
+    torch.default_generator.manual_seed(5)
+
+
+def seeded_by_helper(x: Tensor, index: int) -> Tensor:
+    make_repeatable()
+    return x + torch.randn(4)
+
+
 def seeded_by_index(x: Tensor, index: int) -> Tensor:
     np.random.seed(index)
     return torch.from_numpy(np.random.randn(4)).float()
@@ -52,6 +61,10 @@ class SeedInGetitem(TransformedPoints):
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         torch.manual_seed(3)
         return self.x[index] + torch.randn(4), index % 3
+
+
+class SeedOfBaseClass(SeedInGetitem):
+    """Points of a class that inherits the method with the seed."""
 
 
 class OwnGenerator(TransformedPoints):
@@ -80,13 +93,26 @@ def loader_setup(data: Any, **options: Any) -> Setup:
     return Setup(network(3), DataLoader(data, 16, **options), loss_fn=nn.CrossEntropyLoss())
 
 
-@pytest.mark.parametrize("transform", [seeded_numpy, seeded_torch, seeded_python])
-def test_repeated_randomness_of_fixed_seed_per_sample_is_reported(transform: Callable[[Tensor, int], Tensor]) -> None:
-    assert len(fault_messages(loader_setup(TransformedPoints(transform)), "D117")) == 1
+@pytest.mark.parametrize(
+    ("transform", "line"),
+    [
+        (seeded_numpy, "np.random.seed(0)"),
+        (seeded_torch, "torch.manual_seed(7)"),
+        (seeded_python, "random.seed(1)"),
+        (seeded_by_helper, "torch.default_generator.manual_seed(5)"),
+    ],
+)
+def test_repeated_randomness_of_fixed_seed_per_sample_names_its_line(
+    transform: Callable[[Tensor, int], Tensor], line: str
+) -> None:
+    (finding,) = rule_findings(loader_setup(TransformedPoints(transform)), "D117")
+    assert finding.where.source.strip() == line
 
 
 @pytest.mark.parametrize(
-    "data", [SeedInGetitem(unchanged), Subset(SeedInGetitem(unchanged), range(40))], ids=["data set", "subset"]
+    "data",
+    [SeedInGetitem(unchanged), Subset(SeedInGetitem(unchanged), range(40)), SeedOfBaseClass(unchanged)],
+    ids=["data set", "subset", "base class"],
 )
 def test_repeated_randomness_finding_names_the_seeding_line(data: Any) -> None:
     (finding,) = rule_findings(loader_setup(data), "D117")

@@ -41,12 +41,13 @@ def findings(weights: Tensor, dataset: Any = None, draws: int = 400) -> list[str
     ("weights", "expected"),
     [
         (COUNTS[Y], "is drawn 10 times as often as one of class 2"),
+        (INVERSE.unique()[torch.tensor([1, 0, 2])][Y], "is drawn 4.29 times as often as one of class 1"),
         (INVERSE.sort().values, "samples have the weight of another class"),
         (INVERSE.roll(7), "samples have the weight of another class"),
         (torch.cat([INVERSE, INVERSE[:50]]), "450 weights for 400 samples"),
         (INVERSE[:350], "350 weights for 400 samples"),
     ],
-    ids=["counts", "sorted", "shifted", "too many", "too few"],
+    ids=["counts", "of other classes", "sorted", "shifted", "too many", "too few"],
 )
 def test_wrong_weights_are_reported(weights: Tensor, expected: str, dataset: Any) -> None:
     (text,) = findings(weights, dataset)

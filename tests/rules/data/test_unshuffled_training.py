@@ -93,7 +93,6 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "balanced sampler": balanced_sampler,
     "easy samples first": lambda: minimal_setup(network(3), *(t[X.norm(dim=1).argsort()] for t in (X, Y)), CE),
     "one class": lambda: minimal_setup(network(3), X, torch.ones_like(Y), CE),
-    "real targets in order": lambda: minimal_setup(network(1), X, torch.linspace(0, 1, 64).unsqueeze(1), nn.MSELoss()),
     "batches of one": lambda: Setup(network(3), DataLoader(DATA, 1), loss_fn=CE),
     "batches of one common class": lambda: Setup(
         network(3), [(torch.randn(16, 4), (torch.arange(16) > 14).long() * (i == 9)) for i in range(18)], loss_fn=CE
@@ -127,3 +126,30 @@ def test_unshuffled_training_by_a_sampler_inside_batches_of_torch_names_it() -> 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_unshuffled_training_of_mixed_batches_is_quiet(name: str) -> None:
     assert rule_findings(HEALTHY[name](), "D116") == []
+
+
+def regression_setup(target: Tensor, shuffle: bool = False) -> Setup:
+    x = torch.stack([target, torch.randn(len(target))], 1)
+    loader = DataLoader(TensorDataset(x, target[:, None]), 16, shuffle=shuffle)
+    return Setup(nn.Linear(2, 1), loader, loss_fn=nn.MSELoss())
+
+
+@pytest.mark.parametrize(
+    ("target", "shuffle", "direction"),
+    [
+        (torch.randn(300).sort().values, False, "larger"),
+        (torch.randn(300).sort(descending=True).values, False, "smaller"),
+        (torch.randn(300).sort().values, True, None),
+        (torch.randn(300), False, None),
+        (0.01 * torch.arange(300) + 0.3 * torch.randn(300), False, None),
+        (torch.sin(0.3 * torch.arange(300)), False, None),
+    ],
+    ids=["rising", "falling", "shuffled", "random", "noisy trend", "wave"],
+)
+def test_unshuffled_training_of_sorted_real_targets_is_reported(
+    target: Tensor, shuffle: bool, direction: str | None
+) -> None:
+    findings = rule_findings(regression_setup(target, shuffle), "D116")
+    assert [f"a {direction} target than the sample before" in finding.message for finding in findings] == (
+        [True] if direction else []
+    )

@@ -205,3 +205,33 @@ def test_is_swap_detects_swapped_axes_in_reshape(
     before: tuple[int, ...], after: tuple[int, ...], swapped: bool
 ) -> None:
     assert any(is_swap(*group) for group in split_into_groups(before, after)) is swapped
+
+
+class Enlarger(nn.Module):
+    """A convolution whose four channels become an image of twice the size."""
+
+    def __init__(self, enlarge: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.body, self.enlarge = nn.Conv2d(3, 4, 3, padding=1), enlarge
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.enlarge(self.body(x))
+
+
+@pytest.mark.parametrize(
+    ("enlarge", "fix"),
+    [
+        (lambda x: x.view(len(x), 1, 10, 14), "torch.nn.functional.pixel_shuffle(x, 2)"),
+        (lambda x: x.reshape(len(x), 10, 14), "torch.nn.functional.pixel_shuffle(x, 2)"),
+        (lambda x: F.pixel_shuffle(x, 2), None),
+        (lambda x: x.view(len(x), 2, 2, 5, 7).permute(0, 3, 1, 4, 2).reshape(len(x), 1, 10, 14), None),
+        (lambda x: x.flatten(2).mean(1), None),
+    ],
+    ids=["view", "reshape", "pixel shuffle", "permute", "pixels in a row"],
+)
+def test_scrambled_axes_of_channels_placed_as_rows_is_reported(
+    enlarge: Callable[[Tensor], Tensor], fix: str | None
+) -> None:
+    x = torch.randn(64, 3, 5, 7)
+    setup = minimal_setup(Enlarger(enlarge), x, torch.zeros_like(enlarge(torch.zeros(64, 4, 5, 7))), nn.MSELoss())
+    assert [str(fix) in finding.fix for finding in checkup_findings(setup, "M309")] == ([True] if fix else [])
