@@ -10,6 +10,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.data.result import DataProfile
 from nbdebug.tools.errors import Errors
+from nbdebug.tools.errors.data import check_classification
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.try_fix.change import SetupChange, parse_change
 from nbdebug.tools.try_fix.result import TriedFix
@@ -50,8 +51,10 @@ def label_effect(
     change.
     """
     validate_choice("action", action, tuple(_VERBS))
-    is_profile = isinstance(source, DataProfile)
-    doubtful = _choose_suspects(source, k) if is_profile else _choose_tagged(setup, source, tag, action)
+    if isinstance(source, DataProfile):
+        doubtful = _choose_suspects(source, k)
+    else:
+        doubtful = _choose_tagged(setup, source, tag, action)
     if setup.val_loader is None:
         raise SetupError("there is no val_loader; expected one, on which the effect is measured. Pass val_loader=.")
     check_order(setup.train_loader)
@@ -114,8 +117,8 @@ def _choose_tagged(setup: Setup, errors: Errors, tag: str | None, action: LabelA
         )
     classes = dict.fromkeys(indices, -1)
     if action == "relabel":
-        predicted, rows = errors.relabeled(indices), errors.rows_of(indices)
-        given = dict(zip(errors.table.keys(rows), errors.table.target[rows].tolist(), strict=True))
+        table, predicted, rows = check_classification(errors.table), errors.relabeled(indices), errors.rows_of(indices)
+        given = dict(zip(table.keys(rows), table.target[rows].tolist(), strict=True))
         classes = {index: number for index, number in predicted.items() if number != given[index]}
         if not classes:
             raise SetupError(
