@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
 
+from nbdebug.exceptions import SetupError
 from nbdebug.options import check_option_names
 from nbdebug.tool_methods.tool_runner import ToolRunner, without_self
+from nbdebug.validation import describe_type
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,31 +70,52 @@ class AnalysisMethods(ToolRunner):
         self,
         k: int | None = None,
         *,
+        tag: str | None = None,
+        errors: Errors | None = None,
         action: Literal["relabel", "remove"] = "relabel",
         steps: int = 300,
         seeds: int = 5,
         initialize: bool = True,
     ) -> TriedFix:
-        """Train copies with and without the most suspect training labels, and compare the validation score.
+        """Train copies with and without doubtful training labels, and compare the validation score.
 
-        The suspects are those of the last ``data()``, which runs now if it has not. Weights, optimizers and loaders are
-        as before. Raises SetupError without suspects, without a validation loader, and if the targets are not classes.
+        They are the suspects of the last ``data()``, which runs now if it has not; or, with ``tag`` or ``errors``, the
+        samples that were tagged in an error browser of the training data. Weights, optimizers and loaders are as
+        before. Raises SetupError if no label would change, without a validation loader, and if the targets are not
+        classes.
 
         Args:
-            k: Number of labels, the most suspect first; all suspects if it is left out.
+            k: Number of suspects, the most suspect first; all suspects if it is left out.
+            tag: A tag; the samples with any tag if only ``errors`` is passed.
+            errors: Result of ``errors("train")``, by default the last one.
             action: "relabel" the samples with the predicted classes, or "remove" them.
             steps: Number of steps that each copy is trained.
             seeds: Number of pairs of copies; both of a pair start from the same weights.
             initialize: Start from new weights; False starts from the present ones, as for fine-tuning.
         """
         options = without_self(locals())
-        from nbdebug.tools.data import DataProfile
         from nbdebug.tools.try_fix import label_effect
 
-        profile = self.results.get("data")
-        if not isinstance(profile, DataProfile):
-            profile = self.data()
-        return self._keep("label_effect", label_effect(self._use_setup(), profile, **options), judge=False)
+        source = self._source_of_doubtful_labels(k, tag, options.pop("errors"))
+        return self._keep("label_effect", label_effect(self._use_setup(), source, **options), judge=False)
+
+    def _source_of_doubtful_labels(self, k: int | None, tag: str | None, errors: Any) -> DataProfile | Errors:
+        """Return the error browser whose tags are meant, or the profile of the data."""
+        from nbdebug.tools.data import DataProfile
+        from nbdebug.tools.errors import Errors
+
+        if tag is None and errors is None:
+            profile = self.results.get("data")
+            return profile if isinstance(profile, DataProfile) else self.data()
+        if k is not None:
+            raise SetupError(f"k is {k!r} with tagged samples; expected None, since k counts suspects. Leave it out.")
+        browser = self.results.get("errors") if errors is None else errors
+        if not isinstance(browser, Errors):
+            raise SetupError(
+                f"errors is {describe_type(browser)}; expected an error browser of the training data. "
+                'Call dbg.errors("train") and tag its samples.'
+            )
+        return browser
 
     @check_option_names()
     def errors(

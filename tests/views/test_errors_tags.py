@@ -115,7 +115,9 @@ def test_custom_tag_and_note_are_stored_and_filter_the_gallery(page: Any, errors
     wait_for_total(page, 2)
     assert set(gallery_rows(page)) == set(rows[:2])
     page.locator(".nb-e-chip", has_text="tag blurred").wait_for()
-    assert 'dataset = result.without("blurred")' in page.locator(".nb-e-lists pre").inner_text()
+    code = page.locator(".nb-e-lists pre").inner_text()
+    assert 'dataset = result.without("blurred")' in code
+    assert 'dbg.label_effect(errors=result, tag="blurred")' in code
 
 
 def test_sample_detail_shows_all_columns_and_moves_by_keys(page: Any, errors: Errors) -> None:

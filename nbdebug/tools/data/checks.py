@@ -15,6 +15,7 @@ from nbdebug.statistics.power import (
 from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
 from nbdebug.tools.data.duplicates import Duplicates
 from nbdebug.tools.data.languages import LanguageComparison, compare_languages
+from nbdebug.tools.data.leaf_statistics import LeafProfile
 from nbdebug.tools.data.leaks import Leaks
 from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
@@ -79,6 +80,7 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         "missing or infinite values": sum(leaf.missing for leaf in split.leaves)
         + sum(feature.infinite for leaf in split.leaves for feature in leaf.features),
         "texts of a wrong encoding": sum(leaf.texts.damaged for leaf in split.leaves if leaf.texts is not None),
+        "blank samples": sum(leaf.blank for leaf in split.leaves if leaf.role == "input"),
         "constant features": sum(feature.is_constant for leaf in split.leaves for feature in leaf.features),
     }
     is_drawn = split.is_random or split.is_complete
@@ -86,6 +88,8 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         if name == "samples of another structure" and not split.schemas:
             continue
         if name == "texts of a wrong encoding" and all(leaf.texts is None for leaf in split.leaves):
+            continue
+        if name == "blank samples" and not any(_has_places(leaf) for leaf in split.leaves):
             continue
         verdict: Verdict = "fault" if count else "no fault" if is_drawn else "not decidable"
         wanted = power if is_drawn else "the samples cannot be drawn at random; samples=None reads all"
@@ -96,6 +100,11 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         yield DataCheck(
             f"{split.title}: a single class", verdict, f"{len(split.class_counts)} classes", power, _BINOMIAL
         )
+
+
+def _has_places(leaf: LeafProfile) -> bool:
+    """Return whether the samples of a leaf are images or series, which can be blank."""
+    return leaf.role == "input" and any(len(shape) >= 2 for shape, _ in leaf.shapes)
 
 
 def _unknown_check(item: UnknownTokens) -> DataCheck:

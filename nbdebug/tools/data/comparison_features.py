@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.padding import find_trailing_padding
 
 _MAX_CATEGORIES, _MAX_CHANNELS, _MAX_COLUMNS = 50, 32, 512
+_MIN_PLACES = 16  # of a sample that can be blank
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +92,7 @@ def _text_columns(role: str, name: str, part: Tensor) -> Iterator[FeatureColumn]
 
 def _channel_columns(role: str, name: str, part: Tensor) -> Iterator[FeatureColumn]:
     """Yield mean, standard deviation and mean step between neighbors of each channel."""
-    axis = _channel_axis(part)
-    samples = part.float().movedim(axis, 1) if axis is not None else part.float().unsqueeze(1)
+    samples = _move_channels_first(part).float()
     steps = (samples.diff(dim=-1) if samples.shape[-1] > 1 else samples).abs()
     flat = samples.flatten(2)
     spread = flat.std(2) if flat.shape[2] > 1 else flat[:, :, 0]
@@ -99,6 +100,23 @@ def _channel_columns(role: str, name: str, part: Tensor) -> Iterator[FeatureColu
         for channel, values in enumerate(by_channel.t()):
             own = f"channel {channel} {quantity}" if samples.shape[1] > 1 else quantity
             yield FeatureColumn(role, f"{name} {own}".strip(), values.double().numpy())
+
+
+def find_blank_samples(part: Tensor) -> Tensor:
+    """Return for each image or series if each channel is constant, as in a black image; False for other inputs."""
+    if part.dim() < 3 or part.is_complex() or not part.numel():
+        return torch.zeros(len(part), dtype=torch.bool)
+    channels = _move_channels_first(part).flatten(2)
+    if channels.shape[2] < _MIN_PLACES:
+        return torch.zeros(len(part), dtype=torch.bool)
+    low, high = channels.aminmax(dim=2)
+    return (low == high).all(1)
+
+
+def _move_channels_first(part: Tensor) -> Tensor:
+    """Return samples × channels × places; a part without channels has one."""
+    axis = _channel_axis(part)
+    return part.movedim(axis, 1) if axis is not None else part.unsqueeze(1)
 
 
 def _channel_axis(part: Tensor) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +19,7 @@ from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import SharedSamples, SharedWindows, are_rows_distinctive
 from nbdebug.setup import Setup
 from nbdebug.tensors.row_search import get_row_keys
+from nbdebug.tools.data.comparison_features import find_blank_samples
 from nbdebug.tools.data.cropped_copies import find_cropped_pairs
 from nbdebug.tools.data.near_duplicates import NearPairs, find_near_pairs, have_same_details, signatures
 from nbdebug.tools.data.overlapping_windows import find_overlapping_windows
@@ -145,7 +146,10 @@ def find_duplicates(
 
 
 def _is_distinctive(table: SplitTable) -> bool:
-    return are_rows_distinctive(table, get_row_keys([part for part in table.inputs if part.numel()]))
+    """Return whether equal rows are copies rather than due to chance; blank samples do not decide that."""
+    is_varied = ~torch.stack([torch.zeros(len(table)), *map(find_blank_samples, table.inputs)]).any(0)
+    varied = replace(table, inputs=tuple(part[is_varied] for part in table.inputs))
+    return are_rows_distinctive(varied, get_row_keys([part for part in varied.inputs if part.numel()]))
 
 
 def _measure_shared_samples(measurements: Measurements) -> SharedSamples | None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from nbdebug.measurements.feature_values import feature_rows, is_image_batch
 from nbdebug.measurements.padding import find_trailing_frames, find_trailing_padding
 from nbdebug.sample_display.arrays import as_array
+from nbdebug.tools.data.comparison_features import find_blank_samples
 from nbdebug.tools.data.reading import LeafValues
 from nbdebug.tools.data.text_statistics import TextCounter, TextStatistics
 
@@ -61,7 +62,7 @@ class LeafProfile:
     sample with their counts. ``lengths`` are the numbers of steps before the padding, one for each sample, if there is
     padding or if the lengths differ; ``padding`` is the share of padded steps, 0 without padding. ``values`` are the
     most common values of a leaf with few of them, and ``distinct`` is their number, None for many. ``texts`` describes
-    strings.
+    strings. ``blank`` is the number of images or series of which each channel is constant.
     """
 
     role: str
@@ -76,6 +77,7 @@ class LeafProfile:
     distinct: int | None = None
     missing: int = 0
     texts: TextStatistics | None = None
+    blank: int = 0
 
     @property
     def title(self) -> str:
@@ -206,6 +208,7 @@ class LeafAccumulator:
     missing: int = 0
     form: str = ""
     texts: TextCounter | None = None
+    blank: int = 0
 
     def add(self, values: LeafValues, size: int) -> None:
         """Add the values of some samples."""
@@ -227,6 +230,7 @@ class LeafAccumulator:
         self._count_values(values)
         if has_row_per_sample:
             self._count_lengths(values)
+            self.blank += int(find_blank_samples(values).sum())
         self._add_rows(self._to_feature_rows(values) if has_row_per_sample else values.reshape(1, -1))
 
     def _add_rows(self, rows: Tensor) -> None:
@@ -277,6 +281,7 @@ class LeafAccumulator:
                 if tensor.dim() in (1, 2) and not is_image_batch(tensor[None]) and len(self.lengths) < _MAX_LENGTHS:
                     self.lengths.append(len(tensor))
                 if tensor.numel():
+                    self.blank += int(find_blank_samples(tensor[None]).sum())
                     self._add_rows(tensor.reshape(1, -1))
                 continue
             self.kinds[type(value).__name__] += 1
@@ -319,6 +324,7 @@ class LeafAccumulator:
             len(values) or None,
             self.missing + sum(feature.missing for feature in features),
             self.texts.statistics() if self.texts is not None else None,
+            self.blank,
         )
 
     def _names(self, count: int) -> list[str]:

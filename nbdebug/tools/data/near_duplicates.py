@@ -97,7 +97,7 @@ def find_near_pairs(points: _Matrix) -> NearPairs:
     distances, neighbors = RowIndex(points).nearest(points, np.arange(len(points)), NEIGHBORS)
     farthest = distances[:, -1]
     usable = np.isfinite(farthest) & (farthest > 0)
-    ratios = np.where(usable, distances[:, 0] / np.where(usable, farthest, 1), 1.0)
+    ratios = np.where(usable, distances[:, 0] / np.where(usable, farthest, 1), 1.0).astype(np.float64)
     dimension = _median_dimension(distances[usable])
     chance = -np.expm1((NEIGHBORS - 1) * np.log1p(-np.minimum(ratios**dimension, 1 - 1e-12)))
     is_near = (benjamini_hochberg(chance, len(chance)) <= _LEVEL) & (ratios < _MAX_RATIO)

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from nbdebug.exceptions import SetupError
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.sample_display.samples import SampleDisplay
@@ -86,6 +87,10 @@ class _DataReader:
             if self.is_stopped(screen):
                 reader.end_reason = "Stop"
                 return
+        if not reader.samples_read and not reader.failure_count and not reader.end_reason:
+            raise SetupError(
+                f"{split}_loader is empty; expected at least one sample. Check len(dataset) and the sampler."
+            )
 
     def is_stopped(self, screen: Screen) -> bool:
         """Show the partial profile if it is due, and return whether Stop was pressed."""

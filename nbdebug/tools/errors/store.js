@@ -210,8 +210,9 @@ export function queryCode(query) {
 
 /** The Python calls that keep, drop or relabel the samples with a tag. @param {string} tag @param {boolean} hasClasses */
 export function tagCode(tag, hasClasses) {
+  const effect = `dbg.label_effect(errors=result, tag=${JSON.stringify(tag)})   # of errors("train"): retrain with and without these labels`;
   const name = JSON.stringify(tag), relabel = `labels = result.relabeled(${name})   # the predicted class of each, by dataset index`;
-  return [`kept = result.subset(${name})   # these samples`, `dataset = result.without(${name})   # all others`, ...(hasClasses ? [relabel] : [])].join("\n");
+  return [`kept = result.subset(${name})   # these samples`, `dataset = result.without(${name})   # all others`, ...(hasClasses ? [relabel, effect] : [])].join("\n");
 }
 
 /** Filter and sort the cards in the page, for use without Python. @param {Card[]} cards @param {Query} query @param {any} state */

@@ -135,6 +135,25 @@ def test_degenerate_data_are_flagged(samples: list[Any], expected: str) -> None:
     assert expected in profile_of(ListDataset(samples)).to_text()
 
 
+@pytest.mark.parametrize("shape", [(3, 8, 8), (32, 2)])
+def test_blank_samples_are_counted_and_leave_copies_decidable(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x, y = torch.rand(120, *shape), torch.arange(120) % 2
+    x[::10] = torch.arange(float(shape[0])).reshape(-1, 1, 1) if len(shape) == 3 else 0.5
+    x[1] = x[2]
+    profile = profile_of(TensorDataset(x, y), TensorDataset(torch.rand(120, *shape), y))
+    assert "training input: 12 of 120 samples are blank" in profile.to_text()
+    checks = {check.name: check for check in profile.checks}
+    assert checks["training: blank samples"].verdict == "fault"
+    assert checks["validation: blank samples"].verdict == "no fault"
+    assert checks["training: exact duplicates"].observation == "12 pairs"
+
+
+def test_empty_loader_raises() -> None:
+    with pytest.raises(SetupError, match=r"val_loader is empty; expected at least one sample\. Check"):
+        profile_of(TensorDataset(*table_dataset(20)), ListDataset([]))
+
+
 def test_unlabeled_data_have_no_classes() -> None:
     loader = DataLoader(TensorDataset(torch.rand(30, 4)), 8)
     profile = data(Setup(AnyInput(), loader))
@@ -157,7 +176,6 @@ def test_hostile_text_is_escaped_in_html() -> None:
     "samples",
     [
         [ValueError("x")] * 20,
-        [],
         [(torch.rand(3), 0)],
         [(torch.rand(3, dtype=torch.cfloat), i % 2) for i in range(200)],
         [(torch.rand(4, 3, 8, 8), i % 2) for i in range(60)],
@@ -165,7 +183,7 @@ def test_hostile_text_is_escaped_in_html() -> None:
         [(torch.rand(3).bfloat16(), -100) for i in range(60)],
         [(f"text {i}", i % 2) for i in range(60)],
     ],
-    ids=["all raise", "empty", "single", "complex", "video", "nested", "ignored", "texts"],
+    ids=["all raise", "single", "complex", "video", "nested", "ignored", "texts"],
 )
 def test_unusual_samples_give_complete_results(samples: list[Any]) -> None:
     profile = profile_of(ListDataset(samples), ListDataset(samples))

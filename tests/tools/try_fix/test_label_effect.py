@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
+from nbdebug.tools.errors import Errors
 from nbdebug.tools.try_fix import TriedFix
 from nbdebug.training.changed_loaders import relabel_samples, remove_samples
 from tests.tools.data.setups import digits
@@ -54,6 +56,53 @@ def test_correct_labels_removed_from_clean_data_do_not_help() -> None:
     effect = debugger_of(*digits()).label_effect(5, action="remove", steps=150, seeds=3)
     assert not effect.helps
     assert effect.change == "the 5 most suspect training labels removed"
+
+
+def browser_of_wrong_labels(wrong: int) -> tuple[Debugger, Errors]:
+    """Errors of a model that predicts the position of the 1, on labels of which the first ones are wrong."""
+    y = torch.arange(40) % 4
+    x = one_hot(y, 4).float()
+    model, given = nn.Linear(4, 4), torch.where(torch.arange(40) < wrong, (y + 1) % 4, y)
+    model.weight.data, model.bias.data = torch.eye(4), torch.zeros(4)
+    loaders = DataLoader(TensorDataset(x, given), 8, shuffle=True), DataLoader(TensorDataset(x, y), 40)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    debugger = Debugger(model, *loaders, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    return debugger, debugger.errors("train")
+
+
+@pytest.mark.parametrize("action", ["remove", "relabel"])
+def test_change_of_tagged_wrong_labels_helps(action: Literal["relabel", "remove"]) -> None:
+    debugger, browser = browser_of_wrong_labels(25)
+    browser.tag(range(25), "wrong label")
+    effect = debugger.label_effect(tag="wrong label", action=action, steps=40, seeds=5)
+    assert effect.change == f"the 25 training samples tagged 'wrong label' {action.rstrip('e')}ed"
+    assert effect.difference.low > 0.5
+    assert effect.verdict == "helps"
+
+
+def test_tagged_samples_that_are_predicted_as_labeled_keep_their_label() -> None:
+    debugger, browser = browser_of_wrong_labels(5)
+    browser.tag(range(8), "wrong label")
+    effect = debugger.label_effect(errors=browser, steps=5, seeds=2)
+    assert effect.change == "the 5 training samples that are tagged relabeled"
+
+
+def test_tags_without_effect_are_refused() -> None:
+    debugger, browser = browser_of_wrong_labels(5)
+    with pytest.raises(SetupError, match=r"tag is 'odd', which no sample has; expected one of no tags\. Tag samples"):
+        debugger.label_effect(tag="odd")
+    browser.tag([20], "blurred")
+    with pytest.raises(SetupError, match="tag is 'odd', which no sample has; expected one of blurred"):
+        debugger.label_effect(tag="odd")
+    with pytest.raises(SetupError, match=r"all 1 tagged samples are predicted as labeled; .* Use action=\"remove\""):
+        debugger.label_effect(tag="blurred")
+    with pytest.raises(SetupError, match="k is 5 with tagged samples; expected None"):
+        debugger.label_effect(5, tag="blurred")
+    debugger.errors("val").tag([3], "blurred")
+    with pytest.raises(SetupError, match="errors shows other data than train_loader; expected the training data"):
+        debugger.label_effect(tag="blurred")
+    with pytest.raises(SetupError, match="errors is a dict; expected an error browser of the training data"):
+        debugger.label_effect(errors={})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("generator", [None, torch.Generator()])
