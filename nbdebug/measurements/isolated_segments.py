@@ -69,10 +69,11 @@ def _is_partition(segments: Tensor, tokens: Tensor) -> bool:
 
 
 def _real_values(segments: Tensor, tokens: Tensor) -> list[int]:
-    """Return the numbers of segments that are not padding only."""
+    """Return the numbers of segments that are not padding only: the same token at all their positions."""
     padding = find_trailing_padding(tokens)
     is_real = ~padding[1] if padding is not None else torch.ones_like(segments, dtype=torch.bool)
-    return [int(value) for value in torch.unique(segments[is_real])]
+    values = torch.unique(segments[is_real])
+    return [int(value) for value in values if len(torch.unique(tokens[is_real & (segments == value)])) > 1]
 
 
 def _set_input(answers: EvalOutputs, name: str, value: int) -> EvalOutputs:

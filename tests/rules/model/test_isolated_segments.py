@@ -66,3 +66,29 @@ def test_embedded_segments_do_not_fire(dense: bool) -> None:
 def test_packed_documents_do_not_fire() -> None:
     """What is asked for a token depends on its own segment, so hiding the others costs nothing."""
     assert rule_faults(setup_of(hides=True, dense=True, packed=True), "M306") == []
+
+
+class MaskedReader(nn.Module):
+    """An encoder whose attention and mean leave out the padding that a mask marks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.attention = nn.Embedding(8, 16), nn.MultiheadAttention(16, 2, batch_first=True)
+        self.head = nn.Linear(16, 2)
+
+    def forward(self, words: Tensor, mask: Tensor) -> Tensor:
+        x = self.words(words)
+        x = x + self.attention(x, x, x, key_padding_mask=mask == 0, need_weights=False)[0]
+        scores: Tensor = self.head((x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True))
+        return scores
+
+
+@pytest.mark.parametrize("is_leading", [True, False])
+def test_mask_of_padding_is_no_segment(is_leading: bool) -> None:
+    words = torch.randint(1, 8, (256, LENGTH), generator=torch.Generator().manual_seed(0))
+    mask = (torch.arange(LENGTH) >= torch.arange(256)[:, None] % 4).long()
+    mask = mask if is_leading else mask.flip(1)
+    loader = DataLoader(TensorDataset(words * mask, mask, words[:, 4] % 2), batch_size=64)
+    model = MaskedReader()
+    optimizers = (torch.optim.Adam(model.parameters()),)
+    assert rule_faults(Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=optimizers), "M306") == []
