@@ -109,7 +109,8 @@ class BroadcastTracker:
     errors, made of output and target, meet values of a target again, such as weights, are in ``weight_broadcasts``.
     Errors that meet values of the output again, as rewards meet the values of a critic, count as targets if both have
     one value for each sample and the line itself gives neither a new axis, as for all pairs. Results without a gradient
-    that have one value for each of the ``batch_size`` samples count as targets too.
+    that have one value for each of the ``batch_size`` samples count as targets too. The values of each sample at the
+    indices of all samples, as in ``q[:, actions]``, are broadcast by a target of the same length.
     """
 
     def __init__(self, output: list[Tensor], targets: list[Tensor], batch_size: int | None = None) -> None:
@@ -118,6 +119,7 @@ class BroadcastTracker:
         self._output_ids = {id(t) for t in output}
         self._target_ids = {id(t) for t in targets}
         self._error_ids: set[int] = set()
+        self._crossed_ids: set[int] = set()
         self._new_axis_lines: dict[int, SourceLine | None] = {}
         self.broadcasts: list[Broadcast] = []
         self.weight_broadcasts: list[Broadcast] = []
@@ -147,6 +149,7 @@ class BroadcastTracker:
         from_output, from_target, from_error = self._split(inputs)
         name = getattr(func, "__name__", "").strip("_")
         if name in _SELECTION_CALLS and any(self._split(inputs[:1])):
+            self._crossed_ids.update(id(t) for t in outputs if self._is_crossed(t, inputs))
             from_output, from_target, from_error = self._split(inputs[:1])
         if name in _NEW_AXIS_CALLS and inputs:
             line = get_line_from_frame(sys._getframe(2))
@@ -158,6 +161,11 @@ class BroadcastTracker:
             (self._output_ids if from_output else self._target_ids).update(id(t) for t in outputs)
         elif not from_output:
             self._target_ids.update(id(t) for t in outputs if not t.requires_grad and t.shape == (self._batch_size,))
+
+    def _is_crossed(self, selected: Tensor, inputs: list[Tensor]) -> bool:
+        """Return whether a tensor has the values of each sample at the indices of all samples, which targets hold."""
+        has_index = any(id(t) in self._target_ids and t.shape == selected.shape[1:] for t in inputs[1:])
+        return has_index and selected.dim() == 2 and selected.shape[0] == selected.shape[1] == len(inputs[0])
 
     def _is_expanded_here(self, inputs: list[Tensor]) -> bool:
         """Return whether the line of a call that is about to run also gives one of its operands a new axis."""
@@ -187,7 +195,8 @@ class BroadcastTracker:
         is_expanded = from_output.dim() != from_target.dim() and result_shape.numel() > max(
             from_output.numel(), from_target.numel()
         )
-        if is_expanded or name in ELEMENTWISE_LOSSES:
+        is_crossed = id(from_output) in self._crossed_ids and from_target.shape == from_output.shape[1:]
+        if is_expanded or is_crossed or name in ELEMENTWISE_LOSSES:
             line = get_line_from_frame(sys._getframe(3))
             shapes = tuple(from_output.shape), tuple(from_target.shape), tuple(result_shape)
             broadcasts.append(Broadcast(get_call_name(func), *shapes, line))

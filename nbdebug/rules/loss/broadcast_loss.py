@@ -40,7 +40,8 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
     ## How it is measured
     By running the loss once on the output of the first batch and reading the shapes of its operands. For a loss of
     torch, the finding names the only line of your program that calls it. Weights are only reported if the loss stays
-    the same with the weights of other samples.
+    the same with the weights of other samples. A target also counts as broadcast if the output is that of each sample
+    at the indices of all samples, as in ``q[:, actions]``.
 
     ## How to fix
     Give both the same shape: ``output.squeeze(-1)``, or ``target.unsqueeze(1)``.
@@ -101,6 +102,8 @@ def _matching_shapes_fix(broadcast: Broadcast) -> str:
         return "loss = loss_fn(output.squeeze(-1), target)"
     if broadcast.target[-1] == 1 and len(broadcast.target) == len(broadcast.output) + 1:
         return "loss = loss_fn(output, target.squeeze(-1))"
+    if broadcast.output == 2 * broadcast.target:
+        return "taken = output.gather(1, index[:, None]).squeeze(1)   # one value for each sample, not output[:, index]"
     return f"# reshape the output of the model to the shape of its target, {broadcast.target}"
 
 

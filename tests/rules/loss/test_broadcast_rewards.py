@@ -111,3 +111,29 @@ def test_broadcast_loss_of_rewards_with_the_shape_of_values_is_quiet(
     loss_fn: Loss, target: Tensor, is_column: bool
 ) -> None:
     assert rule_findings(setup_of(loss_fn, target, is_column), "L205") == []
+
+
+def value_loss(select: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    def loss_fn(values: Tensor, record: Tensor) -> Tensor:
+        return (select(values, record[:, 0].long()) - record[:, 1]).square().mean()
+
+    return loss_fn
+
+
+@pytest.mark.parametrize(
+    ("select", "is_crossed"),
+    [
+        (lambda values, action: values[:, action], True),
+        (lambda values, action: values.index_select(1, action), True),
+        (lambda values, action: values.gather(1, action[:, None]).squeeze(1), False),
+        (lambda values, action: values[torch.arange(len(values)), action], False),
+        (lambda values, action: values[:, action].diagonal(), False),
+    ],
+    ids=["index", "index_select", "gather", "rows and columns", "diagonal"],
+)
+def test_values_at_the_actions_of_all_samples_are_reported(
+    select: Callable[[Tensor, Tensor], Tensor], is_crossed: bool
+) -> None:
+    record = torch.stack([BEST.float(), PAYOFFS.amax(1)], 1)
+    findings = rule_findings(minimal_setup(nn.Linear(6, 4), STATES, record, value_loss(select)), "L205")
+    assert ["gather" in finding.fix for finding in findings] == [True] * is_crossed
