@@ -19,6 +19,7 @@ from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _LOSS_TOLERANCE = 1e-3  # relative to the loss
+_SHIFT = 3.0  # times the size of the outputs
 _NEARLY = 1.5  # times the smallest spread: the first such layer is where the samples have become alike
 
 
@@ -41,7 +42,8 @@ class CollapsedViews:
 def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> CollapsedViews:
     """Where the samples are most alike, for a loss that ignores the targets and that a constant output minimizes.
 
-    Decided by intervention: the targets exchanged among the samples, and each output replaced by the mean output.
+    Decided by intervention: the targets exchanged among the samples, and each output replaced by the mean output, or by
+    that with the same offset for all outputs of one shape, which a likelihood of the outputs does not allow.
     Targets that the loss passes through the model, with a gradient, are views too.
     """
     loss, constant_loss = _compare_with_constant(eval_outputs)
@@ -76,9 +78,16 @@ def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float]:
         # Outputs that are equal hide whether the loss depends on the targets.
         different = tree_map(output, _add_noise)
         losses = [compute_loss_value(setup, different, replace(batch, targets=t)) for t in (batch.targets, exchanged)]
-        if tree_tensors(batch.targets) and losses[0] != losses[1] and not _trains_by_targets(setup, different, batch):
+        depends_on_targets = bool(tree_tensors(batch.targets)) and losses[0] != losses[1]
+        if depends_on_targets and not _trains_by_targets(setup, different, batch):
             raise NotChecked("the loss depends on the targets")
-        return compute_loss_value(setup, output, batch), compute_loss_value(setup, constant, batch)
+        loss, constant_loss = (compute_loss_value(setup, value, batch) for value in (output, constant))
+        if not depends_on_targets:
+            shifted = tree_map(tree_map(output, _shift), lambda leaf: _mean_rows(leaf, batch.size))
+            shifted_loss = compute_loss_value(setup, shifted, batch)
+            if shifted_loss > loss + _LOSS_TOLERANCE * abs(loss):
+                raise NotChecked("the loss depends on where the outputs are, not only on their agreement")
+        return loss, constant_loss
 
 
 def _trains_by_targets(setup: Setup, output: object, batch: Batch) -> bool:
@@ -99,6 +108,14 @@ def _has_views(output: object) -> bool:
 def _add_noise(leaf: object) -> object:
     """Return values with random numbers of the size of one added; other values as they are."""
     return leaf + torch.randn_like(leaf) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
+
+
+def _shift(leaf: object) -> object:
+    """Return embeddings with the same large vector added to each; other values, as one for each sample, as they are."""
+    if not isinstance(leaf, Tensor) or not leaf.is_floating_point() or leaf.dim() < 2:
+        return leaf
+    offset = torch.randn(leaf.shape[1:], generator=torch.Generator().manual_seed(0)).to(leaf)
+    return leaf + _SHIFT * leaf.square().mean().sqrt() * offset
 
 
 def _mean_rows(leaf: object, size: int) -> object:

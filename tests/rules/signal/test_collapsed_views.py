@@ -12,7 +12,10 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.measurements import Measurements
+from nbdebug.rules.examples import minimal_setup
 
 DIGITS = load_digits()
 IMAGES, LABELS = torch.tensor(DIGITS.data).float()[:1400] / 8 - 1, torch.tensor(DIGITS.target)[:1400]
@@ -77,6 +80,23 @@ def dissimilarity(similarity: Tensor, _: Tensor) -> Tensor:
 
 def reconstruction(output: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
     return F.mse_loss(*output)
+
+
+class Scores(nn.Module):
+    """Returns an embedding whose likelihood under a normal distribution is the loss, as that of a flow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 16))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        embedding = self.layers(x)
+        return embedding, 0.01 * embedding.square().sum(1)
+
+
+def negative_log_likelihood(output: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
+    return (output[0].square().sum(1) / 2 - output[1]).mean()
 
 
 class OneView(nn.Module):
@@ -154,3 +174,9 @@ def test_collapsed_representation_of_views_that_the_loss_embeds_needs_a_gradient
     model = OneView()
     views = IMAGES + 0.3 * torch.randn(IMAGES.shape, generator=torch.Generator().manual_seed(1))
     assert len(findings(model, embedding_loss(model, stops), views)) == (0 if stops else 1)
+
+
+def test_collapsed_views_of_a_likelihood_are_not_checked() -> None:
+    measurements = Measurements(minimal_setup(Scores(), IMAGES, LABELS, negative_log_likelihood))
+    with pytest.raises(NotChecked, match="where the outputs are"):
+        measurements["collapsed_views"]
