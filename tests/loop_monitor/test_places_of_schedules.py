@@ -46,6 +46,10 @@ SCHEDULES = {
         "def train(setup):\n    schedule = StepLR(setup.optimizers[0], 3)\n"
         "    for _ in epochs(setup):\n        schedule.step()  # here\n"
     ),
+    "decay past zero": (
+        "def train(setup):\n    schedule = LambdaLR(setup.optimizers[0], lambda step: 1 - step / 22)  # here\n"
+        "    for _ in epochs(setup):\n        schedule.step()\n"
+    ),
     "decay that is too fast at any rhythm": (
         "def train(setup):\n    schedule = ExponentialLR(setup.optimizers[0], 0.01)  # here\n"
         "    for _ in epochs(setup):\n        schedule.step()\n"

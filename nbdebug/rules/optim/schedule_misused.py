@@ -34,6 +34,9 @@ from nbdebug.source.location import SourceLine, get_location
 
 _SLOW = 0.01  # of the highest rate
 _CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610", "T614")
+_CONSEQUENCES_OF_ASCENT = (
+    *("O501", "O510", "T602", "T603", "T605", "G404", "G410", "G412", "G415", "M306", "M307", "M314", "E702", "E703"),
+)
 _FIX_PER_BATCH = "Call scheduler.step() after each optimizer.step(), inside the loop over batches."
 _FIX_PER_EPOCH = "Call scheduler.step() once per epoch, after the loop over batches."
 _MIN_EVENTS, _MIN_INEFFECTIVE_STEPS, _MIN_ZERO_STEPS = 2, 3, 8
@@ -61,15 +64,15 @@ def schedule_misused(
 
     ## How it is measured
     Exactly. A schedule is too fast if more than ``most`` = half of all steps ran at less than a hundredth of the
-    highest rate; a cosine over all steps ends there too, but spends only 6 % of its steps there. A plateau scheduler
-    may do so. A schedule was forgotten if it never stepped in more than two epochs. It steps too seldom if it was
-    planned for as many steps as there are batches, within 10 %, and made fewer than half of them, or if a function of
-    its factors reached less than half of the peak that half as many steps as batches would reach.
-    A function of factors returns rates if its highest factor is the initial rate, or down to half of it.
-    A schedule skips its first rate if its first step comes before the first step of the optimizer. A plateau scheduler
-    has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a decreasing loss, judged by the
-    name of the metric, or by its values: a score is a multiple of one over the number of validation samples, and other
-    values that decrease at three of four steps are those of a loss.
+    highest rate, or if it ends below zero; a cosine over all steps ends there too, but spends only 6 % of its steps
+    there. A plateau scheduler may do so. A schedule was forgotten if it never stepped in more than two epochs. It steps
+    too seldom if it was planned for as many steps as there are batches, within 10 %, and made fewer than half of them,
+    or if a function of its factors reached less than half of the peak that half as many steps as batches would reach. A
+    function of factors returns rates if its highest factor is the initial rate, or down to half of it. A schedule skips
+    its first rate if its first step comes before the first step of the optimizer. A plateau scheduler has the wrong
+    mode if it waits for a minimum of a rising score, or for a maximum of a decreasing loss, judged by the name of the
+    metric, or by its values: a score is a multiple of one over the number of validation samples, and other values that
+    decrease at three of four steps are those of a loss.
 
     A schedule belongs to a replaced optimizer if before at least two of its steps, its optimizer had not stepped and
     another one with the same parameters had. A schedule is undone by another one of the same optimizer if at least two
@@ -285,18 +288,21 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         "steps": loop.steps,
         "scheduler steps": use.steps,
         "share under 1 % of the peak": loop.rates.low_share,
+        "last over highest rate": loop.rates.final_ratio,
     }
     texts: tuple[str, str, str] | None = None
     line = use.line
     if correct_mode:
         texts = _wrong_plateau_mode(kind, loop, use, correct_mode)
         line = option_line(setup, use.scheduler, "mode", use.scheduler.mode) or use.line
+    elif loop.rates.final_ratio < 0 and use.steps:
+        texts = _negative_rate(kind, loop)
+        line = _factor_or_creation_line(setup, use) or line
     elif loop.rates.low_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
         is_per_batch = _steps_per_batch(loop, use) and not _is_slow_per_epoch(setup, loop, max_slow_share)
         texts = _too_fast(kind, loop, use, max_slow_share, is_per_batch)
         if not is_per_batch:
-            is_function = isinstance(use.scheduler, LambdaLR)
-            line = (factor_line(use.scheduler) if is_function else None) or creation_line(setup, use.scheduler) or line
+            line = _factor_or_creation_line(setup, use) or line
     elif not use.steps and loop.steps > 2 * _batches_per_epoch(setup) > 0:
         epochs = loop.steps / _batches_per_epoch(setup)
         texts = (
@@ -339,7 +345,16 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         edits = move_after(line, loop.lines.get("optimizer")) if texts[2] == _FIX_PER_BATCH else ()
         edits = move_after_loop(use.line) if texts[2] == _FIX_PER_EPOCH else edits
         finding = _finding(*texts, line, evidence, "plateau mode" if correct_mode else "")
-        yield replace(finding, edits=edits)
+        finding = replace(finding, edits=edits)
+        if loop.rates.final_ratio < 0:
+            finding = replace(finding, severity="error", explains=(*finding.explains, *_CONSEQUENCES_OF_ASCENT))
+        yield finding
+
+
+def _factor_or_creation_line(setup: Setup, use: SchedulerUse) -> SourceLine | None:
+    """Return the line of the user's function of factors, else the line that creates the scheduler."""
+    factors = factor_line(use.scheduler) if isinstance(use.scheduler, LambdaLR) else None
+    return factors or creation_line(setup, use.scheduler)
 
 
 def _steps_of_kind(loop: LoopSummary, use: SchedulerUse) -> int:
@@ -359,6 +374,15 @@ def _is_slow_per_epoch(setup: Setup, loop: LoopSummary, max_slow_share: float) -
     epochs = math.ceil(loop.steps / max(_batches_per_epoch(setup), 1))
     ratios = loop.rates.first_ratios[:epochs]
     return len(ratios) == epochs > 1 and sum(ratio < _SLOW for ratio in ratios) > max_slow_share * epochs
+
+
+def _negative_rate(kind: str, loop: LoopSummary) -> tuple[str, str, str]:
+    """Message, cause and fix for a schedule that falls below zero."""
+    return (
+        f"{kind} reduced the rate below zero: the last rate is {loop.rates.final_ratio:.3g} times the highest.",
+        "The schedule reaches zero before the training ends, and goes on. Steps at a negative rate increase the loss.",
+        "total = epochs * len(train_loader)   # steps of the schedule; and factor = max(0.0, 1 - step / total)",
+    )
 
 
 def _too_fast(
