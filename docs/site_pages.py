@@ -38,7 +38,7 @@ def write_pages(folder: Path, runs: Mapping[str, str] | None = None) -> None:
     for path in [*notebooks.glob("*.ipynb"), *notebooks.glob("clinic/*.ipynb")]:
         target = folder / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target)
+        target.write_text(move_links_of_notebook(path.read_text(encoding="utf-8")), encoding="utf-8")
     shutil.copytree(notebooks / "pictures", folder / "extra/notebooks/pictures")
     shutil.copy(ROOT / "LICENSE", folder)
     generated = {"api.md": api_page(), "faq.md": symptom_page()}
@@ -57,6 +57,11 @@ def move_links(text: str) -> str:
     """Return a page with its links as they are on the site, where docs/ is the root; rows of rules link their pages."""
     text = re.sub(r"\]\((?:\.\./|docs/)", "](", text)
     return re.sub(r"^\| ([A-Z]\d{3,4}) \|", r"| [\1](rules/\1.md) |", text, flags=re.MULTILINE)
+
+
+def move_links_of_notebook(text: str) -> str:
+    """Return a notebook with its links to docs/ as they are on the site, where docs/ is the root."""
+    return re.sub(r"\]\(((?:\.\./)+)docs/", r"](\1", text)
 
 
 def rule_page(rule: Rule, run: str = "") -> str:

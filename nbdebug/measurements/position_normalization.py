@@ -55,7 +55,10 @@ def position_normalizations(eval_outputs: EvalOutputs) -> list[PositionNormaliza
     model = answers.setup.eager_model
     with torch.no_grad(), in_mode(model, False), fast_attention_disabled(), record_calls(model, recorded.append):
         seed_all(0)
-        answers.setup.predict(answers.batch)
+        try:
+            answers.setup.predict(answers.batch)
+        except (RuntimeError, ValueError, IndexError) as error:  # such as a graph whose samples belong together
+            raise NotChecked(f"the model does not take a part of a batch: {error}") from None
     if answers.batch.size < _MIN_SAMPLES or not any(map(_is_attention, recorded)):
         raise NotChecked("no attention is found in the calls of the model")
     is_numeric = any(tensor.is_floating_point() for tensor in answers.inputs.values())

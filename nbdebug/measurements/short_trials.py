@@ -74,7 +74,7 @@ def run_trials(
     with Preserve(*setup.mutable_objects), torch.enable_grad():
         if obstacle := copy_obstacle(setup, batches[0]):
             raise NotChecked(obstacle)
-        trial = _Trial(setup, steps, held_out)
+        trial = _TrainedCopy(setup, steps, held_out)
         losses = [*trial.run(batches, None), *trial.run(changed_batches or batches, intervention)]
     if not all(map(math.isfinite, losses)):
         raise NotChecked("the loss of a trial is not finite")
@@ -82,7 +82,7 @@ def run_trials(
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _TrainedCopy:
     """Training of a copy of the model for some steps, with the user's optimizer."""
 
     setup: Setup

@@ -33,7 +33,7 @@ _ON_INPUTS = "learners on the inputs"
 
 
 @dataclass(frozen=True)
-class SuspectLabel:
+class _SuspectLabel:
     """A sample with its label, the class that is predicted instead, and the probability that the label is wrong."""
 
     split: str
@@ -87,7 +87,7 @@ class LabelQuality:
     split: str
     rows: int
     accuracy: float
-    ranked: tuple[SuspectLabel, ...]
+    ranked: tuple[_SuspectLabel, ...]
     noise: Number
     looks_wrong: bool
     relation: _LabelRelation
@@ -98,7 +98,7 @@ class LabelQuality:
     is_predictable: bool = True
 
     @property
-    def suspects(self) -> tuple[SuspectLabel, ...]:
+    def suspects(self) -> tuple[_SuspectLabel, ...]:
         """The samples whose labels are more probably wrong than right; none if that is not decidable."""
         return tuple(item for item in self.ranked if item.probability > _MIN_SUSPECT and self.is_decidable)
 
@@ -127,7 +127,7 @@ class LabelReview:
         return next((item for item in self.splits if item.split == split), None)
 
     @property
-    def suspects(self) -> list[SuspectLabel]:
+    def suspects(self) -> list[_SuspectLabel]:
         """The suspect labels of all splits."""
         return [suspect for split in self.splits for suspect in split.suspects]
 
@@ -258,10 +258,10 @@ def _judge_split(
 
 def _rank_labels(
     split: str, noise: LabelNoise, labels: NDArray[np.int64], indices: NDArray[np.int64]
-) -> tuple[SuspectLabel, ...]:
+) -> tuple[_SuspectLabel, ...]:
     """Return the labels that are most probably wrong."""
     order = np.argsort(-noise.wrong, kind="stable")[:_MAX_RANKED].tolist()
     return tuple(
-        SuspectLabel(split, int(indices[row]), int(labels[row]), int(noise.replacement[row]), float(noise.wrong[row]))
+        _SuspectLabel(split, int(indices[row]), int(labels[row]), int(noise.replacement[row]), float(noise.wrong[row]))
         for row in order
     )

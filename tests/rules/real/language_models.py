@@ -106,7 +106,8 @@ class GPT(nn.Module):
         self.blocks = nn.Sequential(block(width), block(width))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 20, bias=False)
         self.head.weight = self.tokens.weight
-        nn.init.normal_(self.tokens.weight, std=0.02)
+        for table in (self.tokens, self.positions):
+            nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, ids: Tensor, targets: Tensor | None = None) -> Any:
         x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
