@@ -17,6 +17,8 @@ from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import replace_node, wrap_node
 from nbdebug.source.search import call_name, call_subject
 
+_HINT = "# reshape only to split or merge neighboring axes, and swap axes with h.transpose(...) before or after"
+
 
 @rule("M309", "error")
 def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Finding]:
@@ -56,7 +58,7 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
             "values, so their values are mixed.",
             where=reshape.call.where,
             cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
-            fix=_pixel_fix(reshape) or _permute_fix(reshape.shape_before, reshape.shape_after),
+            fix=f"h = {call.format('h')}   # h is what the reshape takes" if (call := _replacement(reshape)) else _HINT,
             edits=_edit_call(reshape),
             evidence={"before": reshape.shape_before, "after": reshape.shape_after, "call": reshape.call.name},
             explains=("M304", "M305", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709"),
@@ -65,38 +67,42 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
 
 def _edit_call(reshape: ScrambledReshape) -> tuple[Edit, ...]:
     """Return the replacement of the only reshape on its line by a permutation; () for any other line."""
-    fix, line = _permute_fix(reshape.shape_before, reshape.shape_after), reshape.call.line
+    call, line = _replacement(reshape), reshape.call.line
     statement = covering_statement(line) if line else None
-    if line is None or statement is None or not fix.startswith("x = x."):
+    if line is None or statement is None or not call:
         return ()
     names = ("view", "reshape", "unflatten")
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and call_name(node) in names]
     subject = call_subject(calls[0]) if len(calls) == 1 else None
     if subject is None:
         return ()
-    edit = wrap_node(line.file, subject, "{}" + fix.removeprefix("x = x"))
+    edit = wrap_node(line.file, subject, call)
     return (replace_node(line.file, calls[0], edit.text),)
 
 
-def _pixel_fix(reshape: ScrambledReshape) -> str:
-    """Return a pixel shuffle if channels become rows and columns by one factor, or the reverse; else ""."""
-    (height, width), (new_height, new_width) = reshape.axes_before[-2:], reshape.axes_after[-2:]
-    if not moves_channels(reshape.axes_before, reshape.axes_after) or height * new_width != width * new_height:
+def _replacement(reshape: ScrambledReshape) -> str:
+    """Return the call, with {} for its tensor, that leads from one shape to the other; "" if there is no unique one."""
+    if moves_channels(reshape.axes_before, reshape.axes_after):
+        shuffle = _pixel_shuffle(reshape.axes_before[-2:], reshape.axes_after[-2:])
+        return f"{shuffle}.squeeze(1)" if shuffle and len(reshape.shape_after) == 3 else shuffle
+    before, after = reshape.shape_before, reshape.shape_after
+    if sorted(before) != sorted(after) or len(set(before)) < len(before):
+        return ""
+    order = [before.index(length) for length in after]
+    moved_axes = [axis for axis, source_axis in enumerate(order) if axis != source_axis]
+    if len(moved_axes) == 2:
+        return f"{{}}.transpose({moved_axes[0]}, {moved_axes[1]})"
+    return f"{{}}.permute({', '.join(map(str, order))})"
+
+
+def _pixel_shuffle(before: Shape, after: Shape) -> str:
+    """Return a pixel shuffle, or the reverse, if height and width change by one factor; else ""."""
+    (height, width), (new_height, new_width) = before, after
+    if height * new_width != width * new_height:
         return ""
     if new_height > height:
-        return f"x = torch.nn.functional.pixel_shuffle(x, {new_height // height})"
-    return f"x = torch.nn.functional.pixel_unshuffle(x, {height // new_height})"
-
-
-def _permute_fix(before: Shape, after: Shape) -> str:
-    """The permutation that leads from one shape to the other, or a hint if there is no unique one."""
-    if sorted(before) == sorted(after) and len(set(before)) == len(before):
-        order = [before.index(length) for length in after]
-        moved_axes = [axis for axis, source_axis in enumerate(order) if axis != source_axis]
-        if len(moved_axes) == 2:
-            return f"x = x.transpose({moved_axes[0]}, {moved_axes[1]})"
-        return f"x = x.permute({', '.join(map(str, order))})"
-    return "# reshape only to split or merge neighboring axes, and swap axes with x.transpose(...) before or after"
+        return f"torch.nn.functional.pixel_shuffle({{}}, {new_height // height})"
+    return f"torch.nn.functional.pixel_unshuffle({{}}, {height // new_height})"
 
 
 class SeriesClassifier(nn.Module):
