@@ -29,6 +29,7 @@ _CREATION = re.compile(
 )
 _POSITION = re.compile(r"(?P<code>[^#\n]+\S) +# (?P<side>before|after) this line")
 _OBJECTS = {"train loader": "train_loader", "validation loader": "val_loader"}
+_RULES_ON_DATA = ("D", "L")  # prefixes of the codes of rules on the data, and on the loss with its targets
 
 
 def removed_module(fix: str) -> str:
@@ -66,7 +67,8 @@ def find_edits(setup: Setup, finding: Finding) -> tuple[Edit, ...]:
         return insert_at_line(setup, line, match["code"], match["side"])
     statements = ast.parse(fix).body if is_code(fix) else []
     statements = [part for part in statements if not isinstance(part, (ast.Import, ast.ImportFrom))]
-    if data_edits := find_data_edits(setup, statements):
+    # In the fixes of other rules, x is a value inside the model.
+    if finding.code.startswith(_RULES_ON_DATA) and (data_edits := find_data_edits(setup, statements)):
         return data_edits
     if len(statements) != 1:
         return ()

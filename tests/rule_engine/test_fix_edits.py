@@ -13,6 +13,7 @@ import pytest
 from nbdebug.finding import Finding
 from nbdebug.rule_engine import fix_writer
 from nbdebug.rule_engine.data_edits import find_data_edits
+from nbdebug.rule_engine.fix_edits import find_edits
 from nbdebug.rule_engine.fix_trials import QUIET
 from nbdebug.source.edits import apply_edits
 
@@ -307,6 +308,15 @@ def test_fix_in_names_of_a_method_is_no_change_of_the_data(tmp_path: Path) -> No
     setup = run_program(source, tmp_path / "method_program.py").dbg.setup
     changes = [bool(find_data_edits(setup, ast.parse(f"x = {value}").body)) for value in VALUES_OF_INPUTS]
     assert changes == [True, False, False]
+
+
+@pytest.mark.parametrize(("code", "changes_data"), [("D104", True), ("L208", True), ("G416", False), ("M309", False)])
+def test_fix_of_a_rule_on_the_model_is_no_change_of_the_data(tmp_path: Path, code: str, changes_data: bool) -> None:
+    net = NET.format(layers="norm = nn.Linear(4, 3); self.norm = norm", forward="return self.norm(x)")
+    source = f"from torch import nn\n{net}{HEAD}{LOADER}{OPT}"
+    setup = run_program(source, tmp_path / "model_program.py").dbg.setup
+    finding = Finding("The values of one unit are negative.", fix="x = torch.nn.functional.leaky_relu(x)", code=code)
+    assert bool(find_edits(setup, finding)) is changes_data
 
 
 def test_quick_checkup_tries_nothing(tmp_path: Path) -> None:
