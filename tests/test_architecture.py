@@ -31,7 +31,10 @@ SMALL_BY_NATURE = {
     ),
     "nbdebug.trackers.registry": "one lookup among the trackers",
     "nbdebug.crashes.stuck_samples": "one search, for the sample at which a loader hangs",
-    "nbdebug.measurements.nominal_targets": "one measurement",
+    **dict.fromkeys(
+        [f"nbdebug.measurements.{name}" for name in ("nominal_targets", "sorted_targets")],
+        "one measurement",
+    ),
     "nbdebug.tools.data.label_features": "one choice, of what the labels are predicted from",
     "nbdebug.tools.provenance.state_history": "one state, apart from the snapshots",
     "nbdebug.history.mlflow_store": "the formats of one tracker",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nbdebug.loop_monitor.whole_set_metrics import area_under_curve, binary_metrics
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import assigned_names, call_name, read_names, syntax_tree
+from nbdebug.source.search import assigned_names, call_name, file_nodes, read_names, syntax_tree
 
 _MIN_DIFFERENCE = 1e-3  # between the mistaken metric and the correct one
 _ROUNDING = 2e-5  # relative; the user computes in single precision
@@ -117,7 +117,7 @@ def metric_line(metric: str, line: SourceLine) -> SourceLine:
     A call within a formatted string only shows the metric.
     """
     tree, names = syntax_tree(line.file), _CALLS[metric]
-    nodes = [*ast.walk(tree)] if tree else []
+    nodes = file_nodes(tree)
     shown = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
     calls = {node.lineno for node in nodes if names.search(call_name(node)) and node not in shown}  # type: ignore[attr-defined]
     return SourceLine(line.file, calls.pop(), line.function) if len(calls) == 1 else line

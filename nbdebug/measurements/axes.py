@@ -103,7 +103,7 @@ class _ReshapeTracker:
         self._origins[id(result)] = origin
         self._references += [source, result]
         for before in dict.fromkeys((tuple(source.shape), origin)):
-            if swaps := list(_find_swaps(call, before)):
+            if swaps := list(_find_swaps(call, before, is_original=origin == tuple(source.shape))):
                 self._origins[id(result)] = tuple(result.shape)
                 self.reshapes += swaps
                 return
@@ -133,13 +133,16 @@ def _keeps_order(source: Tensor, result: Tensor, is_reshape: bool) -> bool:
     return is_view and source.storage_offset() == result.storage_offset() and source.dtype == result.dtype
 
 
-def _find_swaps(call: TorchCall, before: Shape) -> Iterator[ScrambledReshape]:
-    """Yield the groups of axes with reordered lengths between a shape and that of the result of a call."""
+def _find_swaps(call: TorchCall, before: Shape, *, is_original: bool) -> Iterator[ScrambledReshape]:
+    """Yield the groups of axes with reordered lengths between a shape and that of the result of a call.
+
+    The channels of an image may become rows only if no earlier reshape has made them, as from the rows of a layer.
+    """
     after = tuple(call.outputs[0].shape)
     for axes_before, axes_after in split_into_groups(before, after):
         if heads := _split_heads(axes_before, axes_after):
             axes_before, axes_after = heads
-        is_image = call.inputs[0].dim() == len(before) == 4 and before[1:] == tuple(call.inputs[0].shape[1:])
+        is_image = is_original and len(before) == 4
         if is_swap(axes_before, axes_after) or (is_image and moves_channels(axes_before, axes_after)):
             yield ScrambledReshape(call, before, after, axes_before, axes_after)
 

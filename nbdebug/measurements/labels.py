@@ -389,10 +389,16 @@ def _compute_p_value(labels: Tensor, batch_labels: list[Tensor], batch_agreement
     return (extreme + 1) / (_MAX_DRAWS + 1)
 
 
-def _get_class_labels(batch: Batch) -> Tensor | None:
+def get_flat_targets(batch: Batch) -> Tensor | None:
+    """Return the only target of each sample of a batch; None if a sample has none or several."""
     target_tensors = tree_tensors(batch.targets)
     flat = target_tensors[0].detach().cpu().reshape(-1) if len(target_tensors) == 1 else None
-    return flat.long() if flat is not None and len(flat) == batch.size else None
+    return flat if flat is not None and len(flat) == batch.size else None
+
+
+def _get_class_labels(batch: Batch) -> Tensor | None:
+    flat = get_flat_targets(batch)
+    return flat.long() if flat is not None else None
 
 
 def _compute_agreement(parts: list[Tensor]) -> float:

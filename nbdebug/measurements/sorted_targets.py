@@ -9,9 +9,9 @@ from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.labels import get_flat_targets
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch
-from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_SAMPLES, _MIN_DISTINCT = 40, 20
 
@@ -34,11 +34,12 @@ class SortedTargets:
 @measurement
 def sorted_targets(batches: list[Batch], tables: dict[str, SplitTable]) -> SortedTargets:
     """The order of the targets of the first training batches, if each sample has one real number."""
-    parts = [_real_targets(batch) for batch in batches]
+    targets = [get_flat_targets(batch) for batch in batches]
+    parts = [part for part in targets if part is not None and part.is_floating_point()]
     table = tables.get("train")
-    if len(parts) < 2 or table is None or any(part is None for part in parts):
+    if len(batches) < 2 or table is None or len(parts) < len(batches):
         raise NotChecked("needs several batches of samples with one real-valued target each")
-    values = torch.cat([part for part in parts if part is not None])
+    values = torch.cat(parts)
     if len(values) < _MIN_SAMPLES or len(set(values.tolist())) < _MIN_DISTINCT:
         raise NotChecked(f"the first batches have fewer than {_MIN_DISTINCT} different targets")
     changes = values.diff()
@@ -49,12 +50,6 @@ def sorted_targets(batches: list[Batch], tables: dict[str, SplitTable]) -> Sorte
         _range(values[: batches[0].size]),
         _range(table.targets[0]),
     )
-
-
-def _real_targets(batch: Batch) -> Tensor | None:
-    targets = tree_tensors(batch.targets)
-    flat = targets[0].detach().cpu().reshape(-1) if len(targets) == 1 and targets[0].is_floating_point() else None
-    return flat if flat is not None and len(flat) == batch.size else None
 
 
 def _range(values: Tensor) -> tuple[float, float]:

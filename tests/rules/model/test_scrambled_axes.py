@@ -235,3 +235,19 @@ def test_scrambled_axes_of_channels_placed_as_rows_is_reported(
     x = torch.randn(64, 3, 5, 7)
     setup = minimal_setup(Enlarger(enlarge), x, torch.zeros_like(enlarge(torch.zeros(64, 4, 5, 7))), nn.MSELoss())
     assert [str(fix) in finding.fix for finding in checkup_findings(setup, "M309")] == ([True] if fix else [])
+
+
+class TwiceViewed(nn.Module):
+    """A layer whose features are viewed as channels, and then as rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 4 * 5 * 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x).view(-1, 4, 5, 7).view(-1, 1, 10, 14)
+
+
+def test_scrambled_axes_of_features_viewed_as_channels_first_is_quiet() -> None:
+    setup = minimal_setup(TwiceViewed(), torch.randn(64, 6), torch.zeros(64, 1, 10, 14), nn.MSELoss())
+    assert checkup_findings(setup, "M309") == []
