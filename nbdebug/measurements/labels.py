@@ -162,6 +162,11 @@ class LabelPredictability:
         """The accuracy above chance."""
         return self.accuracy - self.chance_accuracy
 
+    @property
+    def is_detectable(self) -> bool:
+        """True if chance does not explain the accuracy."""
+        return self.sigma >= _MIN_SIGMA
+
     def is_faint_beside(self, other: LabelPredictability, share: float) -> bool:
         """Return whether the gain is certainly below a share of that of other labels of the same task."""
         return self.gain + _MIN_SIGMA * self.chance_std < share * other.gain
@@ -195,7 +200,7 @@ def label_probe(setup: Setup, tables: dict[str, SplitTable]) -> LabelProbe:
     within = {split: _measure_predictability(sample, 0, classes) for split, sample in usable.items()}
     shifted: dict[int, LabelPredictability] = {}
     train = usable["train"]
-    if within["train"].sigma < _MIN_SIGMA and tables["train"].is_complete:
+    if not within["train"].is_detectable and tables["train"].is_complete:
         shifted = {shift: _measure_predictability(train, shift, classes) for shift in (-1, 1)}
     comparable = "val" in usable and usable["val"].features.shape[1] == train.features.shape[1]
     confusion = _compute_confusion(train, usable["val"], classes) if comparable else None

@@ -30,7 +30,6 @@ from nbdebug.source.search import call_name, find_unique_line
 _CLASS_LOSSES = ("cross-entropy", "nll", "bce", "bce-with-logits")  # of others, integers may be actions or indices
 _LISTING_CALLS = {"sorted", "sort", "listdir", "scandir", "glob", "iglob", "iterdir"}
 _MIN_GAIN = 0.1  # over shuffled targets
-_UNDETECTED_SIGMA = 2.0  # below it, a relation cannot be told from chance
 _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "E702", "E703", "D111")
 
@@ -185,7 +184,7 @@ def _finding(
     severity: Severity | None,
     reference: LabelPredictability | None = None,
 ) -> Finding:
-    extent = "no detectable" if relation.sigma < _UNDETECTED_SIGMA else "almost no"
+    extent = "almost no" if relation.is_detectable else "no detectable"
     return Finding(
         message=f"The {split} labels have {extent} relation to the inputs: a simple learner on them reaches an "
         f"{relation.metric} of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} "
