@@ -152,7 +152,7 @@ def _is_unusual(values: Tensor, owner: nn.Module, parameter: str) -> bool:
 
 def _is_usual(values: Tensor, owner: nn.Module, parameter: str) -> bool:
     """Check whether values have the standard deviation of torch's own initialization."""
-    usual = _usual_deviation(owner, parameter)
+    usual = _usual_deviation(owner, parameter) if float(values.std()) else None
     return usual is not None and _is_close(float(values.std()), usual, values.numel() // 2)
 
 

@@ -17,12 +17,12 @@ from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.initialization import initialization_line
 from nbdebug.setup.losses import score_tensor
 from nbdebug.setup.module_lines import part_line
-from nbdebug.setup.source_lines import origin_line
+from nbdebug.source.attribute_makers import attribute_maker
 from nbdebug.source.location import get_location
-from nbdebug.source.producers import attribute_maker
 
 _USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6 for inputs of unit scale
 
