@@ -23,6 +23,7 @@ from nbdebug.loop_monitor.gradient_accumulation import (
     repeated_parameters,
 )
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
+from nbdebug.loop_monitor.growing_attributes import GrowingAttribute
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.mistaken_metrics import MistakenNumber
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
@@ -133,6 +134,7 @@ class LoopSummary:
     forward_passes: ForwardPasses = field(default_factory=ForwardPasses)
     accumulation: GradientAccumulation = field(default_factory=GradientAccumulation)
     retained_graphs: RetainedGraphs = field(default_factory=RetainedGraphs)
+    growing_attribute: GrowingAttribute | None = None
     state_dict_loads: StateDictLoads = field(default_factory=StateDictLoads)
     weight_copies: tuple[WeightCopy, ...] = ()
     weight_alias: WeightAlias = field(default_factory=WeightAlias)
@@ -239,6 +241,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         forward_passes=monitor.mode_monitor.summary(),
         accumulation=monitor.accumulation_counter.summary(),
         retained_graphs=monitor.retained_graph_counter.worst,
+        growing_attribute=monitor.retained_graph_counter.attributes.summary(),
         state_dict_loads=monitor.state_dict_monitor.summary(),
         shape_mismatch=monitor.evaluation.comparisons.first_mismatch,
         epoch_order=monitor.batch_order_monitor.summary(),
