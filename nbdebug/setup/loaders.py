@@ -22,7 +22,7 @@ from torch.utils.data import (
 )
 
 from nbdebug.exceptions import NotChecked, SetupError
-from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, UserCodeTimeout, time_limit
+from nbdebug.setup.time_limit import UserCodeTimeout, sample_time_limit
 from nbdebug.setup.unpacking import collate_error
 from nbdebug.validation import describe_type
 
@@ -140,9 +140,9 @@ def _indexed_batches(loader: DataLoader[Any]) -> Iterator[tuple[Any, tuple[int, 
 
 
 def read_sample(dataset: Any, index: Any) -> Any:
-    """Return a sample; raises SetupError that names it if the dataset raises or does not return within 60 s."""
+    """Return a sample; raises SetupError that names it if the dataset raises or does not return in time."""
     try:
-        with time_limit(MAX_SAMPLE_SECONDS):
+        with sample_time_limit():
             return dataset[index]
     except (Exception, UserCodeTimeout) as error:
         raise SetupError(
