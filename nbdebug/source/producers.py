@@ -41,7 +41,7 @@ _MAX_STEPS = 24
 _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTensor", "FloatTensor"} | {
     *("long", "int", "float", "double", "bool", "numpy", "cpu", "clone", "detach", "contiguous")
 }
-_SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
+SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
 _REGISTERING_CALLS = {"register_buffer", "register_parameter"}
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -105,7 +105,7 @@ def _converted(value: ast.expr) -> ast.expr | None:
     """Return what a call converts to a tensor, another dtype or shape, with the same values in the same order."""
     if not isinstance(value, ast.Call):
         return None
-    if call_name(value) in _SHAPE_CHANGES and isinstance(value.func, ast.Attribute):
+    if call_name(value) in SHAPE_CHANGES and isinstance(value.func, ast.Attribute):
         return value.func.value
     if call_name(value) not in _CONVERSIONS:
         return None
