@@ -13,7 +13,7 @@ from nbdebug.preserve import open_blocks
 
 _DEFAULT_BUDGET, _MIN_SNAPSHOT_SECONDS = 0.01, 0.1
 _OVER_BUDGET_FACTOR, _STRICT_BUDGET_FACTOR = 0.25, 0.1  # factors on occasional work while over budget
-ALWAYS_MEASURED_STEPS = 32  # the gradients of the first steps are always measured
+ALWAYS_MEASURED_STEPS = 64  # the gradients of the first steps are always measured
 MAX_LOSS_ONLY_STEPS = 31  # consecutive steps that record only the loss
 
 
