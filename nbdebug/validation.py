@@ -13,6 +13,7 @@ from nbdebug.exceptions import SetupError, UnknownOption, WrongArguments
 
 _LEAVE_OUT = "Leave it out"
 _MAX_VALUE_LENGTH = 60  # characters of a value in a message
+_MAX_PARAMETERS, _FIRST_PARAMETERS = 12, 5  # in a message; the first ones of a call are those that are used most
 
 
 def describe_value(value: Any) -> str:
@@ -106,9 +107,20 @@ def unknown_option(callee: str, name: str, choices: Collection[str]) -> UnknownO
     """Return the error for an option name that is none of ``choices``; it names the nearest one."""
     matches = get_close_matches(name, choices, n=1)
     advice = f"Did you mean {matches[0]!r}?" if matches else f"{_LEAVE_OUT}."
-    return UnknownOption(f"option of {callee} is {name!r}; expected one of {', '.join(choices)}. {advice}")
+    first, others = _most_used(choices)
+    names = f"{', '.join(first)} or {others} others in its help()" if others else ", ".join(first)
+    return UnknownOption(f"option of {callee} is {name!r}; expected one of {names}. {advice}")
 
 
 def wrong_arguments(callee: str, problem: str, names: Collection[str]) -> WrongArguments:
     """Return the error for a call that does not fit the parameters of a function."""
-    return WrongArguments(f"call of {callee} is wrong ({problem}); expected {callee}({', '.join(names)}). Pass these.")
+    first, others = _most_used(names)
+    advice = f"Its help() describes all {len(names)} parameters." if others else "Pass these."
+    parameters = ", ".join([*first, *["…"] * bool(others)])
+    return WrongArguments(f"call of {callee} is wrong ({problem}); expected {callee}({parameters}). {advice}")
+
+
+def _most_used(names: Collection[str]) -> tuple[list[str], int]:
+    """Return the names if they are few, otherwise the first of them, and how many others there are."""
+    first = list(names)[: None if len(names) <= _MAX_PARAMETERS else _FIRST_PARAMETERS]
+    return first, len(names) - len(first)

@@ -111,15 +111,16 @@ def compared_importance(debugger: Debugger) -> Result:
 
 
 def replay_of(debugger: Debugger) -> Result:
-    """Run a step whose loss is not finite again."""
+    """Run a step whose loss is not finite again, from a pickled run."""
     setup = debugger.setup
     with debugger.watch(final_tests=False) as run:
         for inputs, target in setup.train_loader:
             setup.optimizers[0].zero_grad()
             (F.cross_entropy(setup.eager_model(inputs), target) * torch.inf).backward()
-    replay = run.replay()
-    assert replay is not None
-    return replay
+    copy = pickle.loads(pickle.dumps(run))
+    assert repr(copy) == repr(run)
+    assert str(copy.replay()) == str(run.replay())
+    return copy.replay()
 
 
 def crash_of(debugger: Debugger) -> Result:

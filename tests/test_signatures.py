@@ -96,6 +96,14 @@ def test_explain_annotation_and_options_cover_all_attribution_methods() -> None:
         (lambda d: nbdebug.watch(nn.Linear(2, 2), budgt=3), "^option of watch is 'budgt'.*'budget'"),
         (lambda d: nbdebug.assert_healthy(nn.Linear(2, 2), [], alow="note"), "^option of assert_healthy .*'allow'"),
         (lambda d: Debugger(nn.Linear(2, 2), [], loss=nn.MSELoss()), "^option of Debugger is 'loss'.*'loss_fn'"),
+        (
+            lambda d: nbdebug.checkup(nn.Linear(2, 2), ignores=["L201"]),
+            "one of model, train_loader, .* or 13 others in its help[(][)]. Did you mean 'ignore'[?]$",
+        ),
+        (
+            lambda d: nbdebug.checkup(),
+            r"expected checkup[(]model, train_loader, val_loader, loss_fn, optimizer, …[)]. Its help.* all 18 param",
+        ),
     ],
 )
 def test_public_call_with_unknown_keyword_suggests_nearest_name(call: Callable[[Debugger], Any], message: str) -> None:

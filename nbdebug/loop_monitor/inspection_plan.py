@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # The first steps are all tracked and their graphs marked; later at least one step in 16.
-_FULLY_TRACKED_STEPS, _MAX_STEPS_BETWEEN_TRACKED = 64, 16
+FULLY_TRACKED_STEPS, _MAX_STEPS_BETWEEN_TRACKED = 64, 16
 ALWAYS_INSPECTED_STEPS = 8  # steps that are all inspected; later ones at powers of two
 _MAX_INSPECTED_PASSES = 32  # inspected backward passes between two steps
 
@@ -30,4 +30,4 @@ class InspectionPlan:
         if self.marks_graphs and had_all_events:
             self.last_marked_step = steps
         is_mark_due = steps - self.last_marked_step >= _MAX_STEPS_BETWEEN_TRACKED
-        self.marks_graphs, self.inspected_passes = steps < _FULLY_TRACKED_STEPS or is_mark_due, 0
+        self.marks_graphs, self.inspected_passes = steps < FULLY_TRACKED_STEPS or is_mark_due, 0

@@ -40,12 +40,12 @@ class HiddenSoftmax:
 
 
 @slow_measurement
-def hidden_softmax(setup: Setup, eval_outputs: EvalOutputs, batches: list[Batch]) -> HiddenSoftmax | None:
+def hidden_softmax(setup: Setup, eval_outputs: EvalOutputs, batches: list[Batch], budget: str) -> HiddenSoftmax | None:
     """The first layer that receives shares that sum to one, with two trials of a copy; None if there is none."""
     search = _search_shares(eval_outputs)
     if search.position is None:
         return None
-    trials = run_trials(setup, batches, _STEPS, intervention=_ScaledInput(search.position, search.width))
+    trials = run_trials(setup, batches, _STEPS, budget, intervention=_ScaledInput(search.position, search.width))
     return HiddenSoftmax(search.where, search.layer, search.width, search.is_mixture, trials)
 
 

@@ -36,7 +36,9 @@ class IsolatedSegments:
 
 
 @slow_measurement
-def isolated_segments(setup: Setup, eval_outputs: EvalOutputs, batches: list[Batch]) -> IsolatedSegments | None:
+def isolated_segments(
+    setup: Setup, eval_outputs: EvalOutputs, batches: list[Batch], budget: str
+) -> IsolatedSegments | None:
     """The input that isolates segments, by exchanging the tokens of one segment at a time; None if there is none."""
     inputs = {name: t for name, t in eval_outputs.inputs.items() if t.dim() == 2 and not t.is_floating_point()}
     for name, segments in inputs.items():
@@ -56,7 +58,7 @@ def isolated_segments(setup: Setup, eval_outputs: EvalOutputs, batches: list[Bat
         where, trials = _find_mask(eval_outputs, segments), None
         if is_dense:
             changed = [_set_input(replace(eval_outputs, batch=batch), name, constant).batch for batch in batches]
-            trials = run_trials(setup, batches, _STEPS, changed_batches=changed, held_out=True)
+            trials = run_trials(setup, batches, _STEPS, budget, changed_batches=changed, held_out=True)
         return IsolatedSegments(name, len(values), () if is_dense else ignored, where, trials)
     return None
 

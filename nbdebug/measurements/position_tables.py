@@ -56,7 +56,9 @@ class LargePositions:
 
 
 @slow_measurement
-def large_positions(setup: Setup, attention_pass: AttentionPass, batches: list[Batch]) -> LargePositions | None:
+def large_positions(
+    setup: Setup, attention_pass: AttentionPass, batches: list[Batch], budget: str
+) -> LargePositions | None:
     """The sum in which positions drown the input most, with two trials of a copy; None if there is none.
 
     All such sums are changed in the second trial, as those of an encoder and a decoder.
@@ -73,7 +75,7 @@ def large_positions(setup: Setup, attention_pass: AttentionPass, batches: list[B
                 divisors[numbers[id(call)], operand] = ratio
     if not divisors:
         return None
-    trials = run_trials(setup, batches, _STEPS, intervention=_SmallerPositions(divisors))
+    trials = run_trials(setup, batches, _STEPS, budget, intervention=_SmallerPositions(divisors))
     (number, _), ratio = max(divisors.items(), key=lambda item: item[1])
     return LargePositions(ratio, sums[number].where, trials)
 

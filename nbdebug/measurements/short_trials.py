@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from nbdebug.training.model_copy import copy_obstacle, trainable_setup
 from nbdebug.training.trainer import Trainer
 
 _MAX_PRODUCTS = 2e7  # of parameters and samples of a batch, so that both trials are short on any machine
+_MAX_SECONDS, _TIMED_STEPS = 2.0, 8  # of both trials unless a checkup is thorough, predicted from the first steps
 _MAX_INITIAL_RISE = 1.5  # of the loss by the change: beyond it, the starts of the two trials cannot be compared
 
 
@@ -54,6 +56,7 @@ def run_trials(
     setup: Setup,
     batches: Sequence[Batch],
     steps: int,
+    budget: str,
     *,
     changed_batches: Sequence[Batch] | None = None,
     intervention: Intervention | None = None,
@@ -62,7 +65,7 @@ def run_trials(
     """Return the losses of two trials with the user's optimizer, the second one with other batches or other calls.
 
     With ``held_out``, the losses are those of the last batch, and the trials train on the others. Raises NotChecked if
-    copies cannot be trained, or not in a short time.
+    copies cannot be trained, or not in the time that the ``budget`` of a checkup allows.
     """
     if len(setup.optimizers) != 1 or setup.step_fn is not None:
         raise NotChecked("a trial needs one optimizer and a loss of the output")
@@ -74,7 +77,7 @@ def run_trials(
     with Preserve(*setup.mutable_objects), torch.enable_grad():
         if obstacle := copy_obstacle(setup, batches[0]):
             raise NotChecked(obstacle)
-        trial = _TrainedCopy(setup, steps, held_out)
+        trial = _TrainedCopy(setup, steps, held_out, math.inf if budget == "thorough" else _MAX_SECONDS)
         losses = [*trial.run(batches, None), *trial.run(changed_batches or batches, intervention)]
     if not all(map(math.isfinite, losses)):
         raise NotChecked("the loss of a trial is not finite")
@@ -83,11 +86,15 @@ def run_trials(
 
 @dataclass(frozen=True)
 class _TrainedCopy:
-    """Training of a copy of the model for some steps, with the user's optimizer."""
+    """Training of a copy of the model for some steps, with the user's optimizer.
+
+    Two such trainings must take no more than ``seconds`` of processor time.
+    """
 
     setup: Setup
     steps: int
     held_out: bool
+    seconds: float
 
     def run(self, batches: Sequence[Batch], intervention: Intervention | None) -> tuple[float, float]:
         """Return the losses before and after training."""
@@ -99,7 +106,10 @@ class _TrainedCopy:
             if trainer.has_closures:
                 raise NotChecked("a trial needs an optimizer that does not evaluate the loss itself")
             first_loss = _compute_loss(trial.setup, batches[-1]) if self.held_out else 0.0
+            started = time.thread_time()
             for step in range(self.steps):
+                if step == _TIMED_STEPS:
+                    self._check_duration((time.thread_time() - started) / step)
                 if intervention is not None:
                     intervention.start(trained[step % len(trained)].size)
                 with intervention or nullcontext():
@@ -108,6 +118,12 @@ class _TrainedCopy:
                 return first_loss, _compute_loss(trial.setup, batches[-1])
         rounds = len(batches)
         return sum(losses[:rounds]) / rounds, sum(losses[-rounds:]) / rounds
+
+    def _check_duration(self, seconds_per_step: float) -> None:
+        if 2 * self.steps * seconds_per_step > self.seconds:
+            raise NotChecked(
+                f"two trials of {self.steps} steps take more than {self.seconds:.0f} s; budget='thorough' runs them"
+            )
 
 
 def _compute_loss(setup: Setup, batch: Batch) -> float:

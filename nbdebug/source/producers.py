@@ -38,7 +38,7 @@ _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTe
     *("to_numpy", "tolist"),
 }
 _ROW_METHODS = {"dropna", "sample", "copy", "reset_index", "sort_values", "head", "tail", "query", "drop_duplicates"}
-_SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
+SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
 _DTYPE_CHANGES = {"astype", "to", "type"}
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -106,7 +106,7 @@ def _converted(value: ast.expr) -> ast.expr | None:
         return value.value
     if not isinstance(value, ast.Call):
         return None
-    if call_name(value) in _SHAPE_CHANGES | _DTYPE_CHANGES and isinstance(value.func, ast.Attribute):
+    if call_name(value) in SHAPE_CHANGES | _DTYPE_CHANGES and isinstance(value.func, ast.Attribute):
         return value.func.value
     if call_name(value) not in _CONVERSIONS:
         return None

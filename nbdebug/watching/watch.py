@@ -106,8 +106,15 @@ class Watch:
         else:
             print(repr(self))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy of a finished run has: result, record and replay, without the user's objects."""
+        if self.result is None:
+            raise SetupError(f"run is {self!r}; expected one that has ended. Pickle it after its block.")
+        kept = {"result": self.result, "record": self.record, "replay_result": self.replay_result}
+        return {**kept, "setup": None, "session": None}
+
     def __enter__(self) -> Watch:
-        if self.session is not None:
+        if self.session is not None or self.result is not None:
             raise SetupError("this watch was already used; expected a new one. Call watch() again for another run.")
         self.time_budget.shard_access = shard_access(self.setup.eager_model)
         with self.time_budget.shard_access():
@@ -327,7 +334,7 @@ class Watch:
         """
         incident = self.session.ring.incident if self.session else None
         if incident is None:
-            return None
+            return self.replay_result  # of a pickled run
         if self.replay_result is None or self.replay_result.step != incident.step:
             with self.time_budget.suspended():
                 self.replay_result = replay(self.setup, incident)

@@ -101,3 +101,26 @@ def test_loss_of_torch_that_broadcasts_is_located_at_its_only_call() -> None:
     (fault,) = rule_faults(minimal_setup(ReadingColumn(), X, READINGS, column_loss), "L205")
     assert fault.where.source == "        column_loss(model(x), reading).backward()"
     assert fault.edits
+
+
+squeezed_loss, sliced_loss, widened_loss = nn.PoissonNLLLoss(), nn.L1Loss(), nn.SmoothL1Loss()
+
+
+def train_reshaped(model: nn.Module, batches: DataLoader[Any]) -> None:
+    for x, reading in batches:
+        output = model(x).squeeze(1)
+        squeezed_loss(output, reading).backward()
+        sliced_loss(model(x)[:, 0], reading).backward()
+        reading = reading.unsqueeze(1)
+        widened_loss(model(x), reading).backward()
+
+
+@pytest.mark.parametrize("loss_fn", [squeezed_loss, sliced_loss, widened_loss], ids=["squeezed", "sliced", "widened"])
+def test_loss_whose_operands_the_loop_reshapes_is_judged_only_in_a_watched_loop(loss_fn: nn.Module) -> None:
+    debugger = Debugger.of(minimal_setup(ReadingColumn(), X, READINGS, loss_fn))
+    assert not debugger.checkup(select=["L205"])
+    assert [item.why for item in debugger.findings.not_checked if "changes the shape" in item.why]
+    with debugger.watch(final_tests=False):
+        for x, reading in debugger.setup.train_loader:
+            loss_fn(debugger.setup.model(x), reading).backward()
+    assert "L205" in {finding.code for finding in debugger.findings}

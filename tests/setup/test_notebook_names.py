@@ -13,6 +13,8 @@ from torch import nn
 
 import nbdebug
 from nbdebug.rules.examples import classifier
+from nbdebug.setup.notebook_names import NotebookNames
+from nbdebug.tools.provenance import ProgramSnapshot
 
 CLASSES = """
 import torch, nbdebug
@@ -92,6 +94,35 @@ def test_tool_after_object_was_made_again_says_so_first(
     line = first_line(run_cells(*SETUP, *again, tool))
     assert line.startswith(subject)
     assert "dbg.refresh()" in line
+
+
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "explain": (0,),
+    "try_fix": ("L201",),
+    "ablation": (["L201", "O501"],),
+    "triage": ("the loss is NaN",),
+    "tune": ({"lr": (0.01, 0.1)},),
+    "changes_since": (ProgramSnapshot(),),
+    "check_checkpoint": ("model.pt",),
+    "bisect": ([lambda: None, lambda: None],),
+}
+WITHOUT_NOTICE = {"refresh", "of", "from_lightning", "from_trainer", "begin", "train_loader", "val_loader", "journal"}
+SHOW_IT_IN_THE_REPORT = {"findings", "report"}
+
+
+def test_every_tool_gives_notice_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Notice(BaseException):
+        pass
+
+    def notice(names: NotebookNames, owner: object) -> None:
+        raise Notice
+
+    debugger = nbdebug.Debugger.of(classifier())
+    monkeypatch.setattr(NotebookNames, "notice", notice)
+    tools = {name for name in dir(debugger) if not name.startswith("_") and hasattr(type(debugger), name)}
+    for name in sorted(tools - WITHOUT_NOTICE - SHOW_IT_IN_THE_REPORT):
+        with pytest.raises(Notice):
+            getattr(debugger, name)(*ARGUMENTS.get(name, ()))
 
 
 @pytest.mark.parametrize("again", [(MODEL, OPTIMIZER), (MODEL,), (DATA, LOADER, MODEL, OPTIMIZER, LOSS)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +47,8 @@ def test_watch_repr_tells_whether_it_has_run() -> None:
     assert repr(watch) == "<Watch: not started>"
     with watch:
         assert repr(watch) == "<Watch: running>"
+        with pytest.raises(nbdebug.SetupError, match="run is <Watch: running>; expected one that has ended"):
+            pickle.dumps(watch)
         losses = train(setup)
     assert repr(watch) == f"<Watch: {len(losses)} steps; see .result>"
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from torch import nn
 
 from nbdebug.autograd.call_recorders import Broadcast
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS
 from nbdebug.rule_engine.rule_registry import rule
@@ -19,6 +20,8 @@ from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.producers import SHAPE_CHANGES, part_producer
+from nbdebug.source.scopes import Expression, file_scope
 from nbdebug.source.search import find_unique_line, matches_call, search_files
 
 _TORCH_LOSSES = ("_loss", "kl_div")
@@ -39,9 +42,10 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
 
     ## How it is measured
     By running the loss once on the output of the first batch and reading the shapes of its operands. For a loss of
-    torch, the finding names the only line of your program that calls it. Weights are only reported if the loss stays
-    the same with the weights of other samples. A target also counts as broadcast if the output is that of each sample
-    at the indices of all samples, as in ``q[:, actions]``.
+    torch, the finding names the only line of your program that calls it. If your code changes the shape of an operand
+    there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what the loss receives. Weights are only
+    reported if the loss stays the same with the weights of other samples. A target also counts as broadcast if the
+    output is that of each sample at the indices of all samples, as in ``q[:, actions]``.
 
     ## How to fix
     Give both the same shape: ``output.squeeze(-1)``, or ``target.unsqueeze(1)``.
@@ -53,12 +57,16 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
     Documentation of torch.nn.functional.mse_loss, which warns about differing sizes; PyTorch broadcasting semantics.
     """
     for first in broadcasts[:1]:
-        broadcast = first if first.line is not None else replace(first, line=_call_of_loss(setup))
+        call = _call_of_loss(setup) if first.line is None else None
+        if call is not None and _is_reshaped(call):
+            raise NotChecked("the loop changes the shape of an operand of the loss; run it inside `with dbg.watch():`")
+        broadcast = first if call is None else replace(first, line=call)
         yield Finding(
             message=f"{broadcast.call} broadcasts output {broadcast.output} and target {broadcast.target} to "
             f"{broadcast.result}.",
             where=get_location(broadcast.line),
-            cause="Each prediction is compared with the targets of other samples or outputs.",
+            cause="Each prediction is compared with the targets of other samples or outputs"
+            + (", unless your loop changes the shapes before the loss." if broadcast.line is None else "."),
             fix=_matching_shapes_fix(broadcast),
             evidence={
                 "output": broadcast.output,
@@ -97,6 +105,42 @@ def _call_of_loss(setup: Setup) -> SourceLine | None:
     return find_unique_line(lambda node: any(matches_call(name)(node) for name in names), context)
 
 
+def _is_reshaped(line: SourceLine) -> bool:
+    """Return whether the program changes the shape of what the loss on a line receives, there or before.
+
+    A target that the program makes from other data may have the shape of the targets in the loader.
+    """
+    scope = file_scope(line.file)
+    for call in _calls_of_two(line):
+        for position, argument in enumerate(call.args):
+            maker = part_producer(Expression(scope, argument), None, enters=_enters_none).node
+            names = {getattr(node, "id", "") for node in ast.walk(maker)}
+            is_operand = position == 0 or maker is argument or getattr(argument, "id", None) in names
+            if is_operand and _changes_shape(maker):
+                return True
+    return False
+
+
+def _enters_none(_: ast.Call) -> bool:
+    return False
+
+
+def _changes_shape(node: ast.expr) -> bool:
+    """Return whether an expression ends with a change of shape, such as ``squeeze(1)``, ``[:, 0]`` or ``view(-1)``."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in SHAPE_CHANGES:
+            return True
+        node = node.func.value
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, (ast.Tuple, ast.Slice))
+
+
+def _calls_of_two(line: SourceLine) -> list[ast.Call]:
+    """Return the calls with two arguments in the statement on a line."""
+    statement = covering_statement(line)
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
+    return [call for call in calls if len(call.args) == 2]
+
+
 def _matching_shapes_fix(broadcast: Broadcast) -> str:
     if broadcast.output[-1] == 1 and len(broadcast.output) == len(broadcast.target) + 1:
         return "loss = loss_fn(output.squeeze(-1), target)"
@@ -116,9 +160,7 @@ def _squeezed_loss(broadcast: Broadcast) -> str:
 
 def _squeeze_edits(broadcast: Broadcast) -> tuple[Edit, ...]:
     """Return the change of the operand with an axis too many, in the only call of two arguments on the line."""
-    statement = covering_statement(broadcast.line) if broadcast.line else None
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
-    calls = [call for call in calls if len(call.args) == 2]
+    calls = _calls_of_two(broadcast.line) if broadcast.line else []
     difference = len(broadcast.output) - len(broadcast.target)
     longer = broadcast.output if difference > 0 else broadcast.target
     if broadcast.line is None or len(calls) != 1 or abs(difference) != 1 or longer[-1] != 1:

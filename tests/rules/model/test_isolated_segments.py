@@ -7,6 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements import short_trials
+from nbdebug.measurements.registry import Measurements
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_faults
 
@@ -61,6 +64,12 @@ def test_segments_that_are_hidden_from_each_other_fire(dense: bool) -> None:
 @pytest.mark.parametrize("dense", [False, True])
 def test_embedded_segments_do_not_fire(dense: bool) -> None:
     assert rule_faults(setup_of(hides=False, dense=dense), "M306") == []
+
+
+def test_trials_that_take_too_long_are_left_to_a_thorough_checkup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(short_trials, "_MAX_SECONDS", 0.0)
+    with pytest.raises(NotChecked, match="two trials of 150 steps take more than 0 s; budget='thorough' runs them"):
+        Measurements(setup_of(hides=True, dense=True))["isolated_segments"]
 
 
 def test_packed_documents_do_not_fire() -> None:
