@@ -88,7 +88,8 @@ DROPOUT = "net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.L
 VALUES_OF_INPUTS = ("x / torch.tensor(2)", "self.norm(x)", "norm(x)")
 DEBUGGER = """
 from nbdebug.debugger import Debugger
-dbg = Debugger(net, loader, globals().get("val_loader"), loss_fn=globals().get("criterion", nn.CrossEntropyLoss()), optimizer=opt)
+loss_fn = globals().get("criterion", nn.CrossEntropyLoss())
+dbg = Debugger(net, loader, globals().get("val_loader"), loss_fn=loss_fn, optimizer=opt)
 """
 CASES = {
     "softmax in forward of a class above the data": (
