@@ -80,8 +80,9 @@ def add_causal_mask(setup: Setup, path: str | None, line: SourceLine | None) -> 
     ``path`` is that of the attention, or of a layer in the module that the line calls. Return () for any other call.
     """
     statement = covering_statement(line) if line else None
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and node.args] if statement else []
-    for call in calls if line else ():
+    if line is None or statement is None:
+        return ()
+    for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call) and node.args):
         option, value = _causal_option(setup, path or "", call)
         present = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
         if option and present is not None:
