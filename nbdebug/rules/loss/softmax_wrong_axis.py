@@ -22,10 +22,10 @@ from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import LossKind, score_tensor
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.attribute_makers import called_attribute_line
 from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import replace_node
 from nbdebug.source.location import add_line
-from nbdebug.source.producers import called_attribute_line
 from nbdebug.source.search import search_files
 
 _SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
