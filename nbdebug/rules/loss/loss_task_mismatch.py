@@ -183,7 +183,9 @@ def _class_index_product_finding(node: Node, classes: int) -> Finding:
 def _one_hot_edits(line: SourceLine | None, classes: int) -> tuple[Edit, ...]:
     """Return the edit that makes one-hot rows of the variable that a line multiplies with ``F.log_softmax(...)``."""
     statement = covering_statement(line) if line else None
-    for node in ast.walk(statement) if line and statement else ():
+    if line is None or statement is None:
+        return ()
+    for node in ast.walk(statement):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Name):
             calls = [part for part in ast.walk(node.right) if call_name(part) == "log_softmax"]
             owners = {ast.unparse(call.func).rpartition(".")[0] for call in calls if isinstance(call, ast.Call)}

@@ -146,8 +146,8 @@ def _with_sigmoid(
     if isinstance(module, nn.Softmax) and kind == "bce":
         fix = f"model.set_submodule({node.module!r}, nn.Sigmoid())"
         creation = find_creation(module, search_files(user_written_objects(setup)))
-        edits = (replace_node(creation.file, creation.call, "nn.Sigmoid()"),) if creation else ()
-        return replace(finding, fix=fix, edits=edits, setup_fix=fix)
+        sigmoid = (replace_node(creation.file, creation.call, "nn.Sigmoid()"),) if creation else ()
+        return replace(finding, fix=fix, edits=sigmoid, setup_fix=fix)
     in_model = {part.function for part in first_pass.trace.get_graph(output).nodes}
     if node.function not in in_model and isinstance(target, Tensor) and target.shape == output.shape:
         is_probability = bool(((output >= 0) & (output <= 1)).all())
