@@ -54,9 +54,28 @@ every_tool = pytest.mark.parametrize("tool", TOOLS)
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 
 
+# The least that a profile repeats: it restores by the same lines however often it measures.
+FEWEST_MEASUREMENTS = {
+    "latency._MIN_PASSES": 2,
+    "latency._PASSES_PER_STEP": 1,
+    "measured_gain._ALTERNATING": (False, True, False, True, False),
+    "measured_gain._MIN_BLOCK_SECONDS": 0.0,
+    "operations._ROUNDS": 1,
+    "phases._CALIBRATION_ROUNDS": 1,
+    "trials._MIN_BLOCK_STEPS": 1,
+    "trials._ROUNDS": 2,
+    "trials._SECONDS_PER_STEP": 0.0,
+    "worker_sweep._COUNTS": (2,),
+    "worker_sweep._MIN_STEPS": 1,
+    "worker_sweep._SECONDS_PER_STEP": 0.0,
+}
+
+
 def profile(debugger: Debugger, train: Callable[[], None] | None) -> None:
     """Profile four steps in real time."""
-    with real_time():
+    with real_time(), pytest.MonkeyPatch.context() as patch:
+        for name, value in FEWEST_MEASUREMENTS.items():
+            patch.setattr(f"nbdebug.tools.profile.{name}", value)
         debugger.profile(train, steps=4)
 
 
@@ -117,21 +136,21 @@ def test_tool_preserves_state(name: str, tool: str) -> None:
 @pytest.mark.parametrize("tool", sorted(TOOLS.keys() - TOOLS_WITHOUT_PASSES - TRAINED_AS_BY_TRY_FIX))
 @every_program
 def test_tool_that_fails_or_is_interrupted_preserves_state(name: str, tool: str) -> None:
-    """Stop the first or the last pass on a third of the call paths to the model, by a failure and by an interrupt.
+    """Stop the first and the last pass on a sixth of the call paths to the model, by a failure and by an interrupt.
 
-    If failures stop the first passes of a program, interrupts stop the last; the next program swaps them. The three
-    programs of each kind share the call paths, since the same lines of the tool restore every program.
+    If failures stop the first passes of a program, interrupts stop the last; the next program swaps them. The programs
+    share the call paths, since the same lines of the tool restore every program.
     """
     prepared = PreparedProgram(name, ModelPassHook())
     included = INCLUDED_TOOLS.get(tool)
     known = record_call_paths(lambda: TOOLS[included](prepared.debugger())) if included else ()
     call_paths = record_call_paths(lambda: TOOLS[tool](prepared.debugger()))
-    turn, is_odd = divmod(list(PROGRAMS).index(name), 2)
-    acts = (interrupt, fail) if is_odd else (fail, interrupt)
+    turn = list(PROGRAMS).index(name)
+    acts = (interrupt, fail) if turn % 2 else (fail, interrupt)
     for act, select_calls in zip(acts, (first_calls, last_calls), strict=True):
         calls = select_calls(call_paths, exclude=known)
         assert calls
-        for call in calls[turn % len(calls) :: len(PROGRAMS) // 2]:
+        for call in calls[turn % len(calls) :: len(PROGRAMS)]:
             record_call_paths(lambda: TOOLS[tool](prepared.debugger()), call, act)
             prepared.before.check()
 

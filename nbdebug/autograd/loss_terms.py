@@ -96,7 +96,10 @@ class _LossCallRecorder(TorchFunctionMode):
 
 
 def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: Iterable[Tensor]) -> list[LossTerm]:
-    """Return a term for each tensor of the output that meets a tensor of the target, in the order of the calls."""
+    """Return a term for each tensor of the output that meets a tensor of the target, in the order of the calls.
+
+    A call without a gradient, whose output has one, only chooses, such as the cost by which pairs are matched.
+    """
     outputs_by_id, targets_by_id = {id(t): t for t in outputs}, {id(t): t for t in targets}
     roots = _trace_roots(calls, {*outputs_by_id, *targets_by_id})
     meetings: dict[tuple[int, int], list[tuple[TorchCall, tuple[Tensor, Tensor]]]] = {}
@@ -107,6 +110,8 @@ def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: I
         met_outputs, met_targets = of_prediction & outputs_by_id.keys(), of_target & targets_by_id.keys()
         if len(met_outputs) == len(met_targets) == 1 and not of_target & outputs_by_id.keys():
             (output,), (target,) = met_outputs, met_targets
+            if outputs_by_id[output].requires_grad and call.outputs and not call.outputs[0].requires_grad:
+                continue
             meetings.setdefault((output, target), []).append((call, operands))
     met = frozenset(root for pair in meetings for root in pair)
     return [

@@ -60,7 +60,7 @@ class WrongDecisionCounter:
         """Forget the batches of an evaluation."""
         self.scores: list[Tensor] = []
         self.targets: list[Tensor] = []
-        self.decisions: dict[int, tuple[Tensor, _Decisions]] = {}
+        self.decisions: dict[int, tuple[Tensor, _Decisions] | None] = {}
         self.makers: dict[DecisionKind, SourceLine] = {}
 
     def start(self, scores: Tensor, targets: list[Tensor], is_new_phase: bool) -> None:
@@ -93,7 +93,8 @@ class WrongDecisionCounter:
         """Count the use of some predictions."""
         kind = self.find_kind(values)
         line = (self.makers.get(kind) or get_line()) if kind else None
-        decisions = self.decisions[values.numel()][1] if kind else {}
+        decided = self.decide(values.numel()) if kind else None
+        decisions = decided[1] if decided else {}
         if kind == "correct" and line:
             self.refuted |= {(line, other) for other in decisions if not torch.equal(decisions[other], decisions[kind])}
         elif kind and line:
@@ -119,10 +120,10 @@ class WrongDecisionCounter:
     def decide(self, size: int) -> tuple[Tensor, _Decisions] | None:
         """Return the targets and the decisions of the latest batch, or of all batches, by their number."""
         if size not in self.decisions:
-            for scores, targets in ((self.scores[-1:], self.targets[-1:]), (self.scores, self.targets)):
-                if size and sum(values.numel() for values in targets) == size:
-                    self.decisions[size] = self._decide(scores, targets)
-        return self.decisions.get(size)
+            batches = (self.scores[-1:], self.targets[-1:]), (self.scores, self.targets)
+            fitting = [item for item in batches if size and sum(values.numel() for values in item[1]) == size]
+            self.decisions[size] = self._decide(*fitting[-1]) if fitting else None
+        return self.decisions[size]
 
     def _decide(self, scores: list[Tensor], targets: list[Tensor]) -> tuple[Tensor, _Decisions]:
         kind = self.get_loss_kind()

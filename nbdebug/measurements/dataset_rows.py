@@ -19,7 +19,7 @@ from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.batch import named_inputs
 from nbdebug.setup.loaders import get_reachable_indices, is_map_style, reads_tensor_dataset, uses_default_batching
-from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, UserCodeTimeout, time_limit
+from nbdebug.setup.time_limit import UserCodeTimeout, sample_time_limit
 from nbdebug.setup.unpacking import guess_batch
 from nbdebug.tensors.pytree import tree_leaves, tree_tensors
 
@@ -147,7 +147,7 @@ def _read_samples(split: str, loader: DataLoader[Any]) -> SplitSamples:
         if values > _MAX_READ_VALUES or limit.ends_after(count):
             break
         try:
-            with time_limit(MAX_SAMPLE_SECONDS):
+            with sample_time_limit():
                 result.by_index[index] = loader.dataset[index]
             values += sum(t.numel() for t in tree_tensors(result.by_index[index]))
         except Exception as error:

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from torch import Tensor
-
 from nbdebug.measurements.reading_limit import ReadingLimit
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import (
@@ -18,6 +16,7 @@ from nbdebug.setup.loaders import (
     iterate_sampler_indices,
     peek_batches,
     read_sample,
+    read_tensor_rows,
     reads_tensor_dataset,
 )
 from nbdebug.setup.unpacking import collate_error
@@ -78,8 +77,7 @@ def _read_chunk(loader: Any, chunk: list[int], earlier: int, limit: ReadingLimit
     ``earlier`` samples were read before. Those of tensors are read at once, as default collation returns them.
     """
     if reads_tensor_dataset(loader):
-        columns: tuple[Tensor, ...] = loader.dataset[chunk]
-        return list(columns), tuple(chunk)
+        return read_tensor_rows(loader.dataset, chunk), tuple(chunk)
     samples = []
     for index in chunk:
         samples.append(read_sample(loader.dataset, index))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from nbdebug.autograd.call_recorders import ModeDependentCall
@@ -209,6 +208,8 @@ def _changed_column_order(train: Tensor, val: Tensor) -> tuple[int, ...]:
     has_few_values = any(len(np.unique(side[i])) < _MIN_COLUMN_VALUES for side in columns for i in differing)
     if not 2 <= len(differing) <= _MAX_REORDERED or has_few_values:
         return ()
+    from scipy.optimize import linear_sum_assignment  # takes long to import
+
     distances = np.array([[_ks_distance(columns[0][i], columns[1][j]) for i in differing] for j in differing])
     _, assigned = linear_sum_assignment(distances)
     if max(distances[j, i] for j, i in enumerate(assigned)) > _AGREES * error:

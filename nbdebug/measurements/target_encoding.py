@@ -8,7 +8,6 @@ from math import inf, isfinite, log
 from typing import Literal
 
 import torch
-from scipy.stats import binom
 from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
@@ -161,6 +160,8 @@ def _have_simple_shares(means: Tensor, counts: Tensor) -> bool:
     sizes, ones = counts[is_mixed].tolist(), (means * counts).round().long()[is_mixed].tolist()
     if not all(map(_is_simple, ones, sizes)):
         return False
+    from scipy.stats import binom  # takes long to import
+
     log_chance = 0.0
     for size, mean in zip(sizes, means[is_mixed].tolist(), strict=True):
         simple = [number for number in range(1, size) if _is_simple(number, size)]

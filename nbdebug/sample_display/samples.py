@@ -28,6 +28,7 @@ from nbdebug.sample_display.modality import (
     with_sample_rate,
     without_target,
 )
+from nbdebug.setup.time_limit import UserCodeTimeout, sample_time_limit
 from nbdebug.tensors.pytree import tree_leaves
 
 _SEED = 0x5EED
@@ -59,13 +60,16 @@ def fetch_samples(source: Any, dataset_indices: Iterable[int]) -> Iterator[tuple
                 sample = _get_sample(source, int(index))
             except Exception as error:
                 sample = error
+            except UserCodeTimeout as error:
+                sample = TimeoutError(*error.args)
             yield index, sample
 
 
 def _get_sample(source: Any, index: int) -> Any:
     if hasattr(source, "iloc"):
         return source.iloc[index]
-    return source[index]
+    with sample_time_limit():
+        return source[index]
 
 
 def evenly_spaced_indices(length: int, max_count: int) -> list[int]:

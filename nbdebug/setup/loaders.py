@@ -8,6 +8,7 @@ from operator import index as as_index
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -22,7 +23,7 @@ from torch.utils.data import (
 )
 
 from nbdebug.exceptions import NotChecked, SetupError
-from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, UserCodeTimeout, time_limit
+from nbdebug.setup.time_limit import UserCodeTimeout, sample_time_limit
 from nbdebug.setup.unpacking import collate_error
 from nbdebug.validation import describe_type
 
@@ -133,16 +134,20 @@ def _unconsumed_batches(loader: Any) -> Iterator[tuple[Any, tuple[int, ...] | No
 def _indexed_batches(loader: DataLoader[Any]) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
     """Yield batches created by index in this process, in the order of the loader's own sampler."""
     sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    reads_tensors = reads_tensor_dataset(loader)
     for sampled_indices in sampler:
         indices = tuple(sampled_indices) if isinstance(sampled_indices, (list, tuple)) else (sampled_indices,)
+        if reads_tensors:
+            yield read_tensor_rows(loader.dataset, indices), indices
+            continue
         samples = [read_sample(loader.dataset, index) for index in indices]
         yield loader.collate_fn(samples if loader.batch_sampler is not None else samples[0]), indices
 
 
 def read_sample(dataset: Any, index: Any) -> Any:
-    """Return a sample; raises SetupError that names it if the dataset raises or does not return within 60 s."""
+    """Return a sample; raises SetupError that names it if the dataset raises or does not return in time."""
     try:
-        with time_limit(MAX_SAMPLE_SECONDS):
+        with sample_time_limit():
             return dataset[index]
     except (Exception, UserCodeTimeout) as error:
         raise SetupError(
@@ -177,6 +182,36 @@ def reads_tensor_dataset(loader: Any) -> bool:
         uses_default_batching(loader)
         and type(dataset.dataset if isinstance(dataset, Subset) else dataset) is TensorDataset
     )
+
+
+def read_tensor_rows(dataset: Any, indices: Sequence[int]) -> list[Tensor]:
+    """Return rows of a TensorDataset, or of a Subset of one, at once, as default collation returns them."""
+    return list(dataset[list(indices)])
+
+
+class _TensorRows(Dataset[Any]):
+    """The rows of a TensorDataset, which a loader reads a batch at a time."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __getitems__(self, indices: list[int]) -> list[Tensor]:
+        return read_tensor_rows(self._dataset, indices)
+
+
+def read_tensors_at_once(loader: Any) -> Any:
+    """Return a loader of the same batches from the same random numbers that reads the rows of tensors at once.
+
+    Return any other loader, and one with workers or pinned memory, as it is.
+    """
+    if not reads_tensor_dataset(loader) or loader.num_workers or loader.pin_memory:
+        return loader
+    rows, generator = _TensorRows(loader.dataset), loader.generator
+    return DataLoader(rows, batch_sampler=loader.batch_sampler, collate_fn=_as_read, generator=generator)
+
+
+def _as_read(batch: list[Tensor]) -> list[Tensor]:
+    return batch
 
 
 def find_ordering_sampler(loader: Any) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
 from nbdebug.source.location import SourceLine, get_line_from_frame
 
 MAX_SAMPLE_SECONDS = 60.0  # of a sample, which may fill a cache first
+_sample_seconds = ContextVar("sample_seconds", default=MAX_SAMPLE_SECONDS)
 
 
 class UserCodeTimeout(BaseException):
@@ -48,6 +50,21 @@ def time_limit(seconds: float | None) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, 0)
     finally:
         signal.signal(signal.SIGALRM, handler)
+
+
+def sample_time_limit() -> AbstractContextManager[None]:
+    """Return the time limit of one sample: 60 s, or that of ``limit_samples``."""
+    return time_limit(_sample_seconds.get())
+
+
+@contextmanager
+def limit_samples(seconds: float) -> Iterator[None]:
+    """Limit each sample that is read in the block to ``seconds``."""
+    token = _sample_seconds.set(seconds)
+    try:
+        yield
+    finally:
+        _sample_seconds.reset(token)
 
 
 def _has_free_alarm() -> bool:

@@ -46,9 +46,12 @@ def tree_tensors(tree: Any) -> list[Tensor]:
     """Return the tensors of a tree, in order; a packed sequence counts as its data."""
     if isinstance(tree, Tensor):
         return [tree]
+    if type(tree) in _LEAF_TYPES:
+        return []
     if isinstance(tree, PackedSequence):
         return [tree.data]
-    return [tensor for child in tree_children(tree).values() for tensor in tree_tensors(child)]
+    children = tree if isinstance(tree, (tuple, list)) else tree_children(tree).values()
+    return [tensor for child in children for tensor in tree_tensors(child)]
 
 
 def tree_map(tree: Any, change: Callable[[Any], Any]) -> Any:

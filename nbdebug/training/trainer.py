@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.batch_splitter import BatchSplitter
-from nbdebug.setup.loaders import PeekableLoader
+from nbdebug.setup.loaders import PeekableLoader, read_tensors_at_once
 from nbdebug.tensors.pytree import tree_tensors
 
 
@@ -23,11 +23,13 @@ class BatchStream(Iterator[Batch]):
     """An endless stream of batches that restarts a short loader.
 
     Skips batches of one sample if the model computes batch statistics, unless there are no others. ``rounds`` counts
-    how often the loader was started, ``skipped`` the skipped batches. Must be used inside a Preserve.
+    how often the loader was started, ``skipped`` the skipped batches. The rows of tensors are read at once, unless the
+    loader ``is_timed``. Must be used inside a Preserve.
     """
 
-    def __init__(self, setup: Setup, seed: int) -> None:
+    def __init__(self, setup: Setup, seed: int, *, is_timed: bool = False) -> None:
         self.setup, self.rounds, self.skipped = setup, 0, 0
+        self.is_timed = is_timed
         self.splitter = BatchSplitter(setup)
         self.skips_single_samples = _takes_batch_statistics(setup.eager_model)
         _reseed_loader(setup.train_loader, seed)
@@ -60,6 +62,7 @@ class BatchStream(Iterator[Batch]):
     def raw_batches(self) -> Iterator[Any]:
         """Yield the raw batches of one round; an error of the loader is reported with the batch number."""
         loader, number = self.setup.train_loader, 0
+        loader = loader if self.is_timed else read_tensors_at_once(loader)
         try:
             for raw in loader.peek() if isinstance(loader, PeekableLoader) else loader:
                 yield raw

@@ -64,6 +64,16 @@ def test_find_terms_with_loss_that_raises_returns_pair_without_scalars() -> None
     assert [bool(term.scalars) for term in terms] == [True, False]
 
 
+def test_find_terms_leaves_out_a_cost_that_only_chooses() -> None:
+    def matched_error() -> Tensor:
+        with torch.no_grad():
+            order = (VALUES[:, None] - NUMBERS).abs().argmin(0)
+        return F.mse_loss(VALUES[order], NUMBERS)
+
+    (term,) = trace(matched_error)
+    assert term.call.name == "mse_loss"
+
+
 def test_find_terms_with_variance_of_the_model_includes_it() -> None:
     variances = torch.rand(6, requires_grad=True)
     calls, _ = record_loss_calls(lambda: F.gaussian_nll_loss(VALUES, NUMBERS, variances.exp()) + VALUES.square().mean())

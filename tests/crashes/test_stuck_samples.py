@@ -12,10 +12,10 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from nbdebug.crashes import stuck_samples
-from nbdebug.measurements import Measurements, dataset_rows
+from nbdebug.measurements import Measurements
 from nbdebug.rule_engine.crash_rules import explain_error
 from nbdebug.setup import Setup
-from nbdebug.setup.time_limit import UserCodeTimeout, time_limit
+from nbdebug.setup.time_limit import UserCodeTimeout, limit_samples, time_limit
 from nbdebug.tools.data import data
 
 
@@ -97,7 +97,7 @@ def test_profile_ends_at_a_batch_of_a_stream_that_does_not_come() -> None:
     assert "ended at the wait for a batch" in split.notes[0]
 
 
-def test_checkup_lists_a_sample_that_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_rows, "MAX_SAMPLE_SECONDS", 0.1)
-    (samples,) = Measurements(setup_of(SlowDataset(5)))["samples"]
+def test_checkup_lists_a_sample_that_does_not_return() -> None:
+    with limit_samples(0.1):
+        (samples,) = Measurements(setup_of(SlowDataset(5)))["samples"]
     assert [type(error) for error in samples.failures.values()] == [TimeoutError]

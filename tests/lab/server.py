@@ -19,14 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser import errors_of
+from tests.lab import forked_kernels
+from tests.lab.forked_kernels import kernel_command
 from tests.lab.lab_page import LabPage
 
 ROOT = Path(__file__).parents[2]
-KERNEL_SPEC = {
-    "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-    "display_name": "Python 3",
-    "language": "python",
-}
 QUIET_SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
     "extensionmanager-extension/plugin": {"enabled": False},
@@ -158,14 +155,19 @@ def run_server(browser: Any, folder: Path) -> Iterator[LabServer]:
     lab.notebooks.mkdir(parents=True)
     kernel = folder / "jupyter_data_dir/kernels/python3/kernel.json"
     kernel.parent.mkdir(parents=True)
-    kernel.write_text(json.dumps(KERNEL_SPEC))
+    address = str(folder / "kernels")
+    kernel.write_text(json.dumps({"argv": kernel_command(address), "display_name": "Python 3", "language": "python"}))
     for plugin, values in QUIET_SETTINGS.items():
         lab.write_settings(plugin, values)
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(lab.command(), env=lab.environment(), stdout=log, stderr=log, cwd=folder)
+        commands = [sys.executable, forked_kernels.__file__, address], lab.command()
+        processes = [
+            subprocess.Popen(command, env=lab.environment(), stdout=log, stderr=log, cwd=folder) for command in commands
+        ]
         try:
-            lab.wait_until_ready(process)
+            lab.wait_until_ready(processes[1])
             yield lab
         finally:
-            process.kill()  # its kernels ended with their windows
-            process.wait()
+            for process in processes:
+                process.kill()  # the kernels ended with their windows
+                process.wait()

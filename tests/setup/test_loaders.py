@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+)
 
 import nbdebug
 from nbdebug.rules.examples import network, points
@@ -86,6 +94,43 @@ def test_peek_batches_of_any_loader_does_not_consume_them(loader: Any) -> None:
     assert [float(batch[0][0, 0]) for batch, _ in peek_batches(loader)] == expected[:2]
     make_debugger(loader).checkup()
     assert read_first_values(loader) == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"shuffle": True}, {"shuffle": True, "generator": torch.Generator(), "drop_last": True}, {}],
+    ids=["random state of torch", "own generator", "in order"],
+)
+def test_tensors_read_at_once_are_the_same_batches_from_the_same_random_numbers(options: dict[str, Any]) -> None:
+    loader = DataLoader(Subset(DATA, range(3, 60)), batch_size=16, **options)
+    runs = []
+    for source in (loader, loaders.read_tensors_at_once(loader)):
+        generators = torch.default_generator, options.get("generator", torch.default_generator)
+        for generator in generators:
+            generator.manual_seed(3)
+        batches = [[*batch] for _ in range(2) for batch in source]
+        runs.append((source, batches, [generator.get_state() for generator in generators]))
+    (user, batches, states), (quick, quick_batches, quick_states) = runs
+    assert quick is not user
+    assert [type(batch) for batch in quick] == [type(batch) for batch in user]
+    for (x, y), (quick_x, quick_y) in zip(batches, quick_batches, strict=True):
+        assert torch.equal(x, quick_x)
+        assert torch.equal(y, quick_y)
+    assert all(map(torch.equal, states, quick_states))
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        DataLoader(DATA, batch_size=16, num_workers=1),
+        DataLoader(DATA, batch_size=16, collate_fn=lambda rows: rows),
+        DataLoader(UnreadableDataset(), batch_size=16),
+        [(X, Y)],
+    ],
+    ids=["workers", "collate", "own dataset", "list"],
+)
+def test_other_loaders_are_read_as_they_are(loader: Any) -> None:
+    assert loaders.read_tensors_at_once(loader) is loader
 
 
 @pytest.mark.parametrize(

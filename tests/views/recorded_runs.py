@@ -30,7 +30,7 @@ def append_steps(record: Record, steps: int, snapshot_every: int = 10) -> None:
     """Append steps, with a snapshot of all layers every ``snapshot_every`` steps."""
     start = record.run.total_rows
     random = np.random.default_rng(start)
-    families = [name.partition("|")[0] for name in record.histogram_names]
+    spreads = np.array([SPREADS[name.partition("|")[0]] for name in record.histogram_names])
     for step in range(start, start + steps):
         loss = 2.3 * np.exp(-step / 300) + 0.1 * random.random()
         row = {"loss": loss, "lr": 0.1, "gradient_norm": random.lognormal(), "step_seconds": 0.002}
@@ -41,9 +41,7 @@ def append_steps(record: Record, steps: int, snapshot_every: int = 10) -> None:
             record.layers.total_rows % record.layers.stride == 0 or record.shapes.is_next_stored
         ):
             record.layers.append(step, layer_statistics(record, random))
-            record.shapes.append(
-                step, pack_counts(np.stack([histogram_counts(SPREADS[family], step, random) for family in families]))
-            )
+            record.shapes.append(step, pack_counts(histogram_counts(spreads, step, random)))
         elif step % snapshot_every == 0:
             record.layers.skip()
             record.shapes.total_rows += 1
@@ -61,8 +59,8 @@ def layer_statistics(record: Record, random: np.random.Generator) -> np.ndarray:
     return values
 
 
-def histogram_counts(spread: float, step: int, random: np.random.Generator) -> np.ndarray:
-    """Bin counts of a normal distribution that widens slowly."""
-    middle = 2 * (np.log2(spread) + 30 + step / 20_000)
+def histogram_counts(spreads: np.ndarray, step: int, random: np.random.Generator) -> np.ndarray:
+    """Bin counts of normal distributions that widen slowly, one row for each spread."""
+    middle = 2 * (np.log2(spreads)[:, None] + 30 + step / 20_000)
     size = np.abs(np.arange(BIN_COUNT) - ZERO_BIN)
     return random.poisson(400 * np.exp(-(((size - middle) / 4) ** 2)))

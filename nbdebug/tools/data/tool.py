@@ -15,6 +15,7 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.sample_display.samples import SampleDisplay
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import make_peekable
+from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, limit_samples
 from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.drift_data import compare_splits
 from nbdebug.tools.data.duplicates import Duplicates, find_duplicates
@@ -207,6 +208,7 @@ def data(
         reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, layer, groups, ratings)
         with show_view(build_view(reader.profile(), live=True)) as screen:
             reader.read(screen)
-            result = reader.complete_profile()
+            with limit_samples(MAX_SAMPLE_SECONDS if samples is None else seconds):
+                result = reader.complete_profile()
             screen.finish(result)
     return result

@@ -58,7 +58,7 @@ def _gain(ratio: float, change: SwitchedChange) -> float:
 
 def _train(setup: Setup, blocks: _Blocks) -> None:
     """Run the standard loop."""
-    step, stream = TrainingStep(setup), BatchStream(setup, SEED)
+    step, stream = TrainingStep(setup), BatchStream(setup, SEED, is_timed=True)
     try:
         while True:
             step.step(next(stream))

@@ -23,7 +23,7 @@ songs = torch.sin(pitch * torch.arange(400)) + torch.randn(280, 400, generator=g
 
 def make_spectrum(song):
     """Return the strength of 24 tones, averaged over the windows of a song."""
-    strengths = [torch.fft.rfft(song[start : start + 46]).abs() for start in range(0, 354, 6)]
+    strengths = [torch.fft.rfft(song[start : start + 46]).abs() for start in range(0, 354, 12)]
     return torch.stack(strengths).mean(0).log()
 
 

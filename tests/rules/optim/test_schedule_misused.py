@@ -36,7 +36,7 @@ def loop_causes(
     options: dict[str, Any] = {"optimizers": (optimizer,), "scheduler": pass_schedulers(scheduler)}
     setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), **options)
     debugger = Debugger.of(Setup(**{**vars(setup), "val_loader": setup.train_loader}))
-    with debugger.watch():
+    with debugger.watch(final_tests=False):
         for epoch in range(EPOCHS):
             for x, y in setup.train_loader:
                 optimizer.zero_grad()
@@ -166,7 +166,7 @@ def test_schedule_misused_of_sessions_reports_schedules_that_start_again(restore
     setup = minimal_setup(model, *points(), nn.CrossEntropyLoss())
     batches, states = [*setup.train_loader] * 3, None
     debugger = Debugger.of(setup)
-    with debugger.watch():
+    with debugger.watch(final_tests=False):
         for _ in range(3):
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             scheduler = lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=3 * len(batches))

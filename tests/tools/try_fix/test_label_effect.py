@@ -20,12 +20,16 @@ from nbdebug.training.changed_loaders import relabel_samples, remove_samples
 from tests.tools.data.setups import digits
 
 
-def flipped_digits(share: float = 0.2) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor]:
-    """Digits with some training labels replaced, and the true ones."""
+def flipped_digits() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Digits of which 240 training labels are replaced."""
     (x, y), val = digits()
-    true, count = y.clone(), round(share * len(y))
-    y[:count] = (y[:count] + torch.arange(count) % 9 + 1) % 10
-    return (x, y), val, true
+    y[:240] = (y[:240] + torch.arange(240) % 9 + 1) % 10
+    return (x, y), val
+
+
+def few_digits() -> list[tuple[Tensor, Tensor]]:
+    """A few digits of both splits."""
+    return [(x[:300], y[:300]) for x, y in digits()]
 
 
 def debugger_of(train: tuple[Tensor, ...], val: tuple[Tensor, ...], **options: Any) -> Debugger:
@@ -37,8 +41,7 @@ def debugger_of(train: tuple[Tensor, ...], val: tuple[Tensor, ...], **options: A
 
 @pytest.fixture(scope="module")
 def relabeled() -> TriedFix:
-    train, val, _ = flipped_digits()
-    return debugger_of(train, val).label_effect(steps=300, seeds=3)
+    return debugger_of(*flipped_digits()).label_effect(steps=300, seeds=3)
 
 
 def test_relabeling_wrong_labels_helps(relabeled: TriedFix) -> None:
@@ -130,7 +133,7 @@ def test_target_that_is_no_part_of_the_batch_is_not_relabeled() -> None:
 
 
 def test_weights_and_labels_are_as_before() -> None:
-    train, val, _ = flipped_digits()
+    train, val = few_digits()
     labels = train[1].clone()
     debugger = debugger_of(train, val)
     weights = [p.detach().clone() for p in debugger.setup.model.parameters()]
@@ -142,9 +145,11 @@ def test_weights_and_labels_are_as_before() -> None:
 
 
 def test_setups_without_effect_are_refused() -> None:
-    train, val = digits()
+    train, val = few_digits()
+    y = torch.arange(150) % 10
+    clear = one_hot(y, 64).reshape(-1, 1, 8, 8) + 0.1 * torch.rand(150, 1, 8, 8), y
     with pytest.raises(SetupError, match=r"no training label is suspect; expected at least one\. Pass k="):
-        debugger_of(train, val).label_effect()
+        debugger_of(clear, clear).label_effect()
     sampler = WeightedRandomSampler([1.0] * len(train[0]), len(train[0]))
     loader = DataLoader(TensorDataset(*train), 64, sampler=sampler)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
@@ -161,8 +166,7 @@ def test_setups_without_effect_are_refused() -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_state_is_as_before_after_an_interrupted_run(error: type[BaseException]) -> None:
-    train, val, _ = flipped_digits()
-    debugger = debugger_of(train, val)
+    debugger = debugger_of(*few_digits())
     model = debugger.setup.model
     profile = debugger.data()
     model.eval()
