@@ -133,12 +133,13 @@ def _is_literal(node: ast.expr) -> bool:
 
 def _change_call(setup: Setup, finding: Finding, created: Any, call: ast.Call) -> tuple[Edit, ...]:
     """Return the change of the call that created an object into another one."""
-    if call_name(call) == type(created).__name__:
-        return ()  # of which the user's call has other arguments
+    names_more = any(text.startswith("#") for text in finding.fix.splitlines())  # than the call
+    if names_more or call_name(call) == type(created).__name__:
+        return ()  # of the same class, the user's call has other arguments
     creation = _creation(setup, finding, created)
     if creation is None or not _is_known(ast.Expression(call), creation.line):
         return ()
-    comment = finding.fix.partition("#")[2].strip()
+    comment = finding.fix.splitlines()[(call.end_lineno or call.lineno) - 1].partition("#")[2].strip()
     note = insert_after(creation.file, creation.call.end_lineno or creation.call.lineno, "")
     is_last = SourceLine(creation.file, note.line).text.rstrip().endswith(ast.unparse(creation.call)[-1])
     edits = [replace_node(creation.file, creation.call, ast.unparse(call))]
@@ -172,7 +173,7 @@ def _replace_statement(line: SourceLine, fix: str, statement: ast.stmt) -> tuple
         inner = [
             node for node in ast.walk(statement.value) if isinstance(node, ast.expr) and ast.unparse(node) == target
         ]
-        if len(inner) == 1:
+        if len(inner) == 1 and inner[0] is not statement.value:
             value, before, after = node_text(line.file, present.value), *_text_around(fix, statement.value, inner[0])
             return (replace_node(line.file, present.value, f"{before}{value}{after}"),)
     if set(_names(statement)) <= set(_names(present)) and ast.unparse(present) != ast.unparse(statement):

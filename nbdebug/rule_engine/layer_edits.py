@@ -11,9 +11,16 @@ from nbdebug.finding import Edit
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import append_argument, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, search_files, syntax_tree
+
+_MASK_OPTIONS: dict[type[nn.Module], str] = {
+    nn.TransformerEncoderLayer: "src_mask",
+    nn.TransformerEncoder: "mask",
+    nn.MultiheadAttention: "attn_mask",
+}
 
 
 def remove_layer(setup: Setup, path: str) -> tuple[Edit, ...]:
@@ -65,6 +72,39 @@ def set_layer_option(setup: Setup, path: str, option: str, value: str) -> tuple[
     if present is not None:
         return (replace_node(line.file, present, value),) if isinstance(present, ast.Constant) else ()
     return (append_argument(line.file, calls[0], f"{option}={value}"),)
+
+
+def add_causal_mask(setup: Setup, path: str | None, line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edit that passes a causal mask where a line calls attention: a module of torch or its function.
+
+    ``path`` is that of the attention, or of a layer in the module that the line calls. Return () for any other call.
+    """
+    statement = covering_statement(line) if line else None
+    if line is None or statement is None:
+        return ()
+    for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call) and node.args):
+        option, value = _causal_option(setup, path or "", call)
+        present = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
+        if option and present is not None:
+            return (replace_node(line.file, present, value),)
+        if option:
+            return (append_argument(line.file, call, f"{option}={value}"),)
+    return ()
+
+
+def _causal_option(setup: Setup, path: str, call: ast.Call) -> tuple[str, str]:
+    """Return the option of a call that makes attention causal, and its value; "" if it has none."""
+    name, first = call_name(call), call.args[0]
+    if name == "scaled_dot_product_attention":
+        return ("is_causal", "True") if len(call.args) == 3 and not call.keywords else ("", "")
+    before, is_called, _ = f"{path}.".partition(f"{name}.")
+    if not is_called or not isinstance(first, ast.Name):
+        return "", ""
+    module, attention = (setup.eager_model.get_submodule(part) for part in (f"{before}{name}", path))
+    axis = 1 if getattr(attention, "batch_first", False) else 0
+    size = f"{first.id}.shape[{axis}]"
+    mask = f"torch.nn.Transformer.generate_square_subsequent_mask({size}, device={first.id}.device)"
+    return _MASK_OPTIONS.get(type(module), ""), mask
 
 
 def _places(setup: Setup, path: str) -> Iterator[tuple[str, ast.Call | ast.List | ast.Tuple, int]]:

@@ -14,9 +14,23 @@ from nbdebug.setup.fix_text import free_names
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
-from nbdebug.source.edits import insert_after, insert_after_statement, insert_before, replace_node, wrap_node
+from nbdebug.source.edits import (
+    insert_after,
+    insert_after_statement,
+    insert_before,
+    node_text,
+    replace_node,
+    wrap_node,
+)
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, innermost_loop, search_files
+from nbdebug.source.search import (
+    call_name,
+    enclosing_loops,
+    enclosing_scope,
+    innermost_loop,
+    read_names,
+    search_files,
+)
 
 _TENSOR_MAKERS = ("tensor", "as_tensor", "Tensor", "FloatTensor")
 _MAX_DEPTH = 2  # self.optimizer
@@ -94,24 +108,49 @@ def repeat_outermost_loop(line: SourceLine | None, factor: int) -> tuple[Edit, .
 
 
 def stack_collected_losses(line: SourceLine | None) -> tuple[Edit, ...]:
-    """Return the edits that collect losses as tensors, where a line makes a tensor of a list of their values."""
+    """Return the edits that collect losses as tensors, where a line makes a tensor of their values or the mean of them.
+
+    ``torch.tensor(sum(losses) / len(losses))`` becomes its argument, and ``torch.tensor(losses)`` a stack.
+    """
     scope = enclosing_scope(line) if line else None
     statement = covering_statement(line) if line else None
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
     makers = [call for call in calls if call_name(call) in _TENSOR_MAKERS and len(call.args) == 1]
-    if line is None or scope is None or len(makers) != 1 or not isinstance(makers[0].args[0], ast.Name):
+    if line is None or scope is None or len(makers) != 1 or not _works_on_tensors(makers[0].args[0]):
         return ()
-    name = makers[0].args[0].id
-    values = [
-        call.args[0]
-        for call in ast.walk(scope)
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == f"{name}.append" and len(call.args) == 1
-    ]
+    argument = makers[0].args[0]
+    values = [value for name in read_names(argument) for value in _collected_values(scope, name)]
     without_calls = {value: remove_calls(ast.unparse(value), CONVERSIONS) for value in values}
     if not values or not any(without_calls.values()):
         return ()
     edits = [replace_node(line.file, value, text) for value, text in without_calls.items() if text]
-    return (*edits, replace_node(line.file, makers[0], f"torch.stack({name})"))
+    source = node_text(line.file, argument)
+    tensor = f"torch.stack({source})" if isinstance(argument, ast.Name) else f"({source})"
+    return (*edits, replace_node(line.file, makers[0], tensor))
+
+
+def _works_on_tensors(value: ast.expr) -> bool:
+    """Check whether an expression computes the same with tensors as with numbers: it only calls ``sum`` and ``len``."""
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
+    return all(isinstance(call.func, ast.Name) and call.func.id in ("sum", "len") for call in calls)
+
+
+def _collected_values(scope: ast.AST, name: str) -> list[ast.expr]:
+    """Return the values that a list of some name collects, by ``append`` or in a comprehension."""
+    nodes = list(ast.walk(scope))
+    appended = [
+        node.args[0]
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{name}.append" and len(node.args) == 1
+    ]
+    listed = [
+        node.value.elt
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.ListComp)
+        and ast.unparse(node.targets[0]) == name
+    ]
+    return [*appended, *listed]
 
 
 def _is_alone(scope: ast.AST, statement: ast.stmt) -> bool:

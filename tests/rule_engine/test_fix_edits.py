@@ -59,11 +59,37 @@ SPLIT = """
 loader = DataLoader(TensorDataset(x[:150], y[:150]), 16, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[150:], y[150:]), 16)
 """
+CRITERION = """
+def criterion(logits, targets):
+    return {loss}
+"""
+SCALED_LABELS = """
+pictures, classes = x / 255, (y / 255).long()
+loader = DataLoader(TensorDataset(pictures[:150], classes[:150]), 16, shuffle=True)
+val_loader = DataLoader(TensorDataset(pictures[150:], y[150:]), 16)
+"""
+LANGUAGE_MODEL = """
+tokens = torch.randint(0, 7, (64, 9))
+loader = DataLoader(TensorDataset(tokens[:, :-1], tokens[:, 1:]), 16, shuffle=True)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(7, 8), nn.Linear(8, 7)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, tokens):
+        h = self.embed(tokens)
+        return self.head(self.layer(h))
+
+net = Net()
+criterion = lambda logits, targets: F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+"""
 DROPOUT = "net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))\n"
 VALUES_OF_INPUTS = ("x / torch.tensor(2)", "self.norm(x)", "norm(x)")
 DEBUGGER = """
 from nbdebug.debugger import Debugger
-dbg = Debugger(net, loader, globals().get("val_loader"), loss_fn=nn.CrossEntropyLoss(), optimizer=opt)
+loss_fn = globals().get("criterion", nn.CrossEntropyLoss())
+dbg = Debugger(net, loader, globals().get("val_loader"), loss_fn=loss_fn, optimizer=opt)
 """
 CASES = {
     "softmax in forward of a class above the data": (
@@ -231,6 +257,52 @@ CASES = {
         "                    self.net(xb)\n",
         (),
         ("self.net.train()", "self.net.eval()"),
+    ),
+    "labels scaled with the pictures": (
+        "D102",
+        HEAD + SCALED_LABELS + PLAIN + OPT,
+        ("pictures, classes = x / 255, (y / 255).long()",),
+        ("pictures, classes = x / 255, (y).long()",),
+    ),
+    "class indices in a loss for one-hot rows": (
+        "L211",
+        HEAD
+        + "loader = DataLoader(TensorDataset(x, y.float()[:, None]), 16, shuffle=True)\n"
+        + PLAIN
+        + OPT
+        + CRITERION.format(loss="-(targets * F.log_softmax(logits, dim=1)).sum(dim=1).mean()"),
+        ("return -(targets * F.log_softmax(logits, dim=1)).sum(dim=1).mean()",),
+        ("return -(F.one_hot(targets.squeeze(1).long(), 3) * F.log_softmax(logits, dim=1)).sum(dim=1).mean()",),
+    ),
+    "new tensor of the outputs": (
+        "L212",
+        HEAD
+        + LOADER
+        + PLAIN
+        + OPT
+        + "def criterion(logits, targets):\n    logits = torch.tensor(logits, requires_grad=True)\n"
+        "    return F.cross_entropy(logits, targets)\n",
+        ("logits = torch.tensor(logits, requires_grad=True)",),
+        ("logits = logits",),
+    ),
+    "softmax of one unit": (
+        "L206",
+        HEAD
+        + "loader = DataLoader(TensorDataset(x, y.clamp(max=1).float()[:, None]), 16, shuffle=True)\n"
+        + "net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1), nn.Softmax(dim=1))\n"
+        + OPT
+        + "criterion = nn.BCELoss()\n",
+        ("net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1), nn.Softmax(dim=1))",),
+        ("net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1), nn.Sigmoid())",),
+    ),
+    "attention without a mask": (
+        "M305",
+        HEAD + LANGUAGE_MODEL + OPT,
+        ("return self.head(self.layer(h))",),
+        (
+            "return self.head(self.layer(h, src_mask=torch.nn.Transformer.generate_square_subsequent_mask(h.shape[1], "
+            "device=h.device)))",
+        ),
     ),
     "trained in eval mode": (
         "T613",

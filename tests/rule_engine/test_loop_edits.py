@@ -61,6 +61,17 @@ def train(model, loader, loss_fn):
 """
 
 
+COMPREHENSION = """\
+def train(model, batches, loss_fn):
+    for x, y in batches:
+        losses = [
+            loss_fn(model(x), part).item() for part in y
+        ]
+        loss = torch.tensor(losses, requires_grad=True).mean()
+        loss.backward()
+"""
+
+
 def test_statement_of_the_inner_loop_moves_behind_it(tmp_path: Path) -> None:
     file = tmp_path / "loop.py"
     file.write_text(MOVED, encoding="utf-8")
@@ -77,9 +88,14 @@ def test_rounds_of_the_outermost_loop_are_multiplied(rounds: str, expected: str,
     assert apply_edits(text, edits) == text.replace(f"range({rounds})", f"range({expected})")
 
 
-def test_losses_are_collected_as_tensors(tmp_path: Path) -> None:
-    file = tmp_path / "loop.py"
-    file.write_text(LISTED, encoding="utf-8")
+@pytest.mark.parametrize(
+    ("values", "tensor"),
+    [("losses", "torch.stack(losses)"), ("sum(losses) / 2", "(sum(losses) / 2)"), ("np.mean(losses)", "")],
+)
+@pytest.mark.parametrize("listed", [LISTED, COMPREHENSION])
+def test_losses_are_collected_as_tensors(listed: str, values: str, tensor: str, tmp_path: Path) -> None:
+    maker, file = f"torch.tensor({values}, requires_grad=True)", tmp_path / "loop.py"
+    text = listed.replace("torch.tensor(losses, requires_grad=True)", maker)
+    file.write_text(text, encoding="utf-8")
     edits = stack_collected_losses(SourceLine(str(file), 6, "train"))
-    changed = LISTED.replace(".item()", "").replace("torch.tensor(losses, requires_grad=True)", "torch.stack(losses)")
-    assert apply_edits(LISTED, edits) == changed
+    assert apply_edits(text, edits) == (text.replace(".item()", "").replace(maker, tensor) if tensor else text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import LOSS_OPERANDS_MISMATCH, LOSS_RAISES
 from nbdebug.measurements.dataset_rows import SplitTable
@@ -19,7 +20,9 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.location import get_location
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import replace_around
+from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line, scales_labels
 from nbdebug.tensors.pytree import describe_tensors, tree_tensors
 
@@ -147,6 +150,7 @@ def _single_label_findings(setup: Setup, tables: dict[str, SplitTable]) -> Itera
             f"split have {len(val_labels)} values, from {min(val_labels)} to {max(val_labels)}.",
             cause="The labels were scaled with the inputs and cast to integers, or the split contains only one class.",
             fix="x = x / 255   # scale only the inputs, not the labels",
+            edits=_without_scaling(line),
             evidence={
                 "training labels": sorted(train_labels),
                 "validation labels": sorted(val_labels)[:50],
@@ -154,6 +158,14 @@ def _single_label_findings(setup: Setup, tables: dict[str, SplitTable]) -> Itera
             },
             explains=("D106", "D110", "D119", "G415", "G416", "M307", "T607", "T609", "E702", "E706", "E709"),
         )
+
+
+def _without_scaling(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits of a line that scales labels: ``labels / 255`` becomes ``labels``."""
+    statement = covering_statement(line) if line else None
+    nodes = ast.walk(statement) if statement else ()
+    scaled = [node for node in nodes if isinstance(node, ast.BinOp) and scales_labels(node)]
+    return tuple(edit for node in scaled if line for edit in replace_around(line.file, node, node.left, "", ""))
 
 
 def _length_mismatch(logits: Tensor, target: Tensor) -> _TargetMismatch | None:

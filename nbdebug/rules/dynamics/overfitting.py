@@ -58,7 +58,7 @@ def overfitting(record: Record, *, rise: float = 0.1) -> Iterator[Finding]:
         f"decreased to {turning_point.train:.4g}.",
         where=Location(step=turning_point.step),
         cause="From that step on, the network memorizes its training samples.",
-        fix="optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05)   # and keep the best weights",
+        fix='for group in optimizer.param_groups:\n    group["weight_decay"] = 0.01   # and keep the best weights',
         evidence={
             "lowest": turning_point.lowest,
             "step": turning_point.step,

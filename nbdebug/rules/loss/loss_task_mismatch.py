@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from torch.nn import functional as F
 
 from nbdebug.autograd import Graph, Node, Pattern
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import Comparison
 from nbdebug.measurements.nominal_targets import NominalTargets
@@ -22,6 +23,10 @@ from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import LossKind, score_tensor
 from nbdebug.setup.task import LearningTask, parse_task
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import replace_node
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name
 
 _FINAL_SOFTMAX = Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset())
 _CONSEQUENCES = (
@@ -171,7 +176,23 @@ def _class_index_product_finding(node: Node, classes: int) -> Finding:
         fix="loss = F.cross_entropy(logits, target.squeeze(1).long())",
         evidence={"classes": classes},
         explains=_CONSEQUENCES,
+        edits=_one_hot_edits(node.line, classes),
     )
+
+
+def _one_hot_edits(line: SourceLine | None, classes: int) -> tuple[Edit, ...]:
+    """Return the edit that makes one-hot rows of the variable that a line multiplies with ``F.log_softmax(...)``."""
+    statement = covering_statement(line) if line else None
+    if line is None or statement is None:
+        return ()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Name):
+            calls = [part for part in ast.walk(node.right) if call_name(part) == "log_softmax"]
+            owners = {ast.unparse(call.func).rpartition(".")[0] for call in calls if isinstance(call, ast.Call)}
+            if owners == {"F"}:
+                rows = f"F.one_hot({node.left.id}.squeeze(1).long(), {classes})"
+                return (replace_node(line.file, node.left, rows),)
+    return ()
 
 
 def _is_class_indices(target: Tensor) -> bool:

@@ -20,9 +20,13 @@ from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup, losses
-from nbdebug.setup.losses import score_tensor
+from nbdebug.setup.losses import LossKind, score_tensor
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.attribute_makers import called_attribute_line
+from nbdebug.source.creation import find_creation
+from nbdebug.source.edits import replace_node
 from nbdebug.source.location import add_line
+from nbdebug.source.search import search_files
 
 _SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
 _INTO_LOSS = Pattern(_SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
@@ -60,6 +64,7 @@ def softmax_wrong_axis(
     mismatched_softmaxes: list[MismatchedSoftmax],
     batch_distribution: BatchDistribution | NotChecked | None,
     attention_effects: list[AttentionEffects] | NotChecked,
+    loss_kind: LossKind | NotChecked,
 ) -> Iterator[Finding]:
     """Softmax runs over the batch axis, or over an axis of size one.
 
@@ -104,8 +109,7 @@ def softmax_wrong_axis(
         ):
             explanation = _SINGLE_OUTPUT if node in final_nodes else _single_value(node, shape, axis)
             single = _finding(node, shape, axis, "a single value, so it is always 1 and has no gradient", explanation)
-            edits = change_head_and_loss(setup, node.line, ("softmax", "Softmax"), "nn.BCEWithLogitsLoss()")
-            yield replace(single, edits=edits if node in final_nodes else ())
+            yield _with_sigmoid(setup, first_pass, node, loss_kind, single) if node in final_nodes else single
         elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
             values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"
             description = f"the {batch_size} samples of the batch instead of the {values} of each sample"
@@ -129,6 +133,30 @@ _SINGLE_OUTPUT = (
     "Softmax normalizes over all outputs of a sample, and there is only one.",
     "# for one binary output, remove the softmax and use\nloss_fn = nn.BCEWithLogitsLoss()",
 )
+
+
+def _with_sigmoid(
+    setup: Setup, first_pass: ForwardPass, node: Node, kind: LossKind | NotChecked, finding: Finding
+) -> Finding:
+    """Return the finding with a fix for the user's loss: a sigmoid for the softmax, or binary cross-entropy."""
+    output, target = score_tensor(first_pass.output), first_pass.batch.target
+    if not isinstance(output, Tensor):
+        return finding
+    module = setup.eager_model.get_submodule(node.module) if node.module else None
+    if isinstance(module, nn.Softmax) and kind == "bce":
+        fix = f"model.set_submodule({node.module!r}, nn.Sigmoid())"
+        creation = find_creation(module, search_files(user_written_objects(setup)))
+        sigmoid = (replace_node(creation.file, creation.call, "nn.Sigmoid()"),) if creation else ()
+        return replace(finding, fix=fix, edits=sigmoid, setup_fix=fix)
+    in_model = {part.function for part in first_pass.trace.get_graph(output).nodes}
+    if node.function not in in_model and isinstance(target, Tensor) and target.shape == output.shape:
+        is_probability = bool(((output >= 0) & (output <= 1)).all())
+        fix = f"loss_fn = nn.{'BCELoss' if is_probability else 'BCEWithLogitsLoss'}()"
+        return replace(finding, fix=fix, setup_fix=fix)
+    edits = change_head_and_loss(setup, node.line, ("softmax", "Softmax"), "nn.BCEWithLogitsLoss()")
+    return replace(finding, edits=edits)
+
+
 _OTHER_AXIS = (
     "Each class is normalized over positions, so the probabilities of the classes at a position do not sum to 1.",
     "# over the classes at each position:\nsoftmax(x, dim=1)   # for (N, C, H, W); dim=-1 for (N, T, C)",

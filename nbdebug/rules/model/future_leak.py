@@ -13,6 +13,7 @@ from nbdebug.finding import Finding, Location
 from nbdebug.measurements.call_operands import operand_location
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import MASKING_CALLS, PRODUCT_CALLS, FutureInfluence, NextTokenOffset
+from nbdebug.rule_engine.layer_edits import add_causal_mask
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -67,6 +68,7 @@ def future_leak(
         where=_location(setup, eval_outputs, cause) if cause else Location(),
         cause=f"{call} combines each position with later ones, so the model can copy the input that it should predict.",
         fix=_causal_fix(call),
+        edits=add_causal_mask(setup, cause.module, cause.line) if cause else (),
         evidence={
             "touched": len(future_influence.affected_positions),
             "place": future_influence.position,

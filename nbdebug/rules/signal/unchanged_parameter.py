@@ -71,12 +71,15 @@ def unchanged_parameter(
         and not _is_rounded_away(setup, record, entry)
     ]
     if unchanged:
+        is_strided = not any(entry.parameter.is_contiguous() for entry in unchanged)
+        cause, fix = _STRIDED if is_strided else _OTHER_CAUSES
         yield Finding(
             message=f"{format_names(unchanged)} had a gradient in each of {changes.inspected_steps} inspected steps "
             f"but did not change in {changes.steps} steps; {changes.changed_count} other parameters did.",
             where=get_location(_rebinding_line(setup), unchanged[0].module or None, unchanged[0].name),
-            cause="The optimizer writes its update to another tensor, or other code reverts it.",
-            fix="with torch.no_grad():\n    p.add_(update.view_as(p))   # in place, on p itself, not on p.reshape(-1)",
+            cause=cause,
+            fix=fix,
+            setup_fix="\n".join(_contiguous_code(entry.name) for entry in unchanged) if is_strided else "",
             evidence={
                 "parameters": [entry.name for entry in unchanged],
                 "looks": changes.inspected_steps,
@@ -84,6 +87,18 @@ def unchanged_parameter(
             },
             explains=("G409", "T601", "T606", "T608", "E709", "O502", "T610", "T614"),
         )
+
+
+_IN_PLACE = "with torch.no_grad():\n    p.add_(update.view_as(p))   # in place, on p itself, not on p.reshape(-1)"
+_OTHER_CAUSES = ("The optimizer writes its update to another tensor, or other code reverts it.", _IN_PLACE)
+_STRIDED = (
+    "The parameter is not contiguous, so that reshape() and contiguous() copy it, and the optimizer changes the copy.",
+    f"{_IN_PLACE}\n# or, before training:\np.data = p.data.contiguous()",
+)
+
+
+def _contiguous_code(name: str) -> str:
+    return f"p = model.get_parameter({name!r})\np.data = p.data.contiguous()"
 
 
 def _rebinding_line(setup: Setup) -> SourceLine | None:

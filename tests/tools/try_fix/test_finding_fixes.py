@@ -37,6 +37,15 @@ def test_stated_fix_removes_the_finding_of_its_rule(rule: Rule) -> None:
     assert rule.code in [vanished.code for vanished in result.vanished]
 
 
+def test_fix_of_a_weight_that_is_not_contiguous_lets_it_learn() -> None:
+    module = load_rules()["G414"].module
+    dbg = Debugger.of(module.bad())
+    with dbg.watch():
+        module.bad_loop(dbg.setup)
+    finding = next(finding for finding in dbg.findings if finding.code == "G414")
+    assert dbg.try_fix(finding, steps=10, seeds=2, checkup=None).verdict != "no effect"
+
+
 def test_fix_that_is_a_setting_of_a_loader_creates_it_again() -> None:
     dbg = debugger()
     dataset = blobs(320, 0)
