@@ -94,7 +94,7 @@ def labels_unrelated(
     different lengths are a warning.
 
     Inputs and labels are also paired as if one of them were in the text order of consecutive numbers, as listed files
-    are. This is an error if a learner then reaches 0.3 more than a constant, and less than that without it.
+    are. This is an error if a learner then scores at least 0.3 above a constant, and less in the order as they are.
 
     In your loop, exactly: the inputs are those of a batch in another order while the targets are in the loader's order,
     or the reverse, or the targets are those of another batch; in more than half of at least ``least`` = 3 inspected
