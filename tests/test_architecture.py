@@ -32,7 +32,7 @@ SMALL_BY_NATURE = {
     "nbdebug.trackers.registry": "one lookup among the trackers",
     "nbdebug.crashes.stuck_samples": "one search, for the sample at which a loader hangs",
     **dict.fromkeys(
-        [f"nbdebug.measurements.{name}" for name in ("nominal_targets", "sorted_targets")],
+        [f"nbdebug.measurements.{name}" for name in ("nominal_targets", "oversized_tensors", "sorted_targets")],
         "one measurement",
     ),
     "nbdebug.tools.data.label_features": "one choice, of what the labels are predicted from",

@@ -121,6 +121,8 @@ class BroadcastTracker:
         self._error_ids: set[int] = set()
         self._crossed_ids: set[int] = set()
         self._new_axis_lines: dict[int, SourceLine | None] = {}
+        self._broadcast_numbers: dict[int, set[int]] = {}
+        self._next_number = 0
         self.broadcasts: list[Broadcast] = []
         self.weight_broadcasts: list[Broadcast] = []
 
@@ -131,6 +133,7 @@ class BroadcastTracker:
 
     def on_call(self, func: Any, inputs: list[Tensor]) -> None:
         """Record a call that is about to run, if it broadcasts."""
+        self._next_number = len(self.broadcasts)
         from_output, from_target, from_error = self._split(inputs)
         if from_output and from_target:
             self._record(func, from_output[0], from_target[0], self.broadcasts)
@@ -148,6 +151,7 @@ class BroadcastTracker:
         """Track the results of a call; selected values are those of the tensor that they are selected from."""
         from_output, from_target, from_error = self._split(inputs)
         name = getattr(func, "__name__", "").strip("_")
+        self._follow_broadcasts(inputs, inputs[:1] if name == "setitem" else outputs)
         if name in _SELECTION_CALLS and any(self._split(inputs[:1])):
             self._crossed_ids.update(id(t) for t in outputs if self._is_crossed(t, inputs))
             from_output, from_target, from_error = self._split(inputs[:1])
@@ -161,6 +165,19 @@ class BroadcastTracker:
             (self._output_ids if from_output else self._target_ids).update(id(t) for t in outputs)
         elif not from_output:
             self._target_ids.update(id(t) for t in outputs if not t.requires_grad and t.shape == (self._batch_size,))
+
+    def broadcasts_in(self, loss: Any) -> list[Broadcast]:
+        """Return the broadcasts of which a loss is computed; a cost that only chooses pairs is no part of it."""
+        numbers = self._broadcast_numbers.get(id(loss))
+        return [b for k, b in enumerate(self.broadcasts) if numbers is None or k in numbers]
+
+    def _follow_broadcasts(self, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        """Note for the results of a call the broadcasts that they are computed from, and the one of the call itself."""
+        numbers = {*range(self._next_number, len(self.broadcasts))}
+        numbers.update(*(self._broadcast_numbers.get(id(t), ()) for t in inputs))
+        for tensor in outputs:
+            if tensor.is_floating_point():  # an index only chooses
+                self._broadcast_numbers[id(tensor)] = numbers | self._broadcast_numbers.get(id(tensor), set())
 
     def _is_crossed(self, selected: Tensor, inputs: list[Tensor]) -> bool:
         """Return whether a tensor has the values of each sample at the indices of all samples, which targets hold."""

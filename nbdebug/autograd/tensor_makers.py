@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.source.attribute_makers import attribute_maker
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.source.producers import attribute_maker
 from nbdebug.tensors.memory import share_memory
 
 _VIEW_CALLS = frozenset(

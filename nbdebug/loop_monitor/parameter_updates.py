@@ -205,11 +205,14 @@ class ClearedGradients:
     """Parameters that lost the gradient of an earlier backward pass in each of the inspected ``steps``.
 
     They had a gradient after an earlier pass of the step, none after its last pass, and none when the step began. A
-    gradient that is cleared only after the last pass, as to freeze a layer for a while, does not count.
+    gradient that is cleared only after the last pass, as to freeze a layer for a while, does not count. ``held`` are
+    decayed parameters of which it was set to zeros after the last pass of each of the ``held_steps``.
     """
 
     names: tuple[str, ...] = ()
     steps: int = 0
+    held: tuple[str, ...] = ()
+    held_steps: int = 0
 
 
 class ClearedGradientMonitor:
@@ -220,6 +223,8 @@ class ClearedGradientMonitor:
         self.earlier: set[str] = set()
         self.latest: set[str] = set()
         self.lost, self.used = Counter[str](), set[str]()
+        self.held: set[str] | None = None
+        self.held_steps = 0
 
     def on_backward_end(self) -> None:
         """Record the parameters with a gradient after an inspected pass; synchronizes the device."""
@@ -231,6 +236,7 @@ class ClearedGradientMonitor:
         """Compare the passes before the step of an optimizer."""
         earlier, latest, self.earlier, self.latest = self.earlier, self.latest, set(), set()
         self.used |= latest
+        self._hold(tracked, latest)
         if not (lost := sorted(earlier - latest)):
             return
         held, parameters = {id(p) for p in tracked.parameters}, [self.tracker.parameters[name] for name in lost]
@@ -240,11 +246,25 @@ class ClearedGradientMonitor:
             elif id(p) in held:
                 self.lost[name] += 1
 
+    def _hold(self, tracked: TrackedOptimizer, latest: set[str]) -> None:
+        """Keep the decayed parameters whose gradient is all zeros although the last pass gave them another."""
+        groups = [group for group in tracked.optimizer.param_groups if group.get("weight_decay")]
+        decayed = {id(p) for group in groups for p in group["params"]}
+        if not latest or not decayed:
+            return
+        candidates = {name: self.tracker.parameters[name] for name in (latest if self.held is None else self.held)}
+        stepped = {name: p for name, p in candidates.items() if id(p) in decayed and p.grad is not None}
+        are_nonzero = nonzero_gradients([*stepped.values()])
+        self.held = {name for name, is_nonzero in zip(stepped, are_nonzero, strict=True) if not is_nonzero}
+        self.held_steps += 1
+
     def summary(self, min_steps: int = 3) -> ClearedGradients:
         """Return the parameters that no inspected step could update."""
         names = [name for name, count in self.lost.items() if count >= min_steps and name not in self.used]
         ordered = tuple(name for name in self.tracker.parameters if name in names)
-        return ClearedGradients(ordered, max((self.lost[name] for name in ordered), default=0))
+        held = tuple(name for name in self.tracker.parameters if name in (self.held or ()))
+        steps = max((self.lost[name] for name in ordered), default=0)
+        return ClearedGradients(ordered, steps, held, self.held_steps)
 
 
 def _live_optimizers() -> list[torch.optim.Optimizer]:

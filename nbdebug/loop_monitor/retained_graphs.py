@@ -9,9 +9,10 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from nbdebug.loop_monitor.graph_holders import GraphHolder, find_graph_holder
+from nbdebug.loop_monitor.growing_attributes import GrowingAttributeMonitor
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_MARKERS, _METADATA_KEY = 64, "nbdebug"
@@ -56,9 +57,10 @@ class _GraphMarker:
 
 
 class RetainedGraphCounter:
-    """Marks the graphs of the latest passes, and counts those that stay alive."""
+    """Marks the graphs of the latest passes, counts those that stay alive, and compares what modules keep."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: nn.Module) -> None:
+        self.attributes = GrowingAttributeMonitor(model)
         self.markers: deque[_GraphMarker] = deque(maxlen=_MAX_MARKERS)
         self.evaluation_markers: deque[_GraphMarker] = deque(maxlen=_MAX_MARKERS)
         self.worst = RetainedGraphs()
@@ -89,6 +91,7 @@ class RetainedGraphCounter:
 
     def count_alive(self, step: int) -> None:
         """Count the graphs that are still alive after the step that follows theirs."""
+        self.attributes.inspect(step)
         past_markers = [marker for marker in self.markers if marker.step < step - 1]
         alive = [marker for marker in past_markers if marker.sentinel() is not None]
         if len(alive) >= max(MIN_RETAINED_GRAPHS, RETAINED_SHARE * len(past_markers)):

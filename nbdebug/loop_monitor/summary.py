@@ -23,6 +23,7 @@ from nbdebug.loop_monitor.gradient_accumulation import (
     repeated_parameters,
 )
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
+from nbdebug.loop_monitor.growing_attributes import GrowingAttribute
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.mistaken_metrics import MistakenNumber
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
@@ -67,7 +68,8 @@ class LoopSummary:
     ``new_leaf_line`` is where one of those tensors was created.
 
     ``always_with_gradient`` are parameters with a nonzero gradient at each of the ``gradient_checks``,
-    ``with_gradient`` those with one at any check, ``changed`` those whose values have changed.
+    ``with_gradient`` those with one at any check, ``reached`` those with one that may be zero, ``changed`` those whose
+    values have changed.
     ``never_with_gradient`` ones had no gradient at any check although an optimizer that holds them stepped.
     ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice`` probabilities that it takes for
     logits. ``schedulers`` are those that the loop stepped or that the user passed. ``ineffective_scheduler_steps``
@@ -108,6 +110,7 @@ class LoopSummary:
     gradient_checks: int = 0
     always_with_gradient: frozenset[str] = frozenset()
     with_gradient: frozenset[str] = frozenset()
+    reached: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
     never_with_gradient: frozenset[str] = frozenset()
     loss_operands: LossOperands | None = None
@@ -131,6 +134,7 @@ class LoopSummary:
     forward_passes: ForwardPasses = field(default_factory=ForwardPasses)
     accumulation: GradientAccumulation = field(default_factory=GradientAccumulation)
     retained_graphs: RetainedGraphs = field(default_factory=RetainedGraphs)
+    growing_attribute: GrowingAttribute | None = None
     state_dict_loads: StateDictLoads = field(default_factory=StateDictLoads)
     weight_copies: tuple[WeightCopy, ...] = ()
     weight_alias: WeightAlias = field(default_factory=WeightAlias)
@@ -211,6 +215,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         gradient_checks=monitor.parameter_tracker.gradient_checks,
         always_with_gradient=monitor.parameter_tracker.always_with_gradient,
         with_gradient=frozenset(monitor.parameter_tracker.nonzero_gradient_counts),
+        reached=frozenset(monitor.parameter_tracker.parameters_with_gradient),
         changed=frozenset(monitor.parameter_tracker.changed),
         never_with_gradient=monitor.parameter_tracker.never_with_gradient(stepped_parameter_ids),
         loss_operands=monitor.loss_operands,
@@ -236,6 +241,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         forward_passes=monitor.mode_monitor.summary(),
         accumulation=monitor.accumulation_counter.summary(),
         retained_graphs=monitor.retained_graph_counter.worst,
+        growing_attribute=monitor.retained_graph_counter.attributes.summary(),
         state_dict_loads=monitor.state_dict_monitor.summary(),
         shape_mismatch=monitor.evaluation.comparisons.first_mismatch,
         epoch_order=monitor.batch_order_monitor.summary(),

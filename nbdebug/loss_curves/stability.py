@@ -124,11 +124,12 @@ def find_epoch_periodicity(
 ) -> Periodicity | None:
     """Return a slow pattern that the loss repeats every epoch, if it is large relative to the loss and its start.
 
-    A fixed order of similar batches repeats only the fast differences between them, which do not count.
+    A fixed order of similar batches repeats only the fast differences between them, which do not count. Nor does a
+    smaller last batch: a loop may divide its loss by other numbers.
     """
     if not run.is_finite or not len(run.loss) or np.diff(run.steps).max(initial=1) > 1:
         return None
-    periodicity = find_periodicity(run.loss, run.steps_per_epoch)
+    periodicity = find_periodicity(_without_short_batches(run), run.steps_per_epoch)
     if (
         periodicity is None
         or periodicity.agreement < min_agreement
@@ -139,6 +140,15 @@ def find_epoch_periodicity(
     level, reference = max(float(np.median(run.loss)), 1e-12), run.reference or 0.0
     smallest = max(min_swing * level, 4 * run.noise / np.sqrt(periodicity.periods), min_share * reference)
     return periodicity if periodicity.amplitude > smallest else None
+
+
+def _without_short_batches(run: RunSummary) -> Curve:
+    """Return the loss in which the batch before it takes the place of a smaller last batch of an epoch."""
+    loss = run.loss.copy()
+    if run.last_batch_share < 1 < run.steps_per_epoch:
+        last = np.arange(run.steps_per_epoch - 1, len(loss), run.steps_per_epoch)
+        loss[last] = loss[last - 1]
+    return loss
 
 
 @dataclass(frozen=True)

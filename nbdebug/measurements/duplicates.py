@@ -23,6 +23,7 @@ from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tensors.row_search import find_rows_with_values, get_row_keys
 
 _MIN_DISTINCT_VALUES = 16
+_MIN_LENGTH, _MIN_DIVERGENCE = 8, 1.5
 _MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
 _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIES = 20, 40, 100, 20
 _MAX_DISTANCE_RATIO, _MIN_DIMENSION = 0.35, 0.75
@@ -148,7 +149,7 @@ def are_rows_distinctive(table: SplitTable, sample_keys: Sequence[Hashable]) -> 
 
     This holds if values hardly repeat, or if a row has so many distinct values that their order alone identifies it:
     sixteen values have 2e13 arrangements. If equal rows come in groups of three or more rather than in pairs, the data
-    have few distinct rows, whatever their values.
+    have few distinct rows, whatever their values; so do sequences that follow likely rules.
     """
     counts = Counter(sample_keys)
     repeated = sum(count for count in counts.values() if count > 2)
@@ -157,11 +158,25 @@ def are_rows_distinctive(table: SplitTable, sample_keys: Sequence[Hashable]) -> 
         return False
     if duplicated and repeated > duplicated / 4:
         return _are_copies(table, sample_keys)
+    if any(map(_has_likely_sequences, table.inputs)):
+        return False
     rows = [part.reshape(len(part), -1)[:256] for part in table.inputs]
     if any(len(row.unique()) >= _MIN_DISTINCT_VALUES for part in rows for row in part[:16]):
         return True
     continuous = (column for part in rows if part.is_floating_point() for column in part.t()[:64])
     return any(len(column.unique()) >= len(column) / 2 and len(column) > _MIN_DISTINCT_VALUES for column in continuous)
+
+
+def _has_likely_sequences(part: Tensor) -> bool:
+    """Return whether many sequences share most of their steps and not the last ones; copies share all."""
+    rows = part.reshape(len(part), -1)
+    if part.is_floating_point() or rows.shape[1] < _MIN_LENGTH:
+        return False
+    beginnings, wholes = (
+        sum(count for count in Counter(get_row_keys([columns])).values() if count > 1)
+        for columns in (rows[:, : 3 * rows.shape[1] // 4], rows)
+    )
+    return beginnings > _MIN_DIVERGENCE * wholes
 
 
 def _are_copies(table: SplitTable, sample_keys: Sequence[Hashable]) -> bool:

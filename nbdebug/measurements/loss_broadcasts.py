@@ -24,7 +24,8 @@ _RELATIVE_TOLERANCE = 1e-5  # of the loss; sums in another order are rounded dif
 @measurement
 def broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> list[Broadcast]:
     """Calls of the loss in which output and target have different shapes and are broadcast against each other."""
-    return _record_broadcasts(setup, first_pass, output).broadcasts
+    tracker, loss = _record_broadcasts(setup, first_pass, output)
+    return tracker.broadcasts_in(loss)
 
 
 @measurement
@@ -36,7 +37,7 @@ def weight_broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> lis
     weights_in_targets = list(_possible_weights(first_pass.batch.targets))
     if len(weights_in_targets) < 2:
         return []
-    tracker = _record_broadcasts(setup, first_pass, output)
+    tracker, _ = _record_broadcasts(setup, first_pass, output)
     return [
         broadcast
         for broadcast in tracker.weight_broadcasts
@@ -78,16 +79,19 @@ def _is_order_ignored(setup: Setup, first_pass: ForwardPass, output: Any, target
     return abs(exchanged - base) <= _RELATIVE_TOLERANCE * abs(base)
 
 
-def _record_broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> BroadcastTracker:
-    """Record the calls of the loss that broadcast; raise NotChecked if there is no loss or no target."""
+def _record_broadcasts(setup: Setup, first_pass: ForwardPass, output: Any) -> tuple[BroadcastTracker, Any]:
+    """Record the calls of the loss that broadcast, and return its value, None if it raised an error after such a call.
+
+    Raises NotChecked if there is no loss or no target.
+    """
     if setup.loss_fn is None or not tree_tensors(first_pass.batch.targets):
         raise NotChecked("the model computes its loss itself, or there is no target")
     detached = tree_map(output, lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf)
-    recorder = BroadcastRecorder(tree_tensors(detached), tree_tensors(first_pass.batch.targets))
+    recorder, loss = BroadcastRecorder(tree_tensors(detached), tree_tensors(first_pass.batch.targets)), None
     with recorder:
         try:
-            setup.raw_loss(detached, first_pass.batch)
+            loss = setup.raw_loss(detached, first_pass.batch)
         except Exception as error:
             if not recorder.tracker.broadcasts:
                 raise NotChecked(f"the loss raised {type(error).__name__}: {error}") from error
-    return recorder.tracker
+    return recorder.tracker, loss

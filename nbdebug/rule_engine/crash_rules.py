@@ -21,6 +21,7 @@ from nbdebug.exceptions import NotChecked, first_line
 from nbdebug.finding import Finding, is_ignored
 from nbdebug.report import SkippedRule, rank_findings
 from nbdebug.rule_engine import rule_registry
+from nbdebug.rule_engine.predictions import CRASH
 from nbdebug.views.shape_graph import ShapeTrace
 
 CRASH_FAMILY, CRASH_PACKAGE = "X", "nbdebug.rules.crash"
@@ -45,7 +46,7 @@ def crash_rule(code: str, *, explains: tuple[str, ...] = ()) -> Callable[[_Expla
                 crash.is_explained = True  # X1099, which the rules run last, explains what no other does
                 yield choice[0].to_finding(crash, choice[1], explains)
 
-        return rule_registry.rule(code, "error")(explain)
+        return rule_registry.rule(code, "error", prediction=CRASH)(explain)
 
     return register
 

@@ -87,12 +87,18 @@ def _learned_most(run: RunSummary) -> str:
     return _success(run) or (f"the run ended with a loss of {run.end_text}{share}" if has_learned else "")
 
 
+def _ran_without_error(run: RunSummary) -> str:
+    """Describe a run whose loop took steps, although the first call of a checkup raised an error."""
+    return f"the loop took {run.step_count} steps without this error" if run.step_count else ""
+
+
 POOR_TRAINING = Prediction("the training will end far from a good model", _success)
 SLOW_START = Prediction("the first epochs will be spent on undoing the initial scale", _quick_start)
 MISSED_CLASS = Prediction("the model will miss the rare class", _found_rare_class)
 UNSTABLE_RATE = Prediction("the loss will diverge at this learning rate", _stable_rate)
 UNSEEN_ORDER = Prediction("the model will not learn what depends on the order", _learned_most)
-PREDICTIONS = (POOR_TRAINING, SLOW_START, MISSED_CLASS, UNSTABLE_RATE, UNSEEN_ORDER)
+CRASH = Prediction("the loop will raise this error", _ran_without_error)
+PREDICTIONS = (CRASH, POOR_TRAINING, SLOW_START, MISSED_CLASS, UNSTABLE_RATE, UNSEEN_ORDER)
 
 
 def disproved_predictions(record: Record) -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from nbdebug.formatting import format_value
 from nbdebug.measurements.registry import import_submodules
 from nbdebug.rule_engine.measured_rates import describe_measured_rate
 from nbdebug.rule_engine.predictions import Prediction
-from nbdebug.setup.source_lines import Origin
+from nbdebug.setup.data_lines import Origin
 
 Options = Mapping[str, Mapping[str, Any]]  # keyword options of rules by code
 _RuleFunction = Callable[..., Iterator[Finding]]

@@ -20,9 +20,9 @@ from nbdebug.rule_engine.head_rules import HeadRules
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.rule_engine.rule_selection import effective_options
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.module_lines import part_line
-from nbdebug.setup.source_lines import origin_line
 from nbdebug.setup.user_code import has_known_remedy
 from nbdebug.source.location import add_line
 from nbdebug.tensors.pytree import tree_tensors

@@ -33,9 +33,9 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
 
     Those are calls of ``torch.nn.init``, methods of a tensor such as ``fill_``, multiplications in place, and tensors
     that become parameters, whose numbers agree with the values; of several, those that name the parameter, as in
-    ``self.head.weight``. If there is none, a call with a number that the source
-    does not tell counts for a parameter with one value, and for one that is no sample of torch's own initialization.
-    None if there is no such line, or more than one.
+    ``self.head.weight``; a line that does not name it does not count if torch's own initialization writes such values.
+    If there is none, a call with a number that the source does not tell counts for a parameter with one value, and for
+    one that is no sample of torch's own initialization. None if there is no such line, or more than one.
     """
     owner, values = _owner_and_values(setup, module, parameter)
     if owner is None or values is None:
@@ -44,6 +44,8 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
     writes = [(file, node) for file in files for node in _writing_nodes(file)]
     agreeing = [(file, node) for file, node in writes if _agrees(file, node, values, owner, parameter)]
     named = [(file, node) for file, node in agreeing if _names_parameter(node, module, parameter)]
+    if not named and _is_usual(values, owner, parameter):
+        return None
     lines = {SourceLine(file, node.lineno) for file, node in named or agreeing}
     if not lines:
         is_constant = _is_constant(values, float(values[0]))
@@ -145,8 +147,13 @@ def _is_init_function(call: ast.Call) -> bool:
 
 def _is_unusual(values: Tensor, owner: nn.Module, parameter: str) -> bool:
     """Check whether values have another standard deviation than in torch's own initialization."""
-    usual = _usual_deviation(owner, parameter)
-    return usual is not None and not _is_close(float(values.std()), usual, values.numel() // 2)
+    return _usual_deviation(owner, parameter) is not None and not _is_usual(values, owner, parameter)
+
+
+def _is_usual(values: Tensor, owner: nn.Module, parameter: str) -> bool:
+    """Check whether values have the standard deviation of torch's own initialization."""
+    usual = _usual_deviation(owner, parameter) if float(values.std()) else None
+    return usual is not None and _is_close(float(values.std()), usual, values.numel() // 2)
 
 
 def _moments(file: str, node: ast.expr) -> tuple[float, float] | None:

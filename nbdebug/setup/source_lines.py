@@ -1,36 +1,28 @@
-"""The user's lines that create the objects of a setup, set their options, and make its data."""
+"""The user's lines that create the objects of a setup, and set their options."""
 
 from __future__ import annotations
 
 import ast
 import math
 import sys
-from collections.abc import Collection, Iterator
 from functools import partial
-from types import FunctionType, GeneratorType
-from typing import Any, Literal
+from typing import Any
 
 from torch.optim.lr_scheduler import CyclicLR, LambdaLR, OneCycleLR
-from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, Subset, TensorDataset
-from torch.utils.data.dataset import ConcatDataset
 
-from nbdebug.setup.batch import TARGET_KEYS
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import (
-    certain_line,
-    covering_statement,
     find_function,
     last_assignment,
     next_assignment,
-    returned_by_function,
     returned_value,
 )
 from nbdebug.source.creation import Creation, creation_scope, empty_group, find_creation
-from nbdebug.source.location import SourceLine, get_code, is_user_code
-from nbdebug.source.producers import executed_return, part_producer, returned_expression
+from nbdebug.source.location import SourceLine, get_code
+from nbdebug.source.producers import part_producer
 from nbdebug.source.references import find_names
-from nbdebug.source.scopes import Expression, file_scope, user_function
+from nbdebug.source.scopes import Expression
 from nbdebug.source.search import (
     call_name,
     expression_texts,
@@ -40,33 +32,23 @@ from nbdebug.source.search import (
     is_literal,
     matches_option,
     matches_replacement,
-    read_names,
     search_files,
 )
-from nbdebug.source.writes import find_meeting, find_repetition, find_write
-
-Origin = (
-    Literal["samples", "inputs", "targets", "padded targets", "target order", "loader"]
-    | Literal["validation", "validation values"]
-    | Literal["optimizer", "parameters", "scheduler", "loss"]
-)
-_POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1, "padded targets": -1, "target order": -1}
-_MAX_NESTING = 8
-_Method = tuple[FunctionType, Any]  # a function, and the object of which it is a method
 
 
-def _creation(setup: Setup, created: object) -> Creation | None:
+def find_setup_creation(setup: Setup, created: object) -> Creation | None:
+    """Return the call that creates an object of the setup, in the files of its objects; None if it is ambiguous."""
     return find_creation(created, search_files(user_written_objects(setup)), sys._getframe(1))
 
 
-def _argument(creation: Creation, created: object, argument: ast.expr) -> Expression:
+def call_argument(creation: Creation, created: object, argument: ast.expr) -> Expression:
     """Return an argument of the call that creates an object, in the scope of that call."""
     return Expression(creation_scope(creation, created, sys._getframe(1)), argument)
 
 
 def creation_line(setup: Setup, created: object) -> SourceLine | None:
     """Return the line that creates an object of the setup; None if it is ambiguous."""
-    creation = _creation(setup, created) if created is not None else None
+    creation = find_setup_creation(setup, created) if created is not None else None
     return creation.line if creation else None
 
 
@@ -79,11 +61,11 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
     context = user_written_objects(setup)
     matches = matches_option(option, value)
     group_line = find_unique_line(lambda node: isinstance(node, ast.Dict) and matches(node), context)
-    if group_line or (creation := _creation(setup, owner)) is None:
+    if group_line or (creation := find_setup_creation(setup, owner)) is None:
         return group_line or find_option_line(option, value, [owner], context)
     if argument := creation.argument(owner, option):
         has_value = partial(is_literal, value=value)
-        expression = _argument(creation, owner, argument)
+        expression = call_argument(creation, owner, argument)
         producer = part_producer(expression, None, enters=lambda _: False, may_make=has_value)
         if has_value(producer.node):
             return producer.line
@@ -99,12 +81,12 @@ def parameters_line(setup: Setup, optimizer: object) -> SourceLine | None:
 
     If one of its groups is empty, that is the line that makes the parameters of this group.
     """
-    creation = _creation(setup, optimizer)
+    creation = find_setup_creation(setup, optimizer)
     argument = creation.argument(optimizer, "params") if creation else None
     if creation is None or argument is None:
         return creation.line if creation else None
     argument = empty_group(argument, optimizer) or argument
-    producer = part_producer(_argument(creation, optimizer, argument), None)
+    producer = part_producer(call_argument(creation, optimizer, argument), None)
     name = producer.node.id if isinstance(producer.node, ast.Name) else ""
     return last_assignment(producer.line, name, changes=False) or producer.line
 
@@ -119,7 +101,7 @@ def replacement_line(setup: Setup, optimizer: Any, module: str, parameter: str) 
     for attribute in (module.rpartition(".")[2], parameter.rpartition(".")[2]):
         if line := find_unique_line(matches_replacement(attribute), context):
             return line
-    creation = _creation(setup, optimizer)
+    creation = find_setup_creation(setup, optimizer)
     argument = creation.argument(optimizer, "params") if creation else None
     return next_assignment(creation.line, expression_texts(argument)) if creation and argument else None
 
@@ -152,7 +134,7 @@ def rate_write_line(setup: Setup) -> SourceLine | None:
 
 def _state_loading_line(setup: Setup) -> SourceLine | None:
     """Return the only line that loads the state of the optimizer."""
-    creation = _creation(setup, setup.optimizers[0])
+    creation = find_setup_creation(setup, setup.optimizers[0])
     names = (creation.names if creation else frozenset()) | find_names(setup.optimizers[0], sys._getframe(1))
 
     def loads_state(node: ast.AST) -> bool:
@@ -173,270 +155,3 @@ def factor_line(scheduler: LambdaLR) -> SourceLine | None:
     code = get_code(scheduler.lr_lambdas[0])
     syntax = find_function(code) if code else None
     return SourceLine(code.co_filename, (returned_value(syntax) or syntax).lineno) if code and syntax else None
-
-
-def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:
-    """Return the line that makes a part of the setup; the data are those of the training split by default.
-
-    A loss of the user's own is made by what it returns. A conversion to a tensor or another dtype makes targets, but
-    not their order; a collate function pads them. A function that makes the values of the validation split and none of
-    training is entered.
-    """
-    optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
-    if origin == "parameters":
-        return option_line(setup, optimizer, "params", None) if optimizer is not None else None
-    own_loss = user_function(setup.loss_fn) if origin == "loss" else None
-    if own_loss and (returned := executed_return(*own_loss)):
-        return returned.line
-    if origin in ("optimizer", "scheduler", "loss"):
-        return creation_line(
-            setup, {"optimizer": optimizer, "scheduler": setup.scheduler, "loss": setup.loss_fn}[origin]
-        )
-    is_validation = origin.startswith("validation") or split in ("val", "validation")
-    loader = setup.val_loader if is_validation else setup.train_loader
-    if origin == "loader":
-        sampler = getattr(loader, "sampler", None)
-        stream = getattr(loader, "dataset", None)
-        if isinstance(stream, IterableDataset) and (samples := next(_sample_functions(loader, [stream]), None)):
-            return _returned_line(setup, samples, None, [])
-        chosen_sampler = None if isinstance(sampler, (RandomSampler, SequentialSampler)) else sampler
-        return _sampler_line(loader) or creation_line(setup, chosen_sampler) or creation_line(setup, loader)
-    selection = _split_line(setup, loader) if origin.startswith("validation") else None
-    if selection and origin == "validation values":
-        selection = _line_in_own_function(setup, selection)
-    if origin == "padded targets" and (collated := next(_collate_functions(loader), None)):
-        return _returned_line(setup, collated, -1, [])
-    passes_conversions = origin == "target order"
-    return selection or _data_line(setup, loader, _POSITIONS.get(origin), passes_conversions=passes_conversions)
-
-
-def _sampler_line(loader: Any) -> SourceLine | None:
-    """Return the line at which the user's sampler yields its first index; the caller preserves its state."""
-    samplers: list[Any] = [getattr(loader, name, None) for name in ("batch_sampler", "sampler")]
-    for sampler in samplers:
-        method = getattr(type(sampler), "__iter__", None)
-        if not isinstance(method, FunctionType) or not is_user_code(method.__code__.co_filename):
-            continue
-        file, indices = method.__code__.co_filename, iter(sampler)
-        if next(indices, None) is not None and isinstance(indices, GeneratorType) and (frame := indices.gi_frame):
-            return SourceLine(file, frame.f_lineno, method.__name__)
-        syntax = find_function(method.__code__)
-        value = returned_value(syntax) if syntax else None
-        return SourceLine(file, value.lineno) if value else None
-    return None
-
-
-def written_line(
-    setup: Setup, origin: Origin, split: str | None, values: Collection[float], columns: Collection[int] = ()
-) -> SourceLine | None:
-    """Return the line that writes some values, or into some columns, of the data that another line makes."""
-    try:
-        return find_write(origin_line(setup, origin, split), values, columns)
-    except Exception:  # the data are the user's, and a finding is worth more than its line
-        return None
-
-
-def repetition_line(setup: Setup) -> SourceLine | None:
-    """Return the line that may repeat rows of the data before they are split; None if it is not certain."""
-    producer = _dataset_producer(_creation(setup, setup.val_loader), setup.val_loader)
-    return find_repetition(producer.line, read_names(producer.node)) if producer else None
-
-
-def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
-    """Return the line that selects the samples of a loader: the one that makes its dataset.
-
-    A function that makes it from other data selects what it is passed, so that its call counts; but if it is passed
-    variables that the training data are not made from, the last assignment of one of them. A function that makes both
-    loaders selects nothing, so the arguments of its call count.
-    """
-    creation = _creation(setup, loader) if loader is not None else None
-    producer = _dataset_producer(creation, loader)
-    if creation and producer and not isinstance(producer.node, ast.Name):
-        line = producer.line
-        training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
-        if passed := _own_arguments(producer, training_data):
-            makers = [part_producer(argument, None, enters=_has_constant_arguments).line for argument in passed]
-            return max(makers, key=lambda maker: maker.number)
-        own_names = read_names(producer.node) - read_names(training_data.node) if training_data else set()
-        assigned = [assigned for name in own_names if (assigned := certain_line(line, name))]
-        return max(assigned, key=lambda assigned: assigned.number, default=line)
-    dataset = getattr(loader, "dataset", None)
-    is_training_set = dataset is not None and dataset is getattr(setup.train_loader, "dataset", None)
-    lines = (creation_line(setup, part) for part in (_nested_datasets(dataset) if not is_training_set else ()))
-    return next(filter(None, lines), creation.line if creation else None)
-
-
-def _own_arguments(producer: Expression, other: Expression | None) -> list[Expression]:
-    """Return the arguments from which an expression makes data, if another call of the function passes others."""
-    passed = [argument for name, argument in producer.scope.arguments.items() if name in read_names(producer.node)]
-    texts = {ast.unparse(argument.node) for argument in (other.scope.arguments.values() if other else ())}
-    return [argument for argument in passed if texts and ast.unparse(argument.node) not in texts]
-
-
-def _line_in_own_function(setup: Setup, line: SourceLine) -> SourceLine:
-    """Return what is returned by the function that a line calls to make validation data, if training calls another."""
-    training_data = _dataset_producer(_creation(setup, setup.train_loader), setup.train_loader)
-    assigned = [certain_line(line, name) for name in (read_names(training_data.node) if training_data else ())]
-    training_calls = {call_name(call) for assigned_line in assigned if (call := _assigned_call(assigned_line))}
-    call = _assigned_call(line)
-    if call is None or not training_calls or call_name(call) in training_calls:
-        return line
-    if returned := returned_expression(Expression(file_scope(line.file), call)):
-        return returned.line
-    value = returned_by_function(line.file, call_name(call))
-    return SourceLine(line.file, value.lineno, call_name(call)) if value is not None else line
-
-
-def _assigned_call(line: SourceLine | None) -> ast.Call | None:
-    """Return the call whose result a line assigns; None for other lines."""
-    statement = covering_statement(line) if line else None
-    return statement.value if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) else None
-
-
-def _dataset_producer(creation: Creation | None, loader: Any) -> Expression | None:
-    """Return the expression that makes the dataset of a loader."""
-    argument = creation.argument(loader, "dataset") if creation else None
-    if creation is None or argument is None:
-        return None
-    may_make = partial(_may_make, getattr(loader, "dataset", None))
-    expression = _argument(creation, loader, argument)
-    return part_producer(expression, None, enters=_has_constant_arguments, may_make=may_make)
-
-
-def _may_make(dataset: Any, value: ast.expr) -> bool:
-    """Return whether an expression may make a dataset: it calls its class, or no class at all."""
-    name = call_name(value)
-    if name == "random_split":
-        return isinstance(dataset, Subset)
-    return not name[:1].isupper() or name in {kind.__name__ for kind in type(dataset).__mro__}
-
-
-def _has_constant_arguments(call: ast.Call) -> bool:
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return not any(read_names(argument) for argument in arguments)
-
-
-def _data_line(setup: Setup, loader: Any, position: int | None, *, passes_conversions: bool) -> SourceLine | None:
-    """Return the line that makes the samples of a loader, or their part at a position.
-
-    That is what the user's dataset or collate function returns, or the argument that the dataset keeps, else the
-    tensors of a TensorDataset, else the line that creates the dataset or the loader.
-    """
-    datasets = [*_nested_datasets(getattr(loader, "dataset", None))]
-    for function in _sample_functions(loader, datasets):
-        if line := _returned_line(setup, function, position, datasets, passes_conversions=passes_conversions):
-            return line
-    return _created_data_line(setup, loader, datasets, position, passes_conversions=passes_conversions)
-
-
-def _returned_line(
-    setup: Setup, function: _Method, position: int | None, datasets: list[Any], *, passes_conversions: bool = False
-) -> SourceLine | None:
-    """Return the line that makes what a function returns, or its part at a position."""
-    returned = executed_return(*function)
-    if returned is None:
-        return None
-    keys = TARGET_KEYS if position == -1 else ()
-    if position is not None and not _is_part_of_others(returned.node, position):
-        returned = part_producer(returned, position, keys, passes_conversions=passes_conversions)
-    return _argument_line(setup, datasets[-1:], returned.node) or returned.line
-
-
-def _is_part_of_others(value: ast.expr, position: int) -> bool:
-    """Check whether a part of a tuple is a variable that the other parts contain, as in ``{"decoder": y}, y``."""
-    parts = list(getattr(value, "elts", []))
-    part = parts.pop(position) if len(parts) > 1 else None
-    return isinstance(part, ast.Name) and any(part.id in read_names(other) for other in parts)
-
-
-def _argument_line(setup: Setup, datasets: list[Any], value: ast.expr) -> SourceLine | None:
-    """Return the line that makes the argument of a constructor which a dataset returns as it is."""
-    for dataset in datasets if isinstance(value, ast.Name) else ():
-        creation = _creation(setup, dataset)
-        if isinstance(value, ast.Name) and creation and (argument := creation.argument(dataset, value.id)):
-            return part_producer(_argument(creation, dataset, argument), None).line
-    return None
-
-
-def _created_data_line(
-    setup: Setup, loader: Any, datasets: list[Any], position: int | None, *, passes_conversions: bool
-) -> SourceLine | None:
-    """Return the line that makes the tensors of a loader, or that creates its dataset or the loader."""
-    if position is not None and (tensor := _tensor_argument(setup, loader, datasets, position)):
-        return part_producer(tensor, None, passes_conversions=passes_conversions).line
-    lines = (creation_line(setup, created) for created in [*reversed(datasets), loader])
-    return next(filter(None, lines), None)
-
-
-def _tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: int) -> Expression | None:
-    """Return the argument for a tensor of a TensorDataset in the call that creates the dataset, or its loader."""
-    for created in [*reversed(datasets), loader] if datasets and isinstance(datasets[-1], TensorDataset) else ():
-        if created is not None and (creation := _creation(setup, created)):
-            call = creation.call if created is not loader else _dataset_call(creation, loader)
-            parts = call.args if call else []
-            is_complete = parts and not any(isinstance(part, ast.Starred) for part in parts)
-            return _argument(creation, loader, _without_row_selection(parts)[position]) if is_complete else None
-    return None
-
-
-def leaking_line(setup: Setup) -> SourceLine | None:
-    """Return the only line that computes inputs of stored tensors from their targets; None if it is not certain."""
-    datasets = [*_nested_datasets(getattr(setup.train_loader, "dataset", None))]
-    inputs, targets = (_tensor_argument(setup, setup.train_loader, datasets, position) for position in (0, -1))
-    return find_meeting(inputs.line, read_names(inputs.node), read_names(targets.node)) if inputs and targets else None
-
-
-def _without_row_selection(parts: list[ast.expr]) -> list[ast.expr]:
-    """Return the tensors whose rows are selected, as in ``x[:100], y[:100]``; parts of one tensor stay as they are."""
-    selections = [part for part in parts if isinstance(part, ast.Subscript) and not isinstance(part.slice, ast.Tuple)]
-    wholes = [selection.value for selection in selections]
-    is_same_tensor = len({ast.unparse(whole) for whole in wholes}) < len(wholes)
-    return parts if is_same_tensor or len(selections) < len(parts) else wholes
-
-
-def _dataset_call(creation: Creation, loader: object) -> ast.Call | None:
-    """Return the call that creates the dataset inside the call that creates its loader."""
-    argument = creation.argument(loader, "dataset")
-    return argument if isinstance(argument, ast.Call) and call_name(argument) == "TensorDataset" else None
-
-
-def _nested_datasets(dataset: Any) -> Iterator[Any]:
-    """Yield a dataset and those inside its subsets, the outermost first."""
-    for _ in range(_MAX_NESTING):
-        if dataset is None:
-            return
-        yield dataset
-        if isinstance(dataset, ConcatDataset):
-            dataset = dataset.datasets[0] if len(dataset.datasets) == 1 else None
-        else:
-            dataset = dataset.dataset if isinstance(dataset, Subset) else None
-
-
-def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[_Method]:
-    """Yield the user's functions that make samples and their objects, the most important first.
-
-    A collate function makes the parts of a sample only if the dataset returns a single part.
-    """
-    if not _returns_parts(datasets):
-        yield from _collate_functions(loader)
-    for dataset in datasets:
-        name = "__iter__" if isinstance(dataset, IterableDataset) else "__getitem__"
-        method = getattr(type(dataset), name, None)
-        if isinstance(method, FunctionType) and is_user_code(method.__code__.co_filename):
-            yield method, dataset
-    yield from _collate_functions(loader)
-
-
-def _collate_functions(loader: Any) -> Iterator[_Method]:
-    """Yield the user's collate function, if the loader has one; it may be a method, or an object with ``__call__``."""
-    if collate := user_function(getattr(loader, "collate_fn", None)):
-        yield collate
-
-
-def _returns_parts(datasets: list[Any]) -> bool:
-    """Check whether a dataset returns several parts for an index."""
-    try:
-        sample = datasets[0][0]
-    except Exception:  # no dataset, or one without an index
-        return False
-    return isinstance(sample, (tuple, list, dict)) and len(sample) > 1

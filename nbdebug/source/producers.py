@@ -10,17 +10,14 @@ from typing import Any
 
 from nbdebug.source.assignments import (
     FunctionNode,
-    covering_statement,
     find_function,
     function_by_name,
     own_statements,
 )
-from nbdebug.source.location import SourceLine, is_library_code
 from nbdebug.source.scopes import (
     UNKNOWN,
     Expression,
     Scope,
-    file_scope,
     function_scope,
     local_names,
     user_function,
@@ -32,17 +29,17 @@ from nbdebug.source.search import (
     call_subject,
     covers_line,
     enclosing_scope,
-    find_assignments,
-    paired_targets,
     syntax_tree,
 )
 
 _MAX_STEPS = 24
 _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTensor", "FloatTensor"} | {
-    *("long", "int", "float", "double", "bool", "numpy", "cpu", "clone", "detach", "contiguous")
+    *("long", "int", "float", "double", "bool", "numpy", "cpu", "clone", "detach", "contiguous"),
+    *("to_numpy", "tolist"),
 }
+_ROW_METHODS = {"dropna", "sample", "copy", "reset_index", "sort_values", "head", "tail", "query", "drop_duplicates"}
 _SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
-_REGISTERING_CALLS = {"register_buffer", "register_parameter"}
+_DTYPE_CHANGES = {"astype", "to", "type"}
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Part = tuple[Expression, int | None]  # an expression, and the position of the value in it
@@ -102,15 +99,27 @@ def _are_same_rows(parts: list[ast.expr]) -> bool:
 
 
 def _converted(value: ast.expr) -> ast.expr | None:
-    """Return what a call converts to a tensor, another dtype or shape, with the same values in the same order."""
+    """Return what an expression converts to a tensor, another dtype or shape: the same values in the same order."""
+    if isinstance(value, ast.Attribute) and value.attr == "values":
+        return value.value
+    if isinstance(value, ast.Subscript) and _adds_axes(value.slice):
+        return value.value
     if not isinstance(value, ast.Call):
         return None
-    if call_name(value) in _SHAPE_CHANGES and isinstance(value.func, ast.Attribute):
+    if call_name(value) in _SHAPE_CHANGES | _DTYPE_CHANGES and isinstance(value.func, ast.Attribute):
         return value.func.value
     if call_name(value) not in _CONVERSIONS:
         return None
     subject = call_subject(value)
     return subject if subject is not None and (value.args == [subject] or not value.args) else None
+
+
+def _adds_axes(index: ast.expr) -> bool:
+    """Check whether an index selects everything and adds axes, as in ``x[:, None]``."""
+    parts = getattr(index, "elts", [index])
+    wholes = [part for part in parts if isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step)]
+    constants = [part.value for part in parts if isinstance(part, ast.Constant) and part.value in (None, ...)]
+    return None in constants and len(wholes) + len(constants) == len(parts)
 
 
 def _is_one_of(key: ast.expr | None, keys: Container[str]) -> bool:
@@ -130,7 +139,9 @@ def _source(
         returned = returned_expression(expression)
         return (returned, position) if returned is not None else None
     if attribute := _attribute_of_rows(value):
-        return _assigned_attribute(expression, attribute)
+        return assigned_attribute(expression, attribute)
+    if column := _column_name(value):
+        return _column_source(expression, column)
     if not isinstance(value, ast.Name):
         return None
     if value.id in scope.arguments:
@@ -296,7 +307,61 @@ def _attribute_of_rows(value: ast.expr) -> str:
     return value.attr if is_attribute and isinstance(value, ast.Attribute) else ""
 
 
-def _assigned_attribute(expression: Expression, name: str) -> _Part | None:
+def _column_name(value: ast.expr) -> str:
+    """Return the column that an expression selects from a variable, as in ``frame["age"]``; "" for others."""
+    is_item = isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name)
+    key = getattr(value.slice, "value", None) if is_item and isinstance(value, ast.Subscript) else None
+    return key if isinstance(key, str) else ""
+
+
+def _column_source(expression: Expression, column: str) -> _Part | None:
+    """Return what a column of a table was set to, or the same column of the table from which this one was made."""
+    scope, table = expression.scope, expression.node.value  # type: ignore[attr-defined]
+    for _ in range(_MAX_STEPS):
+        here = Expression(scope, table)
+        if isinstance(table, ast.Name) and (written := _written_column(here, table.id, column)):
+            return Expression(scope, written), None
+        if isinstance(table, ast.Name):
+            source = _source(here, None)
+            if source is None or source[1] is not None:
+                return None
+            scope, table = source[0].scope, source[0].node
+        elif (selected := _rows_of(table)) is not None:
+            table = selected
+        elif isinstance(table, ast.Call) and (returned := returned_expression(here)):
+            scope, table = returned.scope, returned.node
+        else:
+            return None
+    return None
+
+
+def _written_column(table: Expression, name: str, column: str) -> ast.expr | None:
+    """Return the value of the last statement before an expression that sets a column of a table."""
+    syntax = enclosing_scope(table.line)
+    values = [
+        statement.value
+        for statement in (own_statements(syntax) if syntax else ())
+        if isinstance(statement, ast.Assign) and statement.lineno < table.node.lineno
+        for target in assignment_targets(statement)
+        if _column_name(target) == column and getattr(target.value, "id", "") == name
+    ]
+    return values[-1] if values else None
+
+
+def _rows_of(value: ast.expr) -> ast.expr | None:
+    """Return the table from which an expression selects or reorders rows; None for other expressions."""
+    if isinstance(value, ast.Subscript):
+        is_columns = isinstance(value.slice, (ast.Constant, ast.List))
+        owner = value.value
+        if isinstance(owner, ast.Attribute) and owner.attr in ("iloc", "loc"):
+            return owner.value if not isinstance(value.slice, ast.Tuple) else None
+        return owner if not is_columns else None
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and call_name(value) in _ROW_METHODS:
+        return value.func.value
+    return None
+
+
+def assigned_attribute(expression: Expression, name: str) -> _Part | None:
     """Return the only value that the methods of a class assign to an attribute, and the position of it in a tuple."""
     values: list[_Part] = []
     for scope, syntax in _methods(expression):
@@ -325,70 +390,3 @@ def _methods(expression: Expression) -> Iterator[tuple[Scope, ast.FunctionDef]]:
     for node in innermost.body if innermost else ():
         if isinstance(node, ast.FunctionDef):
             yield Scope(expression.scope.file, node.name, expression.scope.variables), node
-
-
-def called_attribute_line(line: SourceLine | None, class_names: Container[str]) -> SourceLine | None:
-    """Return the line that creates the object of some classes which a line calls as an attribute of ``self``."""
-    statement = covering_statement(line) if line else None
-    functions = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
-    names = {f.attr for f in functions if isinstance(f, ast.Attribute) and getattr(f.value, "id", "") == "self"}
-    if line is None or not names:
-        return None
-    here = Expression(file_scope(line.file), ast.Constant(None, lineno=line.number))
-    parts = [_assigned_attribute(here, name) for name in names]
-    lines = {part[0].line for part in parts if part and call_name(part[0].node) in class_names}
-    return lines.pop() if len(lines) == 1 else None
-
-
-def attribute_maker(owner: object, attribute: str) -> SourceLine | None:
-    """Return the line that makes what an object stores in an attribute; None if its class sets it on several lines."""
-    lines = {line for line in find_assignments(owner, attribute) if not is_library_code(line.file)}
-    if len(lines) == 1:
-        return made_line(lines.pop(), owner, attribute)
-    registered = [*_registrations(owner, attribute)] if not lines else []
-    return part_producer(registered[0], None).line if len(registered) == 1 else None
-
-
-def made_line(line: SourceLine, owner: object = None, attribute: str = "") -> SourceLine:
-    """Return the line of the expression that makes the value which an assignment stores.
-
-    Follows variables, functions of the same file and methods of ``owner`` that return the value; ``attribute`` tells
-    which of several targets is meant.
-    """
-    statement = covering_statement(line)
-    value = getattr(statement, "value", None)
-    for target, part in _pairs(statement) if isinstance(statement, ast.Assign) else ():
-        if attribute and getattr(target, "attr", "") == attribute:
-            value = part
-    has_parts = isinstance(statement, ast.Assign) and len(assignment_targets(statement)) > 1 and not attribute
-    if not isinstance(value, ast.expr) or has_parts:
-        return line
-    return part_producer(Expression(_scope_around(line, owner), value), None).line
-
-
-def _scope_around(line: SourceLine, owner: object) -> Scope:
-    """Return the scope of a line of a method of an object."""
-    members = [member for kind in type(owner).__mro__ for member in vars(kind).values()]
-    codes = {member.__code__: member for member in members if isinstance(member, FunctionType)}
-    for code, method in codes.items():
-        syntax = find_function(code) if code.co_filename == line.file else None
-        if isinstance(syntax, ast.FunctionDef) and covers_line(syntax, line.number):
-            return function_scope(method, owner)
-    return file_scope(line.file)
-
-
-def _pairs(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    for target in statement.targets:
-        yield from paired_targets(target, statement.value)
-
-
-def _registrations(owner: object, name: str) -> Iterator[Expression]:
-    """Yield the values that the methods of the user's classes of an object register under a name."""
-    for kind in type(owner).__mro__:
-        for method in vars(kind).values():
-            is_registering = user_function(method) and not _REGISTERING_CALLS.isdisjoint(method.__code__.co_names)
-            syntax = find_function(method.__code__) if is_registering else None
-            for node in ast.walk(syntax) if syntax else ():
-                arguments = node.args if isinstance(node, ast.Call) and call_name(node) in _REGISTERING_CALLS else []
-                if len(arguments) > 1 and getattr(arguments[0], "value", None) == name:
-                    yield Expression(function_scope(method, owner), arguments[1])

@@ -7,11 +7,12 @@ import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from nbdebug.source.assignments import covering_statement, returned_by_function
+from nbdebug.source.assignments import covering_statement, function_by_name, returned_by_function, returned_value
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import assignment_targets, call_name, enclosing_scope, syntax_tree
+from nbdebug.source.search import SourceScope, assignment_targets, call_name, enclosing_scope, read_names, syntax_tree
 
 _MAX_STEPS = 4
+_REPEATING_CALLS = {"merge", "join", "explode", "repeat", "repeat_interleave", "tile"}
 _NOT_A_NUMBER, _INFINITY = {"nan", "NaN", "NAN"}, {"inf", "Inf", "infty"}
 
 
@@ -39,22 +40,48 @@ def find_write(line: SourceLine | None, values: Collection[float], columns: Coll
 
 
 def find_repetition(line: SourceLine, names: Collection[str]) -> SourceLine | None:
-    """Return the only statement before a line that replaces data by chosen rows of them, which may repeat some.
+    """Return the only statement up to a line that may repeat rows of the data of which some variables are made.
 
-    It calls a function on what it assigns, such as ``x, y = oversample(x, y)``, that returns rows at an index or joins
-    parts. Only what some variables are computed from counts.
+    It joins tables or repeats rows by a function of that name, or calls a function on what it assigns, such as
+    ``x, y = oversample(x, y)``, that returns rows at an index or joins parts. If there is none, functions of the same
+    file are entered.
     """
-    scope = enclosing_scope(line)
-    statements = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)] if scope else []
-    related = _sources({*names}, statements)
-    lines = {
-        SourceLine(line.file, node.lineno, line.function)
-        for node in statements
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.lineno < line.number
-        if {_text(target) for target in assignment_targets(node)} & related & _read_texts(node)
-        if _repeats_rows(node.value) or _repeats_rows(returned_by_function(line.file, call_name(node.value)))
-    }
+    lines = _find_repetitions(line, enclosing_scope(line), names, _MAX_STEPS)
     return lines.pop() if len(lines) == 1 else None
+
+
+def _find_repetitions(
+    line: SourceLine, scope: SourceScope | None, names: Collection[str], depth: int
+) -> set[SourceLine]:
+    nodes = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)] if scope else []
+    related = _sources({*names}, nodes)
+    statements = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.lineno <= line.number
+        if not related.isdisjoint(_text(target) for target in assignment_targets(node))
+    ]
+    lines = {SourceLine(line.file, node.lineno, line.function) for node in statements if _may_repeat(node, line.file)}
+    for node in statements if depth and not lines else ():
+        function = function_by_name(line.file, call_name(node.value))
+        returned = returned_value(function) if function else None
+        if function and returned:
+            end = SourceLine(line.file, returned.lineno, function.name)
+            inner = _find_repetitions(end, function, read_names(returned), depth - 1)
+            lines |= {SourceLine(line.file, node.lineno, line.function)} if inner and _replaces_data(node) else inner
+    return lines
+
+
+def _may_repeat(statement: ast.Assign, file: str) -> bool:
+    """Check whether an assignment of a call may repeat rows, as a merge of tables or ``x = oversample(x)``."""
+    name = call_name(statement.value)
+    repeats_rows = _repeats_rows(statement.value) or _repeats_rows(returned_by_function(file, name))
+    return name in _REPEATING_CALLS or (_replaces_data(statement) and repeats_rows)
+
+
+def _replaces_data(statement: ast.Assign) -> bool:
+    """Check whether a statement computes what it assigns from its previous value, as in ``x, y = f(x, y)``."""
+    return not {_text(target) for target in assignment_targets(statement)}.isdisjoint(_read_texts(statement))
 
 
 def find_meeting(line: SourceLine, names: Collection[str], others: Collection[str]) -> SourceLine | None:
@@ -72,6 +99,14 @@ def find_meeting(line: SourceLine, names: Collection[str], others: Collection[st
         if (assigned := {_text(target) for target in assignment_targets(node)}) & related and not assigned & {*others}
     }
     return lines.pop() if len(lines) == 1 else None
+
+
+def written_columns(line: SourceLine) -> set[str]:
+    """Return the columns of a table that a line sets, as in ``frame["age"] = …``."""
+    statement = covering_statement(line)
+    targets = assignment_targets(statement) if isinstance(statement, ast.Assign) else []
+    keys = [getattr(target.slice, "value", None) for target in targets if isinstance(target, ast.Subscript)]
+    return {key for key in keys if isinstance(key, str)}
 
 
 def _repeats_rows(value: ast.expr | None) -> bool:

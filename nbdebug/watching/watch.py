@@ -212,7 +212,9 @@ class Watch:
         step = self.session.recorder.step
         self.crash_id, self.crashed_step = id(error), step
         crash = explain_crash(error, with_trace=False)
-        findings = tuple(replace(finding, where=replace(finding.where, step=step)) for finding in crash.findings)
+        findings = tuple(
+            replace(finding, where=replace(finding.where, step=step), predicts="") for finding in crash.findings
+        )
         self.reports["crash"] = replace(Report(), findings=findings, title=FINDINGS_TITLE)
         return replace(report, findings=rank_findings([*findings, *report.findings])) if findings else report
 

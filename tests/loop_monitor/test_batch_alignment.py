@@ -78,6 +78,7 @@ def run_loop(tmp_path: Path, setup: Setup, **parts: str) -> list[Finding]:
         (images, {"loss": "F.mse_loss(output, y.long().float())"}, "D102", "F.mse_loss("),
         (images, {"before": "y = y.int()", "loss": "setup.loss_fn(output, y.float())"}, "D102", "setup.loss_fn("),
         (images, {"loss": "F.mse_loss(output.round(), y)"}, "G416", "F.mse_loss("),
+        (classes, {"loss": "(setup.model(x) - output).mul(y[:, None]).mean()"}, "G416", "setup.model("),
         (classes, {"loss": "((output > 0) * 1.0 * output * 0 - y[:, None]).square().mean()"}, "G416", "loss = (("),
         (classes, {"inputs": "x * 255"}, "D104", "setup.model("),
         (images, {"before": "x = x * 255", "loss": "F.mse_loss(output, y)"}, "D104", "setup.model("),

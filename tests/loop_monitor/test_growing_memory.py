@@ -391,3 +391,35 @@ def test_growing_memory_with_several_stores_locates_the_one_of_a_graph(name: str
     findings = event_findings(load_loop(tmp_path / "loop.py", SEVERAL_STORES[name]), setup_with_validation())
     (finding,) = [finding for finding in findings if finding.code == "P804"]
     assert source_line(finding).endswith("# here")
+
+
+class KeepingNetwork(nn.Module):
+    """Keeps hidden values of the latest passes, at most ``capacity`` of them, and forgets them in eval mode."""
+
+    def __init__(self, capacity: int | None, *, in_list: bool = False) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
+        self.capacity, self.in_list = capacity, in_list
+        self.kept: Any = [] if in_list else torch.zeros(0, 8)
+
+    def forward(self, x: Any) -> Any:
+        hidden = torch.relu(self.body(x))
+        if self.in_list:
+            self.kept = [*self.kept, hidden.detach()]  # keeps
+        else:
+            self.kept = torch.cat([self.kept, hidden.detach()])  # keeps
+        if self.capacity is not None:
+            self.kept = self.kept[-self.capacity :]
+        return self.head(hidden)
+
+
+@pytest.mark.parametrize("in_list", [True, False])
+@pytest.mark.parametrize(("capacity", "expected"), [(None, ["P804"]), (2, []), (16, [])])
+def test_attribute_that_grows_at_every_step_is_reported_at_its_line(
+    in_list: bool, capacity: int | None, expected: list[str]
+) -> None:
+    setup = minimal_setup(KeepingNetwork(capacity, in_list=in_list), *points(), F.cross_entropy)
+    findings = [f for f in event_findings(lambda setup: train_plainly(setup, 6), setup) if f.code == "P804"]
+    assert codes(findings) == expected
+    assert all("keeps" in source_line(finding) for finding in findings)
+    assert all("kept grows" in finding.message for finding in findings)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nbdebug.loss_curves.run_summary import summarize_run
+from nbdebug.loss_curves.stability import find_epoch_periodicity
 from tests.loss_curves.synthetic_records import falling_loss, make_record
 
 FALLING_EVALS = {"sample_train_loss": [2.3, 0.8, 0.45, 0.38, 0.35]}
@@ -44,3 +45,11 @@ def test_summary_of_unstable_loss_tolerates_distance_from_fixed_samples() -> Non
     assert (summary.loss_is_known, summary.chance) == (True, 2.3)
     stable = np.concatenate([[2.3], np.full(40, np.median(UNSTABLE))])
     assert not summarize_run(make_record(stable, evals={"sample_train_loss": [2.3, 2.0, 4.0, 2.0]})).loss_is_known
+
+
+@pytest.mark.parametrize(("last_size", "is_found"), [(10, False), (40, True)])
+def test_larger_loss_of_a_smaller_last_batch_is_no_pattern_of_the_epoch(last_size: int, is_found: bool) -> None:
+    loss = np.tile([0.1] * 7 + [1.0], 12) * (1 + 0.01 * np.random.default_rng(0).normal(size=96))
+    about = {"batch_size": 40, "train_samples": 280 + last_size, "batches_per_epoch": 8, "steps_per_epoch": 8}
+    run = summarize_run(make_record(loss, **about))
+    assert (find_epoch_periodicity(run, min_slow_share=0.0) is not None) is is_found

@@ -11,8 +11,8 @@ import pytest
 from torch import nn
 
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import leaking_line, origin_line, repetition_line, target_column_line
 from nbdebug.setup.module_lines import part_line
-from nbdebug.setup.source_lines import leaking_line, origin_line, repetition_line
 from nbdebug.source.location import SourceLine
 
 HEADER = """\
@@ -79,6 +79,7 @@ TARGETS = {
         "    return train_loader, val_loader\n"
     ),
 }
+TABLE = "import pandas as pd\nframe = pd.DataFrame({'a': range(8), 'b': range(8), 'kind': [0, 1] * 4})\n"
 LEAKS: dict[str, tuple[str, Callable[[Setup], SourceLine | None]]] = {
     "encoding by the targets": (
         "def means(group, y):\n    return torch.stack([y[group == k].float().mean() for k in group])\n"
@@ -93,6 +94,37 @@ LEAKS: dict[str, tuple[str, Callable[[Setup], SourceLine | None]]] = {
         "    train, val = TensorDataset(x[:6], y[:6]), TensorDataset(x[6:], y[6:])\n"
         "    return DataLoader(train), DataLoader(val, 4)\n",
         repetition_line,
+    ),
+    "merge of tables in a function": (
+        TABLE + "def visits_of_all():\n    table = frame.merge(frame[['kind']], on='kind')  # here\n"
+        "    return table.sample(frac=1.0)\n"
+        "def build():\n    table = visits_of_all()\n    x = torch.tensor(table[['a', 'b']].to_numpy())\n"
+        "    return DataLoader(TensorDataset(x[:6])), DataLoader(TensorDataset(x[6:]), 4)\n",
+        repetition_line,
+    ),
+    "copies in a function that splits": (
+        "def with_copies(x, y):\n    x = x.repeat_interleave(2, 0)\n    y = y.repeat_interleave(2, 0)\n"
+        "    return x + 0.01, y\n"
+        "def split(seed):\n    x, y = rows, kinds\n    x, y = with_copies(x, y)  # here\n"
+        "    return TensorDataset(x[:6], y[:6]), TensorDataset(x[6:], y[6:])\n"
+        "def build():\n    seed = len(rows)\n    train, val = split(seed)\n"
+        "    return DataLoader(train), DataLoader(val, 4)\n",
+        repetition_line,
+    ),
+    "column of a table that a function was passed": (
+        TABLE + "def tensors(table):\n"
+        "    return TensorDataset(torch.tensor(table[['a']].to_numpy()), torch.tensor(table['kind'].to_numpy()))\n"
+        "def build():\n    frame['kind'] = [0, 1] * 4  # here\n"
+        "    return DataLoader(tensors(frame.iloc[:6]))\n",
+        lambda setup: origin_line(setup, "target order"),
+    ),
+    "column that is shifted into the inputs": (
+        TABLE + "def table_of(step):\n    table = frame.copy()\n    table['next'] = table['a'].shift(step)  # here\n"
+        "    return table.dropna()\n"
+        "def tensors(table):\n    x = torch.tensor(table.drop(columns='next').to_numpy())\n"
+        "    return TensorDataset(x, torch.tensor(table['next'].to_numpy())[:, None])\n"
+        "def build():\n    table = table_of(0)\n    return DataLoader(tensors(table.iloc[:6]))\n",
+        target_column_line,
     ),
 }
 
@@ -135,6 +167,12 @@ def test_targets_are_made_by_the_code_that_runs(name: str, build_setup: Callable
 def test_data_that_leak_are_made_before_the_split(name: str, build_setup: Callable[[str], Setup]) -> None:
     text, find = LEAKS[name]
     check_line(find(build_setup(HEADER + text)))
+
+
+def test_target_column_that_the_inputs_may_contain_is_no_cause(build_setup: Callable[[str], Setup]) -> None:
+    text = "def build():\n    frame['next'] = frame['a'] * 2\n    x = torch.tensor(frame.to_numpy())\n"
+    text += "    return DataLoader(TensorDataset(x, torch.tensor(frame['next'].to_numpy())))\n"
+    assert target_column_line(build_setup(HEADER + TABLE + text)) is None
 
 
 def test_leaking_line_of_inputs_without_targets_is_none(build_setup: Callable[[str], Setup]) -> None:

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import factor_line, learning_rate_line, option_line, origin_line, replacement_line
+from nbdebug.setup.data_lines import origin_line
+from nbdebug.setup.source_lines import factor_line, learning_rate_line, option_line, replacement_line
 
 HEADER = """\
 import torch

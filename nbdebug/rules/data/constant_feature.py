@@ -13,7 +13,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import is_mask
-from nbdebug.setup.source_lines import written_line
+from nbdebug.setup.data_lines import written_line
 from nbdebug.source.location import get_location
 
 _FIX = "varying = x_train.std(0) > 0\nx_train, x_val = x_train[:, varying], x_val[:, varying]"

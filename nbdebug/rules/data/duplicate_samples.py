@@ -18,8 +18,8 @@ from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.loaders import dataset_length
-from nbdebug.setup.source_lines import origin_line
 from nbdebug.source.location import get_location
 
 _MIN_SAMPLES = 50

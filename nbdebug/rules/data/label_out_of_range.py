@@ -19,7 +19,7 @@ from nbdebug.measurements.non_finite import find_ignored_labels, find_wrapped_la
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup, losses
-from nbdebug.setup.source_lines import written_line
+from nbdebug.setup.data_lines import written_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import find_unique_line, matches_option

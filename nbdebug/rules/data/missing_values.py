@@ -16,7 +16,7 @@ from nbdebug.measurements.known_positions import Holes
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.source_lines import origin_line, written_line
+from nbdebug.setup.data_lines import origin_line, written_line
 from nbdebug.source.location import get_location
 from nbdebug.tensors.pytree import tree_tensors
 

@@ -21,7 +21,7 @@ from nbdebug.measurements.non_finite import (
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.source_lines import Origin, origin_line, written_line
+from nbdebug.setup.data_lines import Origin, origin_line, written_line
 from nbdebug.source.location import get_location
 
 _Tensor = tuple[Tensor, Sequence[int]]  # with the dataset indices of its rows

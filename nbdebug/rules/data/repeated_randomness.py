@@ -19,8 +19,8 @@ from nbdebug.measurements.repeated_seeds import RepeatedSeeds
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
+from nbdebug.source.attribute_makers import made_line
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.producers import made_line
 
 
 @rule("D117", "warning")

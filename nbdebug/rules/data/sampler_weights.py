@@ -17,7 +17,7 @@ from nbdebug.measurements.sampler_weights import SamplerWeights
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import origin_line
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.source.location import get_location
 
 _FIX = "sampler = WeightedRandomSampler((1 / torch.bincount(labels).float())[labels], num_samples=len(labels))"

@@ -15,7 +15,7 @@ from nbdebug.measurements.duplicates import NearDuplicates, SharedSamples, Share
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import repetition_line
+from nbdebug.setup.data_lines import repetition_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line
@@ -92,7 +92,7 @@ def split_overlap(
     if len(shared_windows.pairs) > overlapping * max(shared_windows.val_size, 1):
         yield _window_overlap_finding(shared_windows, line)
     elif near_duplicates.share > max(near, _min_near_copy_share(near_duplicates.expected_share, times)):
-        yield _near_copy_finding(near_duplicates, line)
+        yield _near_copy_finding(near_duplicates, repetition_line(setup) or line)
 
 
 def _splitting_line(setup: Setup) -> SourceLine | None:

@@ -21,8 +21,8 @@ from nbdebug.preserve import Preserve
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import Origin, origin_line
 from nbdebug.setup.loaders import is_map_style
-from nbdebug.setup.source_lines import Origin, origin_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.executed_lines import find_differing_line

@@ -19,7 +19,7 @@ from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import leaking_line
+from nbdebug.setup.data_lines import leaking_line, target_column_line
 from nbdebug.source.location import get_location
 from nbdebug.tensors.row_search import is_finite
 
@@ -397,11 +397,14 @@ def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
 
 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Finding:
-    name = _feature_name(setup, part, column)
+    name, target_line = _feature_name(setup, part, column), target_column_line(setup)
     return Finding(
+        where=get_location(target_line),
         message=f"The inputs contain the target: {name} of input {input_index} equals the target, up to scaling or "
         f"renumbering of the classes, in all {len(part):,} training samples.",
-        cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
+        cause="The target is set to values that the inputs contain."
+        if target_line
+        else "The inputs include the target column of the table, or a window includes the step to be predicted.",
         fix="x = np.delete(x, column, axis=1)   # or end the window of a series one step earlier",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),

@@ -34,9 +34,9 @@ def targets_not_shifted(
 
     ## What it does
     Counts how many tokens ahead of its input a model is trained to predict, by the data and the loss together. One is
-    correct; zero means that neither shifts, two that both do. It covers models whose outputs do not depend on later
-    inputs: a model that reads the whole sequence and reproduces it is an autoencoder. A model that shifts its input
-    itself is not reported.
+    correct; zero means that neither shifts, two that both do, and a negative number that the outputs are shifted. It
+    covers models whose outputs do not depend on later inputs: a model that reads the whole sequence and reproduces it
+    is an autoencoder. A model that shifts its input itself is not reported.
 
     ## Why it matters
     Without a shift, the target is part of the input: the loss falls to almost zero, and the model has learned to copy.
@@ -59,20 +59,24 @@ def targets_not_shifted(
     predicted from the previous tokens.
     """
     is_tokens = not eval_outputs.inputs[next_token_offset.input_name].is_floating_point()
-    if future_influence.affected_positions or next_token_offset.total_offset not in (0, 2, 3) or not is_tokens:
+    total = next_token_offset.total_offset
+    if future_influence.affected_positions or total not in (-2, -1, 0, 2, 3) or not is_tokens:
         return
-    if next_token_offset.total_offset == 0 and not depends_on_current_input(eval_outputs, next_token_offset):
+    if total <= 0 and not depends_on_current_input(eval_outputs, next_token_offset):
         return
     line = None
     if next_token_offset.loss_offset and isinstance(first_pass, ForwardPass) and isinstance(graph, Graph):
         line = selection_line(first_pass, graph)
     yield Finding(
-        message=f"The targets are {next_token_offset.total_offset} tokens ahead of the inputs "
+        message=f"The targets are {abs(total)} token{'s' * (abs(total) != 1)} "
+        f"{'behind' if total < 0 else 'ahead of'} the inputs "
         f"(the dataset shifts them by {next_token_offset.data_offset}, the loss by {next_token_offset.loss_offset}); "
         "an autoregressive model needs a shift of 1 in total.",
         where=get_location(line),
         cause="Neither the data nor the loss shifts the targets, so the model sees the token that it should predict."
-        if next_token_offset.total_offset == 0
+        if total == 0
+        else "The outputs are shifted instead of the targets, so each output is compared with a token that it has read."
+        if total < 0
         else "The targets are shifted more than once, for example by the data and again by the loss.",
         fix=_shift_fix(next_token_offset),
         evidence={
@@ -86,6 +90,8 @@ def targets_not_shifted(
 
 
 def _shift_fix(ahead: NextTokenOffset) -> str:
+    if ahead.total_offset < 0:
+        return "scores, targets = scores[:, :-1], tokens[:, 1:]"
     if ahead.total_offset == 0:
         return "inputs, targets = tokens[:, :-1], tokens[:, 1:]"
     if ahead.loss_offset:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.finding import Finding
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.loss_reference import ExpectedLoss
+from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
 from nbdebug.setup.task import LearningTask
 
 
 @rule("L207", "warning", origin="targets")
 def head_size(
+    setup: Setup,
+    batches: list[Batch],
     tables: dict[str, SplitTable],
     task: LearningTask,
     expected_loss: ExpectedLoss,
@@ -48,7 +52,8 @@ def head_size(
     Check the labels first: ``torch.unique(labels)``. If they are correct, give the head one output per class.
 
     ## When to ignore
-    When the head reserves outputs for classes that come later.
+    When the head reserves outputs for classes that come later. Labels of a single class are not reported if reversing
+    the positions of an input reverses the outputs, as for candidates of which the first is correct.
 
     ## References
     Documentation of torch.nn.CrossEntropyLoss: class indices lie in the range of the number of classes. I. J. Good, The
@@ -68,6 +73,8 @@ def head_size(
     )
     if len(present_classes) > max(1, share * classes) or (size < per_class * classes and not is_representative):
         return
+    if len(present_classes) == 1 and _outputs_are_positions(setup, batches[0], classes):
+        return
     class_list = ", ".join(map(str, present_classes.tolist()[:8])) + (", …" if len(present_classes) > 8 else "")
     yield Finding(
         message=f"The head has {classes} outputs, but the {size:,} labels contain only "
@@ -77,6 +84,29 @@ def head_size(
         evidence={"outputs": classes, "classes": len(present_classes), "labels": size},
         explains=("L208", "D105", "D106", "T607", "T609", "M307", "E702", "E703", "E706", "E709", "G415", "G416"),
     )
+
+
+def _outputs_are_positions(setup: Setup, batch: Batch, count: int) -> bool:
+    """Check whether the outputs belong to positions of an input, such as candidates of which the first is correct.
+
+    Then the outputs are reversed with the first positions of the input, or with the last ones.
+    """
+    answers = EvalOutputs(setup, batch)
+    output = answers.predict(batch)[0]
+    return any(
+        torch.allclose(answers.predict(changed)[0], output.flip(1), rtol=1e-4, atol=1e-5)
+        for rows in (slice(0, count), slice(-count, None))
+        for changed in [answers.transform_inputs(partial(_reversed, rows=rows, count=count))]
+    )
+
+
+def _reversed(tensor: Tensor, rows: slice, count: int) -> Tensor:
+    """Reverse some positions of the samples of a tensor, if it has as many as the ``count``."""
+    if tensor.dim() < 2 or tensor.shape[1] < count:
+        return tensor
+    changed = tensor.clone()
+    changed[:, rows] = tensor[:, rows].flip(1)
+    return changed
 
 
 def bad() -> Setup:

@@ -12,13 +12,16 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.loss_reference import ExpectedLoss
+from nbdebug.measurements.oversized_tensors import OversizedTensor, find_oversized_tensor
 from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.initialization import initialization_line
 from nbdebug.setup.losses import score_tensor
-from nbdebug.setup.source_lines import origin_line
+from nbdebug.setup.module_lines import part_line
+from nbdebug.source.attribute_makers import attribute_maker
 from nbdebug.source.location import get_location
 
 _USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6 for inputs of unit scale
@@ -27,6 +30,7 @@ _USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6
 @rule("L208", "warning", prediction=SLOW_START)
 def initial_loss_off(
     setup: Setup,
+    batches: list[Batch],
     output: Any,
     finite_loss: Tensor,
     expected_loss: ExpectedLoss | NotChecked,
@@ -38,6 +42,7 @@ def initial_loss_off(
     trained: float = 0.7,
     larger: float = 1000.0,
     wide: float = 3.0,
+    remainder: float = 0.1,
     negligible: float = 1e-4,
 ) -> Iterator[Finding]:
     """The loss before training is far from the loss of an uninformed prediction.
@@ -59,8 +64,11 @@ def initial_loss_off(
     variance / 2), or by more than half of ln C if that is more. For a regression, reported above ``ratio`` = 10 times
     the squared error of the mean (its root for absolute errors), or when the standard deviation of the targets is more
     than ``larger`` = 1000 times the size of the outputs, since the weights have to grow by as much; the size of outputs
-    near zero, as from a head of zeros, counts as 0.1. The finding names the last layer whose weights exceed ``wide`` =
-    3 over the root of the fan-in, if there is one.
+    near zero, as from a head of zeros, counts as 0.1.
+
+    Parameters and buffers with a root mean square of more than ``wide`` = 3 / √n, for n values in a row, are divided by
+    their factor one at a time. The finding names the one that lowers the loss most, if less than ``remainder`` = 10% of
+    the excess remains.
 
     A model with frozen weights is pretrained and may be confident about what it learned: reported as a note. A loss
     below ``trained`` times that of the class frequencies belongs to a trained model and is not judged. Scores that are
@@ -97,16 +105,18 @@ def initial_loss_off(
         )
     if expected_loss.classes:
         uniform_entropy = math.log(expected_loss.classes)
-        is_far = (initial_loss / expected_loss.uniform - 1) * uniform_entropy > max(excess, uniform_entropy / 2)
+        is_large = (initial_loss / expected_loss.uniform - 1) * uniform_entropy > max(excess, uniform_entropy / 2)
     else:
-        is_far = initial_loss > (ratio if expected_loss.is_squared else math.sqrt(ratio)) * expected_loss.prior
-        output_size = float(score_tensor(output).detach().float().square().mean().sqrt())
-        is_far |= expected_loss.std > larger * max(output_size, _USUAL_OUTPUT)
-    if is_far:
+        is_large = initial_loss > (ratio if expected_loss.is_squared else math.sqrt(ratio)) * expected_loss.prior
+    output_size = float(score_tensor(output).detach().float().square().mean().sqrt())
+    has_large_targets = not expected_loss.classes and expected_loss.std > larger * max(output_size, _USUAL_OUTPUT)
+    if is_large or has_large_targets:
+        tensor = find_oversized_tensor(setup, batches[0], wide) if is_large else None
+        finding = _finding(initial_loss, expected_loss)
+        if tensor and tensor.usual_loss - expected_loss.uniform < remainder * (initial_loss - expected_loss.uniform):
+            finding = _tensor_finding(finding, tensor, setup)
         is_pretrained = any(not p.requires_grad for p in setup.eager_model.parameters())
-        module = _last_wide_layer(setup.eager_model, wide)
-        where = get_location(initialization_line(setup, module) if module is not None else None, module)
-        yield replace(_finding(initial_loss, expected_loss), where=where, severity="note" if is_pretrained else None)
+        yield replace(finding, severity="note" if is_pretrained else None)
 
 
 def _dominant_target_finding(shares: dict[int, float], setup: Setup) -> Finding:
@@ -125,17 +135,26 @@ def _dominant_target_finding(shares: dict[int, float], setup: Setup) -> Finding:
     )
 
 
-def _last_wide_layer(model: nn.Module, max_scale: float) -> str | None:
-    """Path of the last layer whose weights are far larger than any usual initialization makes them."""
-    weights = [
-        (path, module.weight)
-        for path, module in model.named_modules()
-        if isinstance(getattr(module, "weight", None), Tensor)
-    ]
-    matrices = [(path, weight.detach()) for path, weight in weights if weight.dim() > 1 and weight.is_floating_point()]
-    sizes = {path: float(w.float().square().mean().sqrt()) * math.sqrt(w[0].numel()) for path, w in matrices}
-    embeddings = {path for path, module in model.named_modules() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))}
-    return next((path for path in reversed(sizes) if sizes[path] > max_scale and path not in embeddings), None)
+def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> Finding:
+    """Add the tensor of the model whose scale makes the loss large, and how to change it."""
+    module, _, attribute = tensor.name.rpartition(".")
+    is_parameter = tensor.name in dict(setup.eager_model.named_parameters())
+    if is_parameter:
+        line = initialization_line(setup, module, attribute) or part_line(setup, module, tensor.name)
+    else:
+        line = attribute_maker(setup.eager_model.get_submodule(module), attribute)
+    factor, name = f"{1 / tensor.scale:.2g}", f"model.{tensor.name}"
+    return replace(
+        finding,
+        where=get_location(line, module or None, tensor.name if is_parameter else None),
+        cause=f"The values of {tensor.name} are large: their root mean square is {tensor.scale:.3g} / √n for rows of n "
+        f"values. If they are divided by {tensor.scale:.3g}, the loss is {tensor.usual_loss:.4g}.",
+        fix=f"{name}.data.mul_({factor})   # before the optimizer is created"
+        if is_parameter
+        else f"{name}.mul_({factor})   # or normalize its rows where it is created",
+        setup_fix="",
+        evidence={**finding.evidence, "tensor": tensor.name, "scale": tensor.scale, "usual loss": tensor.usual_loss},
+    )
 
 
 def _finding(initial_loss: float, expected: ExpectedLoss) -> Finding:

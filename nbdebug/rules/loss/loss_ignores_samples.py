@@ -27,8 +27,8 @@ from nbdebug.measurements.unlearned_token import UnlearnedToken
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import origin_line, written_line
 from nbdebug.setup.losses import ignore_index
-from nbdebug.setup.source_lines import origin_line, written_line
 from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = ("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709")

@@ -17,7 +17,7 @@ from nbdebug.measurements.padding_gradient import PaddingGradient
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import origin_line
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line

@@ -15,8 +15,8 @@ from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
-from nbdebug.setup.source_lines import origin_line
 from nbdebug.source.location import get_location
 
 _CONSEQUENCES = (

@@ -21,8 +21,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import score_tensor
+from nbdebug.source.attribute_makers import called_attribute_line
 from nbdebug.source.location import add_line
-from nbdebug.source.producers import called_attribute_line
 
 _SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
 _INTO_LOSS = Pattern(_SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))

@@ -15,8 +15,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.rules.unregistered_tensors import unregistered_tensors_finding
 from nbdebug.setup import Setup
+from nbdebug.source.attribute_makers import made_line
 from nbdebug.source.location import get_location
-from nbdebug.source.producers import made_line
 from nbdebug.source.search import find_assignments
 
 _REGISTERING = re.compile(r"=\s*(\w+\.)*(Parameter|ModuleList|ModuleDict|ParameterList|ParameterDict|Sequential)\(")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from math import sqrt
 from typing import Any
@@ -9,31 +10,38 @@ from typing import Any
 import torch
 from torch import nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.gradients import GradientNorm
-from nbdebug.measurements.parameter_coverage import ParameterEntry
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, find_unique_line
 
 
 @rule("O509", "warning", origin="optimizer")
 def weight_decay_too_strong(
     setup: Setup,
     parameters: list[ParameterEntry],
-    gradient_norms: dict[str, GradientNorm],
+    gradient_norms: dict[str, GradientNorm] | NotChecked,
     optimizers: tuple[torch.optim.Optimizer, ...],
+    loop: LoopSummary | NotChecked,
     *,
     times: float = 3.0,
     shrink: float = 0.05,
+    least: int = 5,
 ) -> Iterator[Finding]:
     """Weight decay exceeds the gradient of the loss from the first step on.
 
     ## What it does
-    Compares, for each parameter group, the gradient of the first batch with the term that weight decay adds to it.
+    Compares, for each parameter group, the gradient of the first batch with the term that weight decay adds to it. In
+    your loop, looks for weights whose gradient is set to zero, as to freeze them, and that change nevertheless.
 
     ## Why it matters
     The optimizer then mostly follows the decay: weights shrink to zero regardless of the data, and the output with
@@ -43,10 +51,12 @@ def weight_decay_too_strong(
     By the norms over the whole group, at the initial weights, where gradients are largest. Reported if the decay term
     is more than ``times`` = 3 times the gradient. Under SGD, and with decoupled decay as in AdamW, a weight shrinks by
     rate times decay per step (divided by 1 minus momentum); the limit for this is ``shrink`` = 5%, which halves a
-    weight in 14 steps.
+    weight in 14 steps. In your loop, exactly: a decayed parameter changed, and in ``least`` = 5 or more inspected steps
+    its gradient was nonzero after the backward pass and all zeros when the optimizer stepped.
 
     ## How to fix
-    Use a decay of 1e-4 to 1e-2 (up to 0.1 for AdamW).
+    Use a decay of 1e-4 to 1e-2 (up to 0.1 for AdamW). Freeze weights by ``requires_grad_(False)``, and pass the others
+    to the optimizer.
 
     ## When to ignore
     When the loss was divided by a large number and the decay was chosen for it.
@@ -54,6 +64,10 @@ def weight_decay_too_strong(
     ## References
     Loshchilov and Hutter 2019, arXiv:1711.05101: decay as part of the gradient, and decoupled decay.
     """
+    if isinstance(loop, LoopSummary) and loop.cleared_gradients.held_steps >= least:
+        yield from _held_weights_findings(setup, loop, parameters)
+    if isinstance(gradient_norms, NotChecked):
+        return
     for optimizer_index, optimizer in enumerate(optimizers):
         for group_index, group in enumerate(optimizer.param_groups):
             entries = [
@@ -66,6 +80,32 @@ def weight_decay_too_strong(
             if effect := _excessive_effect(optimizer, group, entries, gradient_norms, shrink, times):
                 line = option_line(setup, optimizer, "weight_decay", group["weight_decay"])
                 yield _finding(setup, line, optimizer, group_index, *effect)
+
+
+def _held_weights_findings(setup: Setup, loop: LoopSummary, parameters: list[ParameterEntry]) -> Iterator[Finding]:
+    """Report weights whose gradient is set to zero, so that only the decay changes them."""
+    cleared = loop.cleared_gradients
+    entries = [entry for entry in parameters if entry.name in cleared.held and entry.name in loop.changed]
+    if not entries:
+        return
+    yield Finding(
+        message=f"The gradients of {len(entries)} parameters were set to zero before each of the {cleared.held_steps} "
+        f"inspected steps, and weight decay changed the parameters ({format_names(entries)}).",
+        where=get_location(find_unique_line(_writes_gradient, user_written_objects(setup))),
+        cause="A gradient of zeros does not freeze weights: the optimizer still applies the decay, which shrinks them.",
+        fix="for p in module.parameters():   # the part to freeze, before the optimizer is created\n"
+        "    p.requires_grad_(False)",
+        evidence={"parameters": [entry.name for entry in entries], "steps": cleared.held_steps},
+        explains=("G415", "G416", "T601", "T606", "T609", "T610", "E709"),
+    )
+
+
+def _writes_gradient(node: ast.AST) -> bool:
+    """Check whether an expression writes to a gradient, as in ``p.grad.zero_()`` or ``p.grad *= 0``."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "grad" and isinstance(node.ctx, ast.Store)
+    owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return call_name(node) in ("zero_", "fill_", "mul_") and getattr(owner, "attr", "") == "grad"
 
 
 def _excessive_effect(

@@ -93,17 +93,23 @@ def zero_gradient(
 
 
 def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
-    """Report a loop whose loss gives the output of the model a gradient of zeros in each step."""
-    alignment = loop.batch_alignment
-    if loop.with_gradient or alignment.steps_without_gradient < max(min_steps, loop.gradient_checks / 2):
+    """Report a loop in which no parameter ever had a nonzero gradient, although the backward pass reached the model."""
+    steps, alignment = loop.gradient_checks, loop.batch_alignment
+    stops_before_output = alignment.steps_without_gradient >= max(min_steps, steps / 2)
+    if loop.with_gradient or not (stops_before_output or (loop.reached and steps >= min_steps)):
         return
+    steps = alignment.steps_without_gradient if stops_before_output else steps
+    cause = "The derivative of an operation between the output and the loss is zero, such as that of a rounding."
+    cancels = "The gradients of two terms cancel, as in the ratio of an output to itself, which is constant."
     yield Finding(
-        message=f"The gradient of all parameters was exactly 0 in each of the {alignment.steps_without_gradient} "
-        "inspected steps of your loop: the loss gives the output of the model a gradient of zeros.",
-        where=get_location(alignment.loss_line or loop.lines.get("backward")),
-        cause="The derivative of an operation between the output and the loss is zero, such as that of a rounding.",
-        fix="# compute the loss from the output itself, without rounding, thresholds or a factor of zero",
-        evidence={"steps": alignment.steps_without_gradient},
+        message=f"The gradient of all parameters was exactly 0 in each of the {steps} inspected steps of your loop"
+        + (": the loss gives the output of the model a gradient of zeros." if stops_before_output else "."),
+        where=get_location(alignment.loss_line or loop.lines.get("loss") or loop.lines.get("backward")),
+        cause=cause if stops_before_output else cancels,
+        fix="# compute the loss from the output itself, without rounding, thresholds or a factor of zero"
+        if stops_before_output
+        else "# detach what should be constant, such as the probabilities of the earlier policy",
+        evidence={"steps": steps},
         explains=_CONSEQUENCES,
     )
 

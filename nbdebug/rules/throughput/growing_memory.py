@@ -1,4 +1,4 @@
-"""P804: autograd graphs of past steps are kept alive."""
+"""P804: graphs or tensors of past steps are kept."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.graph_holders import GraphHolder
+from nbdebug.loop_monitor.growing_attributes import GrowingAttribute
 from nbdebug.loop_monitor.retained_graphs import MIN_RETAINED_EVALUATIONS, MIN_RETAINED_GRAPHS, RETAINED_SHARE
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
@@ -24,11 +25,11 @@ def growing_memory(
     evaluations: int = MIN_RETAINED_EVALUATIONS,
     share: float = RETAINED_SHARE,
 ) -> Iterator[Finding]:
-    """Memory grows at every step, because autograd graphs of past steps are kept alive.
+    """Memory grows at every step, because graphs or tensors of past steps are kept.
 
     ## What it does
-    Attaches a marker object to the graph of each output, which lives exactly as long as the graph, and counts how many
-    markers of the last steps are still alive.
+    Compares the sizes of the tensors that modules keep. Attaches a marker object to the graph of each output, which
+    lives exactly as long as the graph, and counts how many markers of the last steps are still alive.
 
     ## Why it matters
     A loss that is added to a total or appended to a list keeps everything alive that it was computed from. The run
@@ -42,6 +43,9 @@ def growing_memory(
 
     Graphs that no backward pass has used, as those of a validation loss, are counted by evaluation, that is, between
     two steps. It requires those of ``evaluations`` = 5 evaluations, and the same share of all.
+
+    Tensors in attributes of modules, such as a cache of keys and values, are reported if their size was larger at each
+    of six or more inspected steps, and four times as large at the last one as at the first.
 
     If no optimizer steps, backward passes count as steps. The interpreter is asked once which variable or attribute
     refers to the tensors; the line is the one that stores them.
@@ -58,6 +62,8 @@ def growing_memory(
     """
     if (steps := loop.steps or loop.backward_passes) < least:
         raise NotChecked(f"only {steps} steps of your loop were recorded; at least {least} are needed")
+    if loop.growing_attribute is not None:
+        yield _attribute_finding(loop.growing_attribute)
     graphs = loop.retained_graphs
     retains_steps = graphs.alive >= least and graphs.alive >= share * graphs.checked
     if retains_steps:
@@ -82,6 +88,21 @@ def growing_memory(
             "evaluations": graphs.evaluations,
         },
         severity=None if has_activations else "warning",
+    )
+
+
+def _attribute_finding(growing: GrowingAttribute) -> Finding:
+    """Report an attribute of a module that keeps something of each step."""
+    name = f"{growing.module}.{growing.name}".removeprefix(".")
+    return Finding(
+        message=f"{name} grows at every step: it has {growing.first:,} values after step {growing.first_step} and "
+        f"{growing.last:,} after step {growing.last_step}.",
+        where=get_location(growing.line, growing.module or None),
+        cause="The module adds the tensors of each pass to those of earlier passes, and nothing removes them.",
+        fix=f"Clear model.{name} before each batch, or fill it only while the model generates.",
+        evidence={"values": (growing.first, growing.last), "steps": (growing.first_step, growing.last_step)},
+        explains=("T601", "T606", "T610", "E709"),
+        severity="warning",
     )
 
 

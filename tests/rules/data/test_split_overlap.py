@@ -29,6 +29,7 @@ GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(200, 4, generator=GENERATOR)
 Y = (X @ torch.randn(4, 3, generator=GENERATOR)).argmax(1)
 DATA = TensorDataset(X, Y)
+CODES = torch.randint(0, 20, (100, 16), generator=GENERATOR)
 WORDS = torch.randint(0, 4, (400, 3), generator=GENERATOR)
 
 
@@ -67,6 +68,20 @@ def token_setup(train: Tensor, val: Tensor) -> Setup:
     return two_split_setup(*(TensorDataset(part, part.sum(1) % 3) for part in (train, val)), model=model)
 
 
+def ruled_sequences(count: int) -> Tensor:
+    """Sequences of 16 numbers below 20 in which each follows from the one before, with exceptions."""
+    sequences = torch.randint(0, 20, (count, 16), generator=GENERATOR)
+    for step in range(1, 16):
+        is_ruled = torch.rand(count, generator=GENERATOR) > 0.1
+        sequences[:, step] = torch.where(is_ruled, (sequences[:, step - 1] * 3 + 1) % 20, sequences[:, step])
+    return sequences
+
+
+def sequence_setup(train: Tensor, val: Tensor) -> Setup:
+    model = nn.Sequential(nn.Embedding(20, 4), nn.Flatten(), nn.Linear(64, 3))
+    return two_split_setup(*(TensorDataset(part, part[:, -1] % 3) for part in (train, val)), model=model)
+
+
 def batch_setup(train: slice, val: slice) -> Setup:
     parts = [[(X[part], Y[part])] for part in (train, val)]
     return Setup(network(3), *parts, loss_fn=nn.CrossEntropyLoss())
@@ -80,12 +95,14 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "copies before a random split": lambda: pooled_copies_setup(X, Y, 40),
     "dictionaries": lambda: two_split_setup(DictDataset(X[:160], Y[:160]), DictDataset(X[150:], Y[150:])),
     "plain batches": lambda: batch_setup(slice(0, 64), slice(32, 96)),
+    "copied sequences": lambda: sequence_setup(CODES, CODES[:20]),
     "token rows, all seen": lambda: token_setup(WORDS[:20].unique(dim=0), WORDS[:20].unique(dim=0)[:15]),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "two slices": lambda: two_split_setup(TensorDataset(X[:160], Y[:160]), TensorDataset(X[160:], Y[160:])),
     "random split": lambda: two_split_setup(*random_split(DATA, [0.8, 0.2])),
     "samplers over one data set": lambda: two_sampler_setup(range(150), range(150, 200)),
+    "sequences that follow a rule": lambda: sequence_setup(ruled_sequences(400), ruled_sequences(200)),
     "short words": lambda: token_setup(WORDS[:300], WORDS[300:]),
     "flags": lambda: two_split_setup(
         TensorDataset((X[:160] > 0).float(), Y[:160]), TensorDataset((X[160:] > 0).float(), Y[160:])

@@ -62,6 +62,10 @@ class Forecaster(nn.Module):
         return self.body(x)[0]
 
 
+def backward_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    return token_cross_entropy(logits[:, 1:], labels[:, :-1])
+
+
 def shifted_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return token_cross_entropy(logits[:, :-1], labels[:, 1:])
 
@@ -90,6 +94,7 @@ FAULTY: dict[str, tuple[Callable[[], Setup], int, int]] = {
         0,
         0,
     ),
+    "outputs shifted in the loss": (language_model_builder(TOKENS, TOKENS.clone(), backward_cross_entropy), 0, -1),
     "in data and in loss": (language_model_builder(TOKENS[:, :-1], TOKENS[:, 1:], shifted_cross_entropy), 1, 1),
     "in data and in the model": (dict_builder(TOKENS[:, :-1], TOKENS[:, 1:]), 1, 1),
     "in data and in the model, as label=": (dict_builder(TOKENS[:, :-1], TOKENS[:, 1:], "label"), 1, 1),

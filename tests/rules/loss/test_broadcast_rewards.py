@@ -137,3 +137,20 @@ def test_values_at_the_actions_of_all_samples_are_reported(
     record = torch.stack([BEST.float(), PAYOFFS.amax(1)], 1)
     findings = rule_findings(minimal_setup(nn.Linear(6, 4), STATES, record, value_loss(select)), "L205")
     assert ["gather" in finding.fix for finding in findings] == [True] * is_crossed
+
+
+def paired_distance(output: Tensor, target: Tensor) -> Tensor:
+    """Pair outputs and targets by their distances, and return the mean distance of the pairs."""
+    cost = (output.detach() - target).abs()
+    order = cost.argmin(0)
+    return (output[order, 0] - target).abs().mean()
+
+
+def all_distances(output: Tensor, target: Tensor) -> Tensor:
+    return (output - target).abs().mean()
+
+
+@pytest.mark.parametrize(("loss_fn", "count"), [(paired_distance, 0), (all_distances, 1)])
+def test_broadcast_counts_only_if_the_loss_is_computed_of_it(loss_fn: Callable[..., Tensor], count: int) -> None:
+    setup = minimal_setup(nn.Linear(6, 1), STATES, STATES[:, 0], loss_fn)
+    assert len(rule_findings(setup, "L205")) == count

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_faults
 
 
 def setup_with_outputs(
@@ -71,3 +72,24 @@ def test_head_size_of_shuffling_loader_is_reported_for_3_of_1000_classes_only(
     model = nn.Linear(4, outputs)
     debugger = Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=torch.optim.Adam(model.parameters()))
     assert [finding.code for finding in debugger.checkup(select=["L207"])] == ["L207"] * is_reported
+
+
+class CandidateScores(nn.Module):
+    """Similarities of the first row of each sample to the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        first, others = rows[:, :1], rows[:, 1:]
+        return (first * others).sum(2) * self.scale
+
+
+@pytest.mark.parametrize(
+    ("model", "count"), [(CandidateScores(), 0), (nn.Sequential(nn.Flatten(), nn.Linear(36, 8)), 1)]
+)
+def test_single_class_of_candidates_at_positions_of_the_input_is_quiet(model: nn.Module, count: int) -> None:
+    rows = torch.randn(400, 9, 4, generator=torch.Generator().manual_seed(0))
+    setup = minimal_setup(model, rows, torch.zeros(400, dtype=torch.long), nn.CrossEntropyLoss())
+    assert len(rule_faults(setup, "L207")) == count

@@ -115,3 +115,59 @@ def test_initial_loss_off_of_loaded_weights_does_not_call_the_model_untrained(sc
     model.load_state_dict({**model.state_dict(), "2.weight": scale * head.get_parameter("weight")})
     (finding,) = rule_faults(minimal_setup(model, X, Y, nn.CrossEntropyLoss()), "L208")
     assert "untrained" not in f"{finding.message} {finding.cause}"
+
+
+class TiedTable(nn.Module):
+    """Predicts classes by the same table that embeds the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(50, 64)
+        self.hidden = nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return F.linear(self.hidden(self.table(tokens)), self.table.weight)
+
+
+class SummedNeighbors(nn.Module):
+    """Adds up the features of all neighbors of a node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        neighbors = torch.ones(len(X), len(X))
+        self.register_buffer("neighbors", neighbors)
+        self.register_buffer("features", X + 1)
+        self.layers = nn.ModuleList([nn.Linear(4, 16), nn.Linear(16, 1)])
+
+    def forward(self, nodes: Tensor) -> Tensor:
+        hidden = torch.relu(self.neighbors @ self.layers[0](self.features))
+        return F.embedding(nodes, self.neighbors @ self.layers[1](hidden))
+
+
+NODES = torch.arange(len(X))
+TENSORS: dict[str, tuple[Callable[[], Setup], str, str]] = {
+    "embedding that is also the head": (
+        lambda: minimal_setup(TiedTable(), NODES % 50, (NODES + 1) % 50, nn.CrossEntropyLoss()),
+        "table.weight",
+        "self.table = nn.Embedding(50, 64)",
+    ),
+    "buffer": (
+        lambda: minimal_setup(SummedNeighbors(), NODES, X[:, :1], nn.MSELoss()),
+        "neighbors",
+        "neighbors = torch.ones(len(X), len(X))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_tensor_that_makes_the_loss_large_is_named(name: str) -> None:
+    make_setup, tensor, line = TENSORS[name]
+    (finding,) = rule_faults(make_setup(), "L208")
+    assert finding.evidence["tensor"] == tensor
+    assert (finding.where.source or "").strip() == line
+    assert f"model.{tensor}." in finding.fix
+
+
+def test_usual_tensors_are_not_blamed_for_large_inputs() -> None:
+    (finding,) = rule_faults(minimal_setup(network(3), X * 1000, Y, nn.CrossEntropyLoss()), "L208")
+    assert "tensor" not in finding.evidence

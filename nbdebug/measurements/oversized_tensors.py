@@ -1,0 +1,53 @@
+"""The parameter or buffer whose scale makes the loss before training large, found by scaling each of them down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from torch import Tensor, nn
+
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup import Batch, Setup
+
+_MAX_TENSORS = 8  # each costs a forward pass
+
+
+@dataclass(frozen=True)
+class OversizedTensor:
+    """A parameter or buffer whose root mean square is ``scale`` / √(values in a row).
+
+    ``usual_loss`` is the loss of the batch if ``scale`` is 1, and everything else as before.
+    """
+
+    name: str
+    scale: float
+    usual_loss: float
+
+
+def find_oversized_tensor(setup: Setup, batch: Batch, min_scale: float) -> OversizedTensor | None:
+    """Return the matrix of a large scale whose scale makes the loss of a batch largest; None without any.
+
+    The model is restored.
+    """
+    tensors: list[OversizedTensor] = []
+    with Preserve(*setup.mutable_objects), torch.no_grad():
+        for name, tensor, scale in islice(_wide_tensors(setup.eager_model, min_scale), _MAX_TENSORS):
+            values = tensor.clone()
+            tensor.div_(scale)
+            seed_all(0)
+            tensors.append(OversizedTensor(name, scale, float(setup.output_and_loss(batch)[1])))
+            tensor.copy_(values)
+    return min(tensors, key=lambda tensor: tensor.usual_loss, default=None)
+
+
+def _wide_tensors(model: nn.Module, min_scale: float) -> Iterator[tuple[str, Tensor, float]]:
+    """Yield the matrices with a scale far above that of any usual initialization, the last first."""
+    for name, tensor in reversed([*model.named_parameters(), *model.named_buffers()]):
+        if tensor.dim() > 1 and tensor.is_floating_point() and tensor.numel():
+            scale = float(tensor.float().square().mean().sqrt()) * math.sqrt(tensor[0].numel())
+            if min_scale < scale < math.inf:
+                yield name, tensor, scale
