@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from operator import mul
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from nbdebug.autograd.patterns import is_dropout
 from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.batch_independence import sample_mixing
+from nbdebug.measurements.loss_gradient import LossCall, compute_output_gradients
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.tensors.memory import share_memory
@@ -81,6 +83,42 @@ def _find_swaps_in_loss(answers: EvalOutputs) -> list[ScrambledReshape]:
     except Exception:
         return []
     return tracker.reshapes
+
+
+@dataclass(frozen=True)
+class TransposedTarget:
+    """The shape of a target of steps and samples that a loss compares with an output of samples and steps as it is.
+
+    Of the compared ``positions``, ``different`` ones have another target than the output of the same sample and step.
+    """
+
+    target_shape: Shape
+    output_shape: Shape
+    different: int
+    positions: int
+
+
+@measurement
+def transposed_target(output: Any, loss: Tensor, loss_call: LossCall) -> TransposedTarget | None:
+    """Classes of the first batch that meet the outputs of other samples, since one of both has the steps first.
+
+    The gradient of a cross-entropy is negative only for the class that the loss takes for the target.
+    """
+    target = loss_call.targets[0] if len(loss_call.targets) == 1 else None
+    if not isinstance(target, Tensor) or not isinstance(output, Tensor) or target.dim() != 2 or output.dim() != 3:
+        return None
+    if target.is_floating_point() or target.shape != output.shape[1::-1] or target.shape[0] == target.shape[1]:
+        return None
+    (gradient,) = compute_output_gradients(loss, [output])
+    if gradient is None:
+        return None
+    is_compared, classes = (gradient < 0).sum(-1) == 1, gradient.argmin(-1)
+    as_stored, by_position = target.reshape(output.shape[:2]), target.T
+    if not bool(is_compared.any()) or not torch.equal(classes[is_compared], as_stored[is_compared]):
+        return None
+    different = int((classes != by_position)[is_compared].sum())
+    shapes = tuple(target.shape), tuple(output.shape)
+    return TransposedTarget(*shapes, different, int(is_compared.sum())) if different else None
 
 
 class _ReshapeTracker:

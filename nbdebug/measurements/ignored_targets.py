@@ -18,6 +18,7 @@ from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_DISTINCT, _MIN_SAMPLES = 10, 2
 _MIN_TRIALS = 3
+_SHARE_TOLERANCE = 1e-3
 _MIN_LEARNED_SHARE = 0.5  # of the samples with other values; within a margin, a sample has no gradient
 _MIN_ROWS, _MAX_COLUMNS = 8, 64
 
@@ -26,7 +27,8 @@ _MIN_ROWS, _MAX_COLUMNS = 8, 64
 class IgnoredTarget:
     """A ``value`` of the target whose ``samples`` of a batch have no influence; ``others`` are the other values.
 
-    For a class at each position of a sample (``is_dense``), the positions are counted instead of the samples.
+    For a class at each position of a sample (``is_dense``), and for flags of 0 and 1 of each output (``are_flags``),
+    the positions are counted instead of the samples.
     """
 
     value: float
@@ -35,6 +37,7 @@ class IgnoredTarget:
     others: tuple[float, ...]
     is_torch_loss: bool
     is_dense: bool = False
+    are_flags: bool = False
 
 
 @measurement
@@ -42,6 +45,8 @@ def ignored_target(output: Any, loss: Tensor, loss_call: LossCall) -> IgnoredTar
     """The value of the target whose samples have no gradient, and do not change the loss with other outputs."""
     if (dense_target := _get_dense_target(output, loss_call.targets)) is not None:
         return _find_ignored_class(output, loss, dense_target)
+    if (flags := _get_flags(output, loss_call.targets)) is not None:
+        return _find_ignored_flag(output, loss, flags, loss_call)
     target = _get_labels(loss_call.targets)
     outputs = [tensor for tensor in tree_tensors(output) if tensor.is_floating_point()]
     if not outputs or any(not tensor.dim() or len(tensor) != len(target) for tensor in outputs):
@@ -84,6 +89,35 @@ def _find_ignored_class(output: Tensor, loss: Tensor, target: Tensor) -> Ignored
         rows = target == value
         if not bool(has_gradient[rows].any()) and bool(has_gradient[target == other].all()):
             return IgnoredTarget(value, int(rows.sum()), target.numel(), (other,), False, is_dense=True)
+    return None
+
+
+def _get_flags(output: Any, targets: tuple[Any, ...]) -> Tensor | None:
+    """Return a target with a flag of 0 or 1 for each output, unless the outputs of a sample are shares of a whole."""
+    target = targets[0] if len(targets) == 1 else None
+    if not isinstance(output, Tensor) or not isinstance(target, Tensor) or output.shape != target.shape:
+        return None
+    are_flags = target.dim() == 2 and bool(((target == 0) | (target == 1)).all())
+    return target if are_flags and not _are_shares(output.detach()) else None
+
+
+def _are_shares(output: Tensor) -> bool:
+    """Check whether the outputs of each sample, or their exponentials, add up to one."""
+    return any(bool((values.sum(1) - 1).abs().max() < _SHARE_TOLERANCE) for values in (output, output.exp()))
+
+
+def _find_ignored_flag(output: Tensor, loss: Tensor, target: Tensor, call: LossCall) -> IgnoredTarget | None:
+    """Return the flag without a gradient at any output, if the other one has a gradient at all."""
+    (gradient,) = compute_output_gradients(loss, [output])
+    if gradient is None:
+        return None
+    has_gradient = (gradient != 0).to(target.device)
+    for value in (0.0, 1.0):
+        ignored = target == value
+        if int(ignored.sum()) < _MIN_SAMPLES or bool(has_gradient[ignored].any()) or not bool(has_gradient.any()):
+            continue
+        if bool(has_gradient[~ignored].all()) and not _changes_loss(call, [output], ignored):
+            return IgnoredTarget(value, int(ignored.sum()), target.numel(), (1 - value,), False, are_flags=True)
     return None
 
 
@@ -167,7 +201,10 @@ def _get_labels(targets: tuple[Any, ...]) -> Tensor:
 
 
 def _changes_loss(call: LossCall, outputs: list[Tensor], rows: Tensor) -> bool:
-    """Return whether other outputs for some samples change the loss; also if too few of them could be tried."""
+    """Return whether other outputs for some samples, or at some positions, change the loss.
+
+    True also if too few of them could be tried.
+    """
     expected, trials = call(), 0
     for values in _other_outputs([tensor.detach() for tensor in outputs], rows):
         try:
@@ -191,6 +228,8 @@ def _other_outputs(outputs: list[Tensor], rows: Tensor) -> Iterator[list[Tensor]
         changes += [[factor * s * n for s, n in zip(scales, noise, strict=True)] for factor in (1, 10, 100)]
         if len({tensor.shape for tensor in outputs}) == 1:
             changes.append([outputs[0] for _ in outputs])
-    where = [rows.to(tensor.device).reshape(-1, *[1] * (tensor.dim() - 1)) for tensor in outputs]
+    where = [
+        rows.to(t.device) if rows.dim() > 1 else rows.to(t.device).reshape(-1, *[1] * (t.dim() - 1)) for t in outputs
+    ]
     for changed in changes:
         yield [torch.where(w, new, old) for w, new, old in zip(where, changed, outputs, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
-from nbdebug.measurements.registry import measurement
+from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
@@ -22,6 +23,8 @@ from nbdebug.source.location import SourceLine, get_line_from_frame, is_library_
 from nbdebug.source.search import find_assignments
 from nbdebug.tensors.pytree import tree_tensors
 
+_MIN_STEPS = 4
+_MAX_EQUAL_SHARE = 0.75  # of the samples, at a step of a sequence without padding
 _OutputsByPath = dict[str, list[Tensor]]
 
 
@@ -39,6 +42,60 @@ def ignored_inputs(eval_outputs: EvalOutputs) -> dict[str, bool]:
     if not ignored:
         raise NotChecked("no input is a tensor with differing rows")
     return ignored
+
+
+@dataclass(frozen=True)
+class IgnoredSteps:
+    """The first steps of an input that no output depends on: ``count`` of ``length``.
+
+    ``line`` is the call of a module that runs as often as there are steps, if there is one.
+    """
+
+    input_name: str
+    count: int
+    length: int
+    line: SourceLine | None
+
+
+@slow_measurement
+def ignored_steps(eval_outputs: EvalOutputs) -> IgnoredSteps | None:
+    """The steps of a sequence that the output ignores, if they are more than half of it; None if there are none.
+
+    Sequences are floating-point inputs of shape (samples, steps, features), and integers of shape (samples, steps).
+    The steps must differ from sample to sample, and the output may have no axis of their number.
+    """
+    for name, tensor in eval_outputs.inputs.items():
+        length = tensor.shape[1] if tensor.dim() > 1 else 0
+        is_sequence = tensor.dim() == (3 if tensor.is_floating_point() else 2) and length >= _MIN_STEPS
+        if not is_sequence or any(length in output.shape[1:] for output in eval_outputs.outputs):
+            continue
+        counts = [count for count in (length - 1, 3 * length // 4, length // 2 + 1) if _vary(tensor[:, :count])]
+        for count in counts:
+            changed = tensor.clone()
+            changed[:, :count] = tensor[:, :count].roll(1, 0)
+            if _is_ignored(eval_outputs, tensor, changed):
+                return IgnoredSteps(name, count, length, _repeated_call_line(eval_outputs, length))
+    return None
+
+
+def _vary(steps: Tensor) -> bool:
+    """Check whether samples differ at each step: padding has the same value in many of them."""
+    values = steps.reshape(*steps.shape[:2], -1)
+    most_frequent = (values == values.mode(0).values).float().mean(0)
+    return len(steps) > 2 and bool((most_frequent.amin(-1) <= _MAX_EQUAL_SHARE).all())
+
+
+def _repeated_call_line(answers: EvalOutputs, length: int) -> SourceLine | None:
+    """Return the line that calls a module as often as a sequence has steps; None without any."""
+    lines: dict[str, list[SourceLine | None]] = {}
+
+    def record(path: str, *_: Any) -> None:
+        lines.setdefault(path, []).append(get_line_from_frame(sys._getframe(1)))
+
+    modules = answers.setup.eager_model.named_modules()
+    with hooked({module: partial(record, path) for path, module in modules if path}, before=True):
+        answers.predict(answers.batch)
+    return next((calls[0] for calls in lines.values() if len(calls) == length), None)
 
 
 def _get_replacement_values(tensor: Tensor) -> list[Tensor]:

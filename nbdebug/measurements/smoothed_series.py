@@ -56,11 +56,15 @@ def smoothed_series(tables: dict[str, SplitTable]) -> list[SmoothedSeries]:
 
 @dataclass(frozen=True)
 class SmoothedTarget:
-    """A ``column`` that averages the targets of its own row and of ``earlier`` rows before it, exactly."""
+    """A ``column`` that averages the targets of its own row, of ``earlier`` rows before it and ``later`` ones after it.
+
+    It does so exactly.
+    """
 
     input_index: int
     column: int
     earlier: int
+    later: int
     rows: int
 
 
@@ -78,23 +82,28 @@ def smoothed_targets(tables: dict[str, SplitTable]) -> list[SmoothedTarget]:
     for index, part in enumerate(table.inputs):
         if part.is_floating_point() and part.dim() == 2 and is_finite(part):
             for column in range(min(part.shape[1], _MAX_SERIES)):
-                earlier = _get_earlier_targets(target, part[order, column].double())
-                smoothed += [SmoothedTarget(index, column, earlier, len(target))] if earlier else []
+                window = _find_window(target, part[order, column].double())
+                smoothed += [SmoothedTarget(index, column, *window, len(target))] if window else []
     return smoothed
 
 
-def _get_earlier_targets(target: Tensor, column: Tensor) -> int:
-    """Return how many earlier targets a column averages with that of its row; 0 if it is no such average."""
+def _find_window(target: Tensor, column: Tensor) -> tuple[int, int] | None:
+    """Return how many earlier and later targets a column averages with that of its row; None if it is no such average.
+
+    A window of one row more gives the same values, so the smallest one counts.
+    """
     for reach in range(1, 2 * _MAX_REACH + 1):
-        windows, values = target.unfold(0, reach + 1, 1), column[reach:]
-        if len(values) < 4 * windows.shape[1] or float(values.std()) == 0:
-            return 0
-        weights, residual = _fit(windows, values)
-        if residual < _EXACT:
-            sums_to_one = abs(float(weights.sum()) - 1) < _TOLERANCE
-            is_average = bool((weights > _MIN_WEIGHT).all()) and (sums_to_one or _are_equal(weights))
-            return reach if is_average else 0
-    return 0
+        windows = target.unfold(0, reach + 1, 1)
+        for later in range(min(reach, _MAX_REACH) + 1):
+            values = column[reach - later : len(column) - later]
+            if len(values) < 4 * windows.shape[1] or float(values.std()) == 0:
+                return None
+            weights, residual = _fit(windows, values)
+            if residual < _EXACT:
+                sums_to_one = abs(float(weights.sum()) - 1) < _TOLERANCE
+                is_average = bool((weights > _MIN_WEIGHT).all()) and (sums_to_one or _are_equal(weights))
+                return (reach - later, later) if is_average else None
+    return None
 
 
 def _find_smoothed(part: Tensor, target: Tensor, index: int) -> Iterator[SmoothedSeries]:

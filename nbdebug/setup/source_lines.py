@@ -55,12 +55,15 @@ def creation_line(setup: Setup, created: object) -> SourceLine | None:
 def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceLine | None:
     """Return the line that sets an option of an optimizer or a scheduler to a value.
 
-    That is its parameter group, the argument of the call that creates it or the constant that its variable holds, the
-    entry of a dictionary that the call unpacks, or the call itself if it has none.
+    That is its parameter group, or the only one that computes the option, the argument of the call that creates it or
+    the constant that its variable holds, the entry of a dictionary that the call unpacks, or the call itself if it has
+    none.
     """
     context = user_written_objects(setup)
     matches = matches_option(option, value)
     group_line = find_unique_line(lambda node: isinstance(node, ast.Dict) and matches(node), context)
+    if group_line is None and len(getattr(owner, "param_groups", ())) > 1:
+        group_line = find_unique_line(lambda node: {"params", option} <= _dictionary_keys(node), context)
     if group_line or (creation := find_setup_creation(setup, owner)) is None:
         return group_line or find_option_line(option, value, [owner], context)
     if argument := creation.argument(owner, option):
@@ -74,6 +77,12 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
         return setting_line or SourceLine(creation.file, argument.lineno)
     entry_line = find_setting_line(option, value, context) if creation.unpacks_arguments else None
     return entry_line or creation.line
+
+
+def _dictionary_keys(node: ast.AST) -> set[Any]:
+    """Return the constant keys of a dictionary in the source; empty for other nodes."""
+    keys = node.keys if isinstance(node, ast.Dict) else []
+    return {key.value for key in keys if isinstance(key, ast.Constant)}
 
 
 def parameters_line(setup: Setup, optimizer: object) -> SourceLine | None:

@@ -401,6 +401,19 @@ def test_option_line_sets_the_option_of_an_optimizer(name: str, tmp_path: Path) 
     assert line.text.endswith("# here")
 
 
+def test_option_line_of_computed_groups_is_that_of_their_dictionary(tmp_path: Path) -> None:
+    text = (
+        "model = torch.nn.Linear(2, 2)\ngroups = []\nfor depth, p in enumerate(model.parameters()):\n"
+        "    groups.append({'params': [p], 'lr': 0.1 * 0.5**depth})  # here\n"
+        "optimizer = torch.optim.SGD(groups)\ndef build():\n    return DataLoader(tokens)\n"
+    )
+    setup = build_setup(tmp_path, HEADER + text)
+    groups = [{"params": [p], "lr": 0.1 * 0.5**depth} for depth, p in enumerate(setup.model.parameters())]
+    line = option_line(setup, torch.optim.SGD(groups), "lr", 0.05)
+    assert line is not None
+    assert line.text.endswith("# here")
+
+
 # By name: what happens after an optimizer was created with a rate of 2e-3. The line with "here" gave it another one.
 CHANGED_RATES = {
     "state of an earlier run": (

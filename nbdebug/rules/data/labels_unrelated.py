@@ -14,6 +14,7 @@ from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import Misalignment
 from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED
+from nbdebug.measurements.axes import TransposedTarget
 from nbdebug.measurements.collation import CollateMisalignment
 from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
@@ -22,6 +23,7 @@ from nbdebug.measurements.text_order import TextOrder
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.losses import LossKind
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
@@ -41,6 +43,7 @@ def labels_unrelated(
     loop: LoopSummary | NotChecked,
     collate_misalignments: list[CollateMisalignment],
     unpaired_transforms: UnpairedTransforms | NotChecked | None,
+    transposed_target: TransposedTarget | NotChecked | None,
     text_order: TextOrder | NotChecked | None,
     setup: Setup,
     label_alignment: LabelAlignment | NotChecked,
@@ -96,6 +99,9 @@ def labels_unrelated(
     Inputs and labels are also paired as if one of them were in the text order of consecutive numbers, as listed files
     are. This is an error if a learner then scores at least 0.3 above a constant, and less in the order as they are.
 
+    If a target has the shape (steps, samples) and the output (samples, steps, classes), the gradient of a cross-entropy
+    shows which class each output is compared with.
+
     In your loop, exactly: the inputs are those of a batch in another order while the targets are in the loader's order,
     or the reverse, or the targets are those of another batch; in more than half of at least ``least`` = 3 inspected
     steps. Inputs that are sorted and whose outputs are put back in order do not count, and neither do mixed samples.
@@ -112,6 +118,9 @@ def labels_unrelated(
     """
     if collate_misalignments:
         yield _collate_finding(collate_misalignments[0])
+        return
+    if isinstance(transposed_target, TransposedTarget):
+        yield _transposed_finding(setup, transposed_target)
         return
     if isinstance(unpaired_transforms, UnpairedTransforms):
         yield _unpaired_finding(unpaired_transforms)
@@ -299,6 +308,20 @@ def _collate_finding(misalignment: CollateMisalignment) -> Finding:
         fix="batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before inputs and targets are "
         "taken from it",
         evidence={"samples": misalignment.samples, "changed": misalignment.changed, "split": misalignment.split},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _transposed_finding(setup: Setup, transposed: TransposedTarget) -> Finding:
+    """Report targets whose first axis are the steps, beside outputs whose first axis are the samples."""
+    return Finding(
+        message=f"The loss compares outputs of shape {transposed.output_shape} with targets of shape "
+        f"{transposed.target_shape} in the order in which they are stored: {transposed.different:,} of "
+        f"{transposed.positions:,} outputs meet the target of another sample or step.",
+        where=get_location(origin_line(setup, "padded targets")),
+        cause="One of them has the samples first, and the other one the steps.",
+        fix="y = pad_sequence(targets, batch_first=True)   # or y.T, so that both have the samples first",
+        evidence={"different": transposed.different, "positions": transposed.positions},
         explains=_CONSEQUENCES,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,7 +21,9 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import leaking_line, target_column_line
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
+from nbdebug.source.search import call_name, find_unique_line
 from nbdebug.tensors.row_search import is_finite
 
 if TYPE_CHECKING:
@@ -347,16 +350,23 @@ def _smoothed_finding(smoothed: SmoothedSeries) -> Finding:
 
 
 def _averaged_target_finding(setup: Setup, table: SplitTable, item: SmoothedTarget) -> Finding:
-    """Report a column that averages the target of its own row with earlier ones."""
+    """Report a column that averages the target of its own row with those of its neighbors."""
     name = _feature_name(setup, table.inputs[item.input_index], item.column)
+    parts = [f"{count} {side} it" for count, side in ((item.earlier, "before"), (item.later, "after")) if count]
     return Finding(
-        message=f"{name} is the mean of the target of its own row and those of the {item.earlier} rows before it, "
-        f"exactly, in {item.rows} training rows.",
+        where=get_location(find_unique_line(_averages, user_written_objects(setup))),
+        message=f"{name} is the mean of the target of its own row and those of the rows next to it ("
+        f"{' and '.join(parts)}), exactly, in {item.rows} training rows.",
         cause="A window of values, such as a centered moving average, includes the value to be predicted.",
         fix="rolling = series.rolling(window).mean().shift(1)   # only values before the one to be predicted",
-        evidence={"column": item.column, "earlier rows": item.earlier, "rows": item.rows},
+        evidence={"column": item.column, "rows before and after": (item.earlier, item.later), "rows": item.rows},
         explains=("D107", "D109", "E703"),
     )
+
+
+def _averages(node: ast.AST) -> bool:
+    """Check whether a call makes a moving average."""
+    return call_name(node) in ("rolling", "convolve", "uniform_filter1d", "avg_pool1d")
 
 
 def _linear_copies(flat: Tensor, target: Tensor, exact: float) -> list[int]:

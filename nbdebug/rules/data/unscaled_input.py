@@ -28,7 +28,7 @@ _DIVIDE_BY_255_FIX = "x = x.float() / 255   # where the images are read; for bot
 _DIVIDE_ONCE_FIX = "# divide by 255 once: ToTensor() already does it for 8-bit images"
 _MIN_VALUES = 8
 _MIN_COLUMNS, _ROW_TOLERANCE = 4, 0.01  # two or three columns can look standardized in each row by chance
-_LEVEL_SHARE = 0.5  # of the mean square of standardized rows, which is 1
+_LEVEL_SHARE, _LEVEL_SHARE_OF_LENGTHS = 0.5, 0.9  # of the mean square of rows that are standardized, or of length 1
 _CONSEQUENCES = (
     *("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "O502"),
     *("T601", "T602", "T604", "T606", "T607", "T608", "T610", "T614"),
@@ -87,7 +87,8 @@ def unscaled_input(
 
     A table whose rows are standardized instead of its columns is also reported if the means of the columns make up half
     of the mean square, or if one column has less than ``spread`` of the scale of another, unless neighboring columns
-    have similar means, as in a spectrum.
+    have similar means, as in a spectrum. So is a table whose rows have the length 1, if the means make up nine tenths:
+    then all rows point in nearly the same direction.
 
     A dataset whose samples differ between two reads with the same random numbers scales them again in each epoch: it is
     reported if the third read, after its stored tensors and arrays are set back, gives the first values again.
@@ -228,15 +229,18 @@ def _small_spread_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
         if len(means) > 1
         else f"its mean is {float(means[0]):.3g}"
     )
-    is_by_row = _has_standardized_rows(entrance)
+    amount, cause = "almost no", "The values were not centered, or they were divided twice before they were centered."
+    if _has_standardized_rows(entrance):
+        amount = "little"
+        cause = "Each row was standardized, not each column: every row has the mean 0 and the standard deviation 1."
+    elif _have_unit_length(entrance):
+        amount, cause = "little", "Each row was scaled, not each column: every row has the length 1."
     return Finding(
-        message=f"Inputs reach the first weights with {'little' if is_by_row else 'almost no'} spread: the standard "
+        message=f"Inputs reach the first weights with {amount} spread: the standard "
         f"deviation of a feature is at most {largest:.3g}, and {around}; weights are initialized for a standard "
         "deviation of about 1 and a mean of 0.",
         where=entrance.where,
-        cause="Each row was standardized, not each column: every row has the mean 0 and the standard deviation 1."
-        if is_by_row
-        else "The values were not centered, or they were divided twice before they were centered.",
+        cause=cause,
         fix=_STANDARDIZE_FIX,
         setup_fix="normalize inputs",
         evidence={"std": _rounded_values(values.std(1)), "mean": _rounded_values(means)},
@@ -255,17 +259,29 @@ def _has_standardized_rows(entrance: FirstLayerCall) -> bool:
     return bool(is_unit.any()) and float(rows.mean(1).abs().max()) < _ROW_TOLERANCE
 
 
-def _hides_columns(entrance: FirstLayerCall, spread: float) -> bool:
-    """Check for standardized rows in which the level or the scale of some columns hides the others.
+def _have_unit_length(entrance: FirstLayerCall) -> bool:
+    """Check whether each row of a table has the length 1."""
+    lengths = entrance.features.norm(dim=0)
+    is_table = entrance.data.dim() == 2 and len(entrance.features) >= _MIN_COLUMNS
+    return is_table and float((lengths - 1).abs().max()) < _ROW_TOLERANCE
 
-    Neighboring values of a spectrum or a signal are alike, and rows of those are standardized on purpose.
+
+def _hides_columns(entrance: FirstLayerCall, spread: float) -> bool:
+    """Check for rows scaled one by one in which the level or the scale of some columns hides the others.
+
+    Neighboring values of a spectrum or a signal are alike, and rows of those are scaled on purpose. So are rows of
+    length 1, such as embeddings and word counts, unless all of them point in nearly the same direction.
     """
-    if not _has_standardized_rows(entrance):
+    is_standardized = _has_standardized_rows(entrance)
+    if not is_standardized and not _have_unit_length(entrance):
         return False
-    means, rms = entrance.features.mean(1), entrance.features.square().mean(1).sqrt()
+    means, mean_square = entrance.features.mean(1), entrance.features.square().mean(1)
     steps, distances = (means[1:] - means[:-1]).abs().mean(), (means[:, None] - means).abs()
     is_signal = float(steps) < 0.5 * float(distances.sum()) / (len(means) * (len(means) - 1))
-    hides = float(means.square().mean()) > _LEVEL_SHARE or float(rms.min()) < spread * float(rms.max())
+    level = float(means.square().sum() / mean_square.sum())
+    if not is_standardized:
+        return level > _LEVEL_SHARE_OF_LENGTHS and not is_signal
+    hides = level > _LEVEL_SHARE or float(mean_square.min().sqrt()) < spread * float(mean_square.max().sqrt())
     return hides and not is_signal
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,7 +21,9 @@ from nbdebug.loop_monitor.wrong_decisions import DecisionKind, WrongDecision
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Batch, Setup
-from nbdebug.source.location import get_location
+from nbdebug.source.assignments import covering_statement, last_assignment
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, read_names
 
 
 @dataclass(frozen=True)
@@ -180,15 +183,26 @@ def _decision_finding(decision: ConstantDecision) -> Finding:
 def _wrong_decision_finding(decision: WrongDecision) -> Finding:
     """Report predictions that are not what the loss trains."""
     text = _WRONG_DECISIONS[decision.kind]
+    line = (_maximum_line(decision.line) if decision.kind == "scores" else None) or decision.line
     return Finding(
         message=f"The predictions made on this line are {text.predictions}: {decision.different} of the "
         f"{decision.rows} compared or exported differ from {text.expected}.",
-        where=decision.line.where(),
+        where=line.where(),
         cause=text.cause,
         fix=text.fix,
         evidence={"decision": decision.kind, "different": decision.different, "rows": decision.rows},
         explains=("E706", "E702", "E709", "T614", "E707", "E703", "O507:plateau mode"),
     )
+
+
+def _maximum_line(line: SourceLine) -> SourceLine | None:
+    """Return the line that assigns a result of ``max()`` to a variable which a line reads."""
+    statement = covering_statement(line)
+    for assigned in [last_assignment(line, name) for name in (sorted(read_names(statement)) if statement else ())]:
+        value = getattr(covering_statement(assigned), "value", None) if assigned else None
+        if isinstance(value, ast.Call) and call_name(value) in ("max", "topk"):
+            return assigned
+    return None
 
 
 def _stale_finding(stale: StalePredictions) -> Finding:

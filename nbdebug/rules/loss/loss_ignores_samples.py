@@ -72,8 +72,9 @@ def loss_ignores_samples(
     ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding. The
     samples of one label are reported if none of them has a gradient, and if outputs that are small, large, opposite,
     random or equal do not change the loss, so that no margin hides them; in a loss that is not one of torch's own, as a
-    warning. Of a class at each position, as in masks and tags, it is reported if it leaves a single class to learn. The
-    first step of a watched loop is checked too, if the loss repeats its value. So are columns of the output without a
+    warning. Of a class at each position, as in masks and tags, it is reported if it leaves a single class to learn. Of
+    flags of 0 and 1 for each output, it is reported unless the outputs of a sample are shares of a whole. The first
+    step of a watched loop is checked too, if the loss repeats its value. So are columns of the output without a
     gradient in any of eight or more samples, if the target has a column for each, or if the loss also ignores a column
     of the target. So are channels of an output that several targets share, if one sample has a gradient at all others.
     Real-valued targets that come with a mask are reported if the loss has a gradient only where the mask is zero and
@@ -108,7 +109,9 @@ def loss_ignores_samples(
         yield _inverted_selection_finding(known_positions, get_location(line))
         return
     if isinstance(ignored_target, IgnoredTarget):
-        yield _target_finding(ignored_target)
+        finding = _target_finding(ignored_target)
+        line = producing_line(graph) if ignored_target.are_flags and isinstance(graph, Graph) else None
+        yield replace(finding, where=get_location(line)) if line else finding
         return
     if isinstance(first_pass, NotChecked):
         raise first_pass
@@ -228,6 +231,8 @@ def _target_finding(ignored: IgnoredTarget) -> Finding:
     is_zero = ignored.value == 0 and ignored.others == (1,)
     if ignored.is_dense:
         return _ignored_class_finding(ignored)
+    if ignored.are_flags:
+        return _ignored_flag_finding(ignored)
     return Finding(
         message=f"The {ignored.samples} of {ignored.batch_size} samples with target {ignored.value:g} have no "
         f"influence on the loss: it stays the same whatever the model returns for them. Only those with {others} do.",
@@ -252,6 +257,19 @@ def _ignored_class_finding(ignored: IgnoredTarget) -> Finding:
         fix="loss_fn = nn.CrossEntropyLoss()   # ignore_index only for a label that is no class, such as -100 or 255",
         evidence={"class": ignored.value, "positions without influence": ignored.samples},
         explains=(*_CONSEQUENCES, "D106", "E706", "L218", "M306", "M307", "T607"),
+    )
+
+
+def _ignored_flag_finding(ignored: IgnoredTarget) -> Finding:
+    """Report flags of one value that the loss ignores, so that the other value everywhere has the lowest loss."""
+    value, other = f"{ignored.value:g}", f"{ignored.others[0]:g}"
+    return Finding(
+        message=f"The {ignored.samples:,} of {ignored.batch_size:,} targets that are {value} have no influence on the "
+        f"loss: it stays the same whatever the model returns for them. Only those that are {other} do.",
+        cause=f"The loss has no term for {value}, so the model learns to predict {other} everywhere.",
+        fix="loss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()   # a term for either value",
+        evidence={"target": ignored.value, "targets without influence": ignored.samples},
+        explains=(*_CONSEQUENCES, "D106", "E706", "L211", "L218", "M306", "M307", "T607"),
     )
 
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import SEVERITIES, Finding, Location, Severity
-from nbdebug.measurements.input_usage import find_input_ignoring_module
+from nbdebug.measurements.input_usage import IgnoredSteps, find_input_ignoring_module
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.isolated_segments import IsolatedSegments
 from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
@@ -32,6 +32,7 @@ def input_ignored(
     eval_outputs: EvalOutputs,
     position_influence: PositionInfluence | NotChecked,
     isolated_segments: IsolatedSegments | NotChecked | None,
+    ignored_steps: IgnoredSteps | NotChecked | None,
     *,
     progress: float = 0.25,
 ) -> Iterator[Finding]:
@@ -42,7 +43,8 @@ def input_ignored(
     a floating-point one, this is an error. An ignored table of integers or flags is a warning, and a single integer or
     flag per sample, which may be an index kept for bookkeeping, is a note. Another input may be in the place of the
     padding mask, such as the numbers of segments: then the output depends only on the positions where it is not zero.
-    An attention that compares the numbers of segments hides each segment from the others.
+    An attention that compares the numbers of segments hides each segment from the others. A recurrent cell that always
+    gets the initial state forgets all steps but the last.
 
     ## Why it matters
     The model cannot learn from an input that it does not use. It learns the mean of the targets, or what the other
@@ -53,6 +55,8 @@ def input_ignored(
     floating-point values are also mirrored at one, at twice the distance. An input is ignored if no output value
     changes in eval mode, in train mode, and with small random numbers in all parameters that are entirely zero, so that
     heads and gates initialized with zeros are not reported.
+
+    The first steps of a sequence are exchanged between samples: all but the last one, three quarters, or half.
 
     Segments are those of an input of integers. The tokens of one segment at a time are exchanged, with that input as it
     is and constant. Reported if a segment then has no effect on the output of its sample. If outputs have positions,
@@ -76,6 +80,8 @@ def input_ignored(
         yield from _isolated_segments_findings(isolated_segments, eval_outputs, progress)
     ignored = [name for name, is_ignored in ignored_inputs.items() if is_ignored]
     if not ignored:
+        if isinstance(ignored_steps, IgnoredSteps):
+            yield _ignored_steps_finding(ignored_steps, eval_outputs)
         return
     ignores_all = len(ignored) == len(ignored_inputs)
     names = ", ".join(map(repr, _display_names(ignored, eval_outputs)))
@@ -145,6 +151,23 @@ def _isolated_segments_findings(isolated: IsolatedSegments, answers: EvalOutputs
         },
         explains=("M307", "T601", "T606", "T607", "T608", "T610", "E709"),
         severity="error" if trials is None else "warning",
+    )
+
+
+def _ignored_steps_finding(ignored: IgnoredSteps, answers: EvalOutputs) -> Finding:
+    """Report a sequence of which only the last steps matter."""
+    name = _display_names([ignored.input_name], answers)[0]
+    return Finding(
+        message=f"The output does not depend on the first {ignored.count} of the {ignored.length} steps of input "
+        f"{name!r}: with those of other samples it is the same.",
+        where=ignored.line.where() if ignored.line else _forward_location(answers.setup.eager_model, ""),
+        cause="The state of earlier steps is not passed on, or only the last steps are read.",
+        fix="state = self.cell(steps[:, t], state)   # the cell gets the state that its last call returned"
+        if ignored.line
+        else "# read all steps, or pass the model only those that it reads",
+        evidence={"ignored": ignored.count, "steps": ignored.length, "input": name},
+        explains=("M307", "T601", "T606", "T607", "T608", "T610", "E709"),
+        severity="warning",
     )
 
 

@@ -193,13 +193,18 @@ def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> It
     recreation_line = _plan_line(setup, loop.schedulers) if len(loop.schedulers) > 1 else None
     evidence = {"steps": rates.steps, "epochs": rates.epochs, "scheduler steps": sum(u.steps for u in loop.schedulers)}
     if rates.zero_steps >= max(_MIN_ZERO_STEPS, max_zero_share * rates.steps):
+        plateau = next((u for u in loop.schedulers if isinstance(u.scheduler, ReduceLROnPlateau)), None)
+        per_batch = plateau if plateau and _steps_per_batch(loop, plateau) else None
         yield _finding(
             f"The learning rate was zero in the last {rates.zero_steps} of {rates.steps} optimizer steps "
             f"({rates.zero_steps / rates.steps:.0%}, limit {max_zero_share:.0%}). These steps changed nothing.",
-            "The schedule is planned for fewer steps than the loop makes.",
-            "# as many steps as the schedule makes: epochs, or epochs * len(train_loader)",
-            _plan_line(setup, loop.schedulers) or line,
+            "ReduceLROnPlateau steps with every batch, so its patience counts batches."
+            if per_batch
+            else "The schedule is planned for fewer steps than the loop makes.",
+            _FIX_PER_EPOCH if per_batch else "# as many steps as the schedule makes: epochs, or epochs * len(loader)",
+            per_batch.line if per_batch else _plan_line(setup, loop.schedulers) or line,
             {**evidence, "steps at rate zero": rates.zero_steps},
+            edits=move_after_loop(per_batch.line) if per_batch else (),
         )
     elif rates.swings_within_epochs:
         yield _finding(

@@ -103,9 +103,16 @@ def test_target_leak_of_column_that_averages_its_own_target_is_error(width: int)
     ends = slice(width, None)
     (finding,) = checkup_findings(in_order(trailing(NOISY, width)[ends], NOISY[ends]), "D115")
     assert finding.severity == "error"
-    assert f"the {width - 1} rows before it" in finding.message
+    assert finding.evidence["rows before and after"] == (width - 1, 0)
     scaled = in_order(standardized(trailing(NOISY, width))[ends], standardized(NOISY)[ends])
     assert len(checkup_findings(scaled, "D115")) == 1
+
+
+@pytest.mark.parametrize("width", [3, 5])
+def test_target_leak_of_column_that_averages_later_targets_is_error(width: int) -> None:
+    ends = slice(width, -width)
+    (finding,) = checkup_findings(in_order(centered(NOISY, width)[ends], NOISY[ends]), "D115")
+    assert finding.evidence["rows before and after"] == (width // 2, width // 2)
 
 
 def test_target_leak_of_column_that_averages_earlier_targets_is_quiet() -> None:

@@ -166,6 +166,11 @@ def test_unscaled_input_of_rows_standardized_one_by_one_names_the_axis(
     assert f"range from {means.min():.3g} to {means.max():.3g}" in finding.message
 
 
+def test_unscaled_input_of_rows_of_length_one_names_the_axis() -> None:
+    (finding,) = rule_findings(minimal_setup(nn.Linear(6, 3), F.normalize(raw_table()), Y, CE), "D104")
+    assert finding.cause.startswith("Each row was scaled, not each column")
+
+
 def test_unscaled_input_of_a_common_level_does_not_blame_rows() -> None:
     table = torch.tensor([-1.0, 1.0, 2.0, 3.0]) + 0.01 * X
     (finding,) = rule_findings(minimal_setup(network(3), table, Y, CE), "D104")
@@ -180,7 +185,14 @@ def spectra() -> Tensor:
 
 
 @pytest.mark.parametrize(
-    "table", [(raw_table() - raw_table().mean(0)) / raw_table().std(0), by_row(torch.randn(64, 6)), by_row(spectra())]
+    "table",
+    [
+        (raw_table() - raw_table().mean(0)) / raw_table().std(0),
+        by_row(torch.randn(64, 6)),
+        by_row(spectra()),
+        F.normalize(0.7 * torch.ones(6) + torch.randn(64, 6, generator=torch.Generator().manual_seed(3))),
+        F.normalize(3 + spectra()),
+    ],
 )
 def test_unscaled_input_of_columns_with_spread_is_quiet(table: Tensor) -> None:
     assert rule_findings(minimal_setup(nn.Linear(table.shape[1], 3), table, Y, CE), "D104") == []

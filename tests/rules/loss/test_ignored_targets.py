@@ -13,6 +13,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
+from nbdebug.rules.examples import minimal_setup
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_findings
 
 FIRST, SECOND = torch.randn(2, 96, 6, generator=torch.Generator().manual_seed(0))
 EQUAL = (FIRST[:, 0] > SECOND[:, 0]).long()
@@ -127,3 +130,38 @@ def test_loss_ignores_samples_of_a_mask_is_quiet() -> None:
             masked_errors(*model(first, second), label, known).backward()
             optimizer.step()
     assert [finding for finding in debugger.findings if finding.code == "L214"] == []
+
+
+TAGS = (FIRST[:, :5] + 0.5 > 0).float()
+
+
+def tag_setup(tail: nn.Module, loss_fn: Callable[..., Tensor], tags: Tensor = TAGS) -> Setup:
+    torch.manual_seed(0)
+    return minimal_setup(nn.Sequential(nn.Linear(6, 5), tail), FIRST, tags, loss_fn)
+
+
+def present_tags(probability: Tensor, tags: Tensor) -> Tensor:
+    return -(tags * probability.clamp(1e-6, 1).log()).sum(1).mean()
+
+
+def present_classes(logs: Tensor, tags: Tensor) -> Tensor:
+    return -(tags * logs).sum(1).mean()
+
+
+def test_flags_without_a_term_in_the_loss_are_reported() -> None:
+    (finding,) = rule_findings(tag_setup(nn.Sigmoid(), present_tags), "L214")
+    assert finding.evidence["target"] == 0
+    assert "tags * probability" in (finding.where.source or "")
+
+
+@pytest.mark.parametrize(
+    ("tail", "loss_fn"),
+    [
+        (nn.Softmax(1), present_tags),
+        (nn.LogSoftmax(1), present_classes),
+        (nn.Sigmoid(), F.binary_cross_entropy),
+        (nn.Identity(), F.cross_entropy),
+    ],
+)
+def test_flags_of_shares_and_with_both_terms_are_not_reported(tail: nn.Module, loss_fn: Callable[..., Tensor]) -> None:
+    assert rule_findings(tag_setup(tail, loss_fn), "L214") == []

@@ -203,3 +203,51 @@ def test_input_ignored_names_the_input_in_the_place_of_the_mask(exchanged: bool)
     setup = Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(torch.optim.Adam(model.parameters()),))
     found = [finding.evidence["input"] for finding in rule_findings(setup, "M306")]
     assert found == (["segments"] if exchanged else [])
+
+
+class StepReader(nn.Module):
+    """Reads a sequence by a recurrent cell, which may forget its state, or by its last steps."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.cell, self.head = kind, nn.GRUCell(3, 8), nn.Linear(8, 3)
+        self.embed = nn.Embedding(20, 3)
+
+    def forward(self, steps: Tensor) -> Tensor:
+        steps = steps if steps.is_floating_point() else self.embed(steps)
+        state = first = steps.new_zeros(len(steps), 8)
+        for t in range(6 if self.kind == "last steps" else 0, steps.shape[1]):
+            state = self.cell(steps[:, t], first if self.kind == "forgets" else state)  # the cell
+        if self.kind == "each step":
+            state = state[:, None].expand(-1, steps.shape[1], -1)
+        scores: Tensor = self.head(state)
+        return scores.movedim(-1, 1)
+
+
+STEPS = torch.randn(60, 8, 3, generator=torch.Generator().manual_seed(0))
+TOKENS = torch.randint(0, 20, (60, 8), generator=torch.Generator().manual_seed(0))
+PADDED = TOKENS * (torch.arange(8) >= 5)
+CLASSES = torch.arange(60) % 3
+
+
+@pytest.mark.parametrize("steps", [STEPS, TOKENS])
+@pytest.mark.parametrize(("kind", "count", "line"), [("forgets", 7, "# the cell"), ("last steps", 6, "def forward(")])
+def test_first_steps_of_a_sequence_without_influence_are_counted(
+    steps: Tensor, kind: str, count: int, line: str
+) -> None:
+    (finding,) = rule_findings(minimal_setup(StepReader(kind), steps, CLASSES, CE), "M306")
+    assert finding.evidence["ignored"] == count
+    assert line in (finding.where.source or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "target"),
+    [
+        ("remembers", STEPS, CLASSES),
+        ("remembers", TOKENS, CLASSES),
+        ("forgets", PADDED, CLASSES),
+        ("each step", STEPS, CLASSES[:, None].expand(-1, 8)),
+    ],
+)
+def test_steps_that_are_read_or_padded_are_not_reported(kind: str, steps: Tensor, target: Tensor) -> None:
+    assert rule_findings(minimal_setup(StepReader(kind), steps, target, CE), "M306") == []
