@@ -72,7 +72,7 @@ docs: $(VENV)/docs ## Builds the site in build/docs; a warning, such as a link w
 kernels: $(VENV)/test ## Tests buttons and interrupts in all installed kernels; make test runs these too.
 	$(BIN)/python -m pytest tests/kernels
 
-binder-check: ## Builds the environment of binder/ from its own files, runs the first tutorial in it, and opens JupyterLab.
+binder-check: ## Builds the environment of binder/ from its own files, runs all tutorials in it, and opens JupyterLab.
 	bash binder/check
 
 $(VENV)/python: 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import wraps
 from inspect import signature
 from itertools import islice
 from pathlib import Path
+from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -22,7 +24,7 @@ from nbdebug.finding import Finding
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.rule_registry import Rule
 from nbdebug.setup import Setup
-from nbdebug.training.trainer import BatchStream
+from nbdebug.training.trainer import BatchStream, sample_count
 from nbdebug.views.notebook_kernel import without_display
 
 STEPS = 40
@@ -35,14 +37,14 @@ Numbers = tuple[float, ...]
 class ExampleRun:
     """A run of an example: the first finding of its rule, the numbers of its evidence, and the loss of each step.
 
-    The numbers of an example without a finding are those of the same measurements. ``in_own_loop`` is False if the
-    losses are of a plain loop, and ``error`` is what that loop raised.
+    The numbers of an example without a finding are those of the same measurements. ``loop`` says which loop the losses
+    are of, and ``error`` is what it raised.
     """
 
     finding: Finding | None = None
     numbers: Mapping[str, Numbers] = field(default_factory=dict)
     losses: Numbers = ()
-    in_own_loop: bool = False
+    loop: str = "a plain loop"
     error: str = ""
 
 
@@ -51,7 +53,7 @@ def run_examples(rule: Rule) -> tuple[ExampleRun, ExampleRun]:
     bad, arguments = _run_example(rule, "bad")
     good, good_arguments = _run_example(rule, "good")
     if good.finding is None and arguments and good_arguments:
-        good = replace(good, numbers=_same_numbers(bad.numbers, arguments[-1], good_arguments[-1]))
+        good = replace(good, numbers=_same_numbers(bad.numbers, arguments[-1], good_arguments[-1]) | good.numbers)
     return bad, good
 
 
@@ -65,10 +67,10 @@ def _run_example(rule: Rule, example: str) -> tuple[ExampleRun, list[tuple[Any, 
     numbers = _numbers(finding.evidence) if finding else {}
     if debugger.watched is not None and debugger.watched.result is not None:
         losses = tuple(loss for _, loss in debugger.watched.result.loss)
-        return ExampleRun(finding, numbers, losses, in_own_loop=True), arguments
+        return ExampleRun(finding, numbers, losses, "its own loop"), arguments
     _set_seeds()
-    losses, error = _train(getattr(rule.module, example)())
-    return ExampleRun(finding, numbers, losses, error=error), arguments
+    trained = _train(getattr(rule.module, example)())
+    return replace(trained, finding=finding, numbers=numbers | trained.numbers), arguments
 
 
 def examine(setup: Setup, rule: Rule, example: str, *, select: Iterable[str] | None = None) -> Debugger:
@@ -98,13 +100,31 @@ def examine(setup: Setup, rule: Rule, example: str, *, select: Iterable[str] | N
     if "treatments" in rule.needs:
         debugger.treatments(steps=60, seeds=2)
     if "profile" in rule.needs:
-        present = torch.get_num_threads()
-        torch.set_num_threads(getattr(rule.module, f"{example}_threads", torch.get_num_threads)())
-        try:
+        with _threads_of(rule, example):
             debugger.profile(steps=8)
-        finally:
-            torch.set_num_threads(present)
     return debugger
+
+
+@contextmanager
+def _threads_of(rule: Rule, example: str) -> Iterator[None]:
+    """Compute within the block with the number of threads that an example asks for."""
+    present = torch.get_num_threads()
+    torch.set_num_threads(getattr(rule.module, f"{example}_threads", torch.get_num_threads)())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(present)
+
+
+def time_examples(rule: Rule) -> tuple[ExampleRun, ExampleRun]:
+    """Return the runs of both examples in a plain loop, with the median time that a sample takes."""
+    return _time_example(rule, "bad"), _time_example(rule, "good")
+
+
+def _time_example(rule: Rule, example: str) -> ExampleRun:
+    _set_seeds()
+    with _threads_of(rule, example):
+        return _train(getattr(rule.module, example)(), is_timed=True)
 
 
 def _set_seeds() -> None:
@@ -130,24 +150,55 @@ def _recorded_arguments(rule: Rule) -> Iterator[list[tuple[Any, ...]]]:
         rule_registry._RULES[rule.code] = rule
 
 
-def _train(setup: Setup) -> tuple[Numbers, str]:
-    """Return the losses of the first steps in a plain loop, and what it raised; no losses without an optimizer."""
+def _train(setup: Setup, *, is_timed: bool = False) -> ExampleRun:
+    """Return the losses of the first steps in a plain loop, what it raised, and the mean validation loss after it.
+
+    An example without an optimizer is trained with Adam. With ``is_timed``, the time of a sample replaces the
+    validation loss.
+    """
+    if not (optimizers := setup.optimizers or _default_optimizer(setup)):
+        return ExampleRun()
+    loop = "a plain loop" if setup.optimizers else "a plain loop with Adam"
     losses: list[float] = []
+    times: list[float] = []
     stream = BatchStream(setup, 0)
+    started = time.perf_counter()
     try:
-        for batch in islice(stream, STEPS if setup.optimizers else 0):
-            for optimizer in setup.optimizers:
+        for batch in islice(stream, STEPS):
+            for optimizer in optimizers:
                 optimizer.zero_grad()
             loss = setup.output_and_loss(batch)[1]
             losses.append(loss.item())
             loss.backward()  # type: ignore[no-untyped-call]
-            for optimizer in setup.optimizers:
+            for optimizer in optimizers:
                 optimizer.step()
+            times.append(1e3 * (time.perf_counter() - started) / sample_count(batch.raw))
+            started = time.perf_counter()
+        numbers = {"milliseconds per sample": (median(times),)} if is_timed else _validation_loss(setup, stream)
     except Exception as error:  # an example may be a program that does not run
-        return tuple(losses), type(error).__name__
+        return ExampleRun(losses=tuple(losses), loop=loop, error=type(error.__cause__ or error).__name__)
     finally:
         stream.close()
-    return tuple(losses), ""
+    return ExampleRun(numbers=numbers, losses=tuple(losses), loop=loop)
+
+
+def _default_optimizer(setup: Setup) -> tuple[torch.optim.Optimizer, ...]:
+    parameters = [parameter for parameter in setup.eager_model.parameters() if parameter.requires_grad]
+    return (torch.optim.Adam(parameters, lr=1e-2),) if parameters and setup.train_loader is not None else ()
+
+
+@torch.no_grad()
+def _validation_loss(setup: Setup, stream: BatchStream) -> dict[str, Numbers]:
+    """Return the mean loss of the first validation batches; nothing if there are none, or if one of them raises."""
+    if setup.val_loader is None:
+        return {}
+    setup.eager_model.eval()
+    losses: list[float] = []
+    with suppress(Exception):
+        losses += [
+            setup.output_and_loss(stream.to_batch(raw))[1].item() for raw in islice(setup.val_loader, _MAX_ITEMS)
+        ]
+    return {"validation loss": (fmean(losses),)} if losses and all(map(math.isfinite, losses)) else {}
 
 
 def _same_numbers(numbers: Mapping[str, Numbers], bad: tuple[Any, ...], good: tuple[Any, ...]) -> dict[str, Numbers]:

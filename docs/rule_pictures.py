@@ -17,7 +17,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from docs.rule_examples import ExampleRun, Numbers, run_examples
+from docs.rule_examples import ExampleRun, Numbers, run_examples, time_examples
 from nbdebug.formatting import format_value
 from nbdebug.rule_engine.rule_registry import find_rule
 
@@ -50,10 +50,12 @@ def run_section(code: str) -> str:
     if getattr(rule.module, "DEVICE", "cpu") == "cuda" and not torch.cuda.is_available():
         return f"{_TITLE}\n\nThe examples need an accelerator, which the machine that built this page lacks."
     if "profile" in rule.needs:
-        return f"{_TITLE}\n\nThe examples measure times, which depend on the machine: `dbg.profile()` measures yours."
-    bad, good = run_examples(rule)
-    parts = [_TITLE, _finding("bad", bad), _finding("good", good)]
-    if bad.losses or _quantities(bad, good):
+        bad, good = time_examples(rule)
+        parts = [_TITLE, "The times are those of the machine that built this page: `dbg.profile()` measures yours."]
+    else:
+        bad, good = run_examples(rule)
+        parts = [_TITLE, _finding("bad", bad), _finding("good", good)]
+    if bad.losses or good.losses or _quantities(bad, good):
         caption = " ".join(_caption(bad, good))
         parts += [f"```{{raw}} html\n{picture(bad, good, caption)}```", caption]
     return "\n\n".join(parts)
@@ -71,12 +73,12 @@ def _caption(bad: ExampleRun, good: ExampleRun) -> list[str]:
     """Return one sentence for each curve, and for each quantity."""
     sentences: list[str] = []
     for name, run in (("bad", bad), ("good", good)):
-        loop = f"{len(run.losses)} steps of {'its own loop' if run.in_own_loop else 'a plain loop'}"
         if run.losses:
             first, last = (format_value(value) for value in (run.losses[0], run.losses[-1]))
-            sentences.append(f"Loss of the {name} example in {loop}: {first} at the first, {last} at the last.")
+            steps = f"{len(run.losses)} step{'s' * (len(run.losses) > 1)} of {run.loop}"
+            sentences.append(f"Loss of the {name} example in {steps}: {first} at the first, {last} at the last.")
         if run.error:
-            sentences.append(f"A plain loop over the {name} example raises {run.error}.")
+            sentences.append(f"{run.loop[0].upper()}{run.loop[1:]} over the {name} example raises {run.error}.")
     for name, (before, after) in _quantities(bad, good).items():
         sentences.append(f"{name.capitalize()}: {_text(before)} in the bad example, {_text(after)} in the good one.")
     return sentences
@@ -95,13 +97,14 @@ def _quantities(bad: ExampleRun, good: ExampleRun) -> dict[str, tuple[Numbers, N
 def picture(bad: ExampleRun, good: ExampleRun, caption: str) -> str:
     """Return the losses of both examples, and the quantities that differ, as SVG in the color of the page's text."""
     quantities = _quantities(bad, good)
-    widths = [2.0] * bool(bad.losses) + [1.0] * len(quantities)
+    has_losses = bool(bad.losses or good.losses)
+    widths = [2.0] * has_losses + [1.0] * len(quantities)
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(2.1 * sum(widths) + 0.6, 2.2))
         figure.subplots_adjust(0.45 / sum(widths), 0.22, 0.98, 0.86, 0.4)
         axes = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0].tolist()
-        if bad.losses:
-            _draw_losses(axes.pop(0), bad.losses, good.losses)
+        if has_losses:
+            _draw_losses(axes.pop(0), bad, good)
         for ax, (name, pair) in zip(axes, quantities.items(), strict=True):
             _draw_quantity(ax, name, *pair)
         file = io.StringIO()
@@ -111,10 +114,16 @@ def picture(bad: ExampleRun, good: ExampleRun, caption: str) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(caption)}" style="max-width: 100%" ', 1)
 
 
-def _draw_losses(ax: Axes, bad: Numbers, good: Numbers) -> None:
-    for (name, color), losses in zip(_COLORS.items(), (bad, good), strict=True):
-        ax.plot(range(1, len(losses) + 1), losses, color=color, label=name, linestyle="-" if name == "bad" else "--")
-    values = [*bad, *good]
+def _draw_losses(ax: Axes, bad: ExampleRun, good: ExampleRun) -> None:
+    """Draw a curve for each run, and a cross at the step that raised."""
+    for (name, color), run in zip(_COLORS.items(), (bad, good), strict=True):
+        steps = range(1, len(run.losses) + 1)
+        ax.plot(steps, run.losses, color=color, label=name, linestyle="-" if name == "bad" else "--")
+        if run.error:
+            place = (len(run.losses) + 1, 0.5)
+            ax.plot(*place, "X", color=color, markersize=9, transform=ax.get_xaxis_transform())
+            ax.annotate(run.error, place, (8, 0), ax.get_xaxis_transform(), "offset points", va="center")
+    values = [*bad.losses, *good.losses]
     if min(values) > 0 and max(values) > _LOG_RANGE * min(values):
         ax.set_yscale("log")
     ax.set(xlabel="step", title="loss")
@@ -128,6 +137,7 @@ def _draw_quantity(ax: Axes, name: str, bad: Numbers, good: Numbers) -> None:
         if len(bad) == len(good) == 1:
             bars = ax.bar([position], numbers, color=color)
             ax.bar_label(bars, [format_value(numbers[0])], fontsize=8)
+            ax.margins(y=0.15)
         else:
             ax.plot(range(len(numbers)), numbers, color=color, marker=".")
     if len(bad) == len(good) == 1:

@@ -40,9 +40,15 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in titles}
 
 
-def test_readme_links_all_pages_and_tutorials_and_lists_commands() -> None:
+def test_start_page_links_all_pages() -> None:
+    index = ROOT / "docs/index.md"
+    text = index.read_text(encoding="utf-8")
+    assert [path.name for path in index.parent.glob("*.md") if path != index and f"]({path.name}) |" not in text] == []
+
+
+def test_readme_links_start_page_and_tutorials_and_lists_commands() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]
+    pages = [ROOT / "docs/index.md", *(ROOT / "notebooks").glob("*.ipynb")]
     assert [path.name for path in pages if f"({path.relative_to(ROOT).as_posix()})" not in readme] == []
     assert [command for command in ("\nmake demo ", "\nmake test ", "`make lab`") if command not in readme] == []
     assert f"{len(rule_registry.load_rules())} rules" in readme

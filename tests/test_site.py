@@ -16,6 +16,7 @@ from nbdebug.rule_engine.rule_registry import find_rule
 from nbdebug.triage.pattern import load_patterns
 from nbdebug.views import page as pages
 from tests.axe import find_barriers
+from tests.clock import real_time
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +63,16 @@ def test_run_of_examples_shows_the_finding_both_losses_and_what_was_measured(pag
     assert {"loss", "bad", "good", "share", "0.9531"} <= set(page.locator("svg text").all_text_contents())
 
 
-def test_run_of_an_example_that_raises_has_no_picture() -> None:
+def test_run_of_an_example_that_raises_shows_the_step_and_the_exception() -> None:
     section = run_section("X1001")
     assert "```text\nerror X1001 linear-size-mismatch: The layer module 0 takes 5 features" in section
-    assert "<svg" not in section
+    assert "A plain loop over the bad example raises RuntimeError. Loss of the good example in 40 steps" in section
+    assert ">RuntimeError</text>" in section
+
+
+def test_run_of_a_rule_on_time_shows_the_time_of_a_sample() -> None:
+    with real_time():
+        assert "Milliseconds per sample: " in run_section("P808")
 
 
 def test_example_has_the_definitions_that_it_uses_and_no_others() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, Severity, remove_comment_sign
+from nbdebug.formatting import format_value
 from nbdebug.measurements.registry import import_submodules
 from nbdebug.rule_engine.measured_rates import describe_measured_rate
 from nbdebug.rule_engine.predictions import Prediction
@@ -75,9 +76,17 @@ class Rule:
 
     @property
     def full_page(self) -> str:
-        """The page under its title, with the measured rate at its end."""
-        title = f"{self.code} {self.name} ({self.severity})"
-        return f"{title}\n\n{self.page}\n\n## Measured rate\n\n{describe_measured_rate(self.code)}"
+        """The page under its title, with the options and the measured rate at its end."""
+        parts = [f"{self.code} {self.name} ({self.severity})", self.page]
+        if self.options:
+            parts.append(f"## Options\n\n{self._describe_options()}")
+        return "\n\n".join([*parts, f"## Measured rate\n\n{describe_measured_rate(self.code)}"])
+
+    def _describe_options(self) -> str:
+        """Return the defaults of the options, and the call that sets one."""
+        defaults = ", ".join(f"``{name}`` = {format_value(value)}" for name, value in self.options.items())
+        call = f'dbg.checkup(options={{"{self.code}": {{"{next(iter(self.options))}": ...}}}})'
+        return f"{defaults}. Set one with ``{call}``."
 
     @property
     def module(self) -> ModuleType:

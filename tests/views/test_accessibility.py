@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -122,6 +123,15 @@ def test_every_page_module_has_a_view_here() -> None:
         "views/kernel_bridge.js"
     }  # draws nothing
     assert names == {key.partition(",")[0] for key in BUILDERS}
+
+
+def test_no_style_moves_anything() -> None:
+    """Readers who prefer reduced motion need no other styles: the only animation shows the plain page in one step."""
+    styles = "\n".join(path.read_text("utf-8") for path in PACKAGE_FOLDER.rglob("*.css"))
+    scripts = "\n".join(path.read_text("utf-8") for path in PACKAGE_FOLDER.rglob("*.js"))
+    moving = re.findall(r"\b(?:transition|animation|scroll-behavior)[\w-]*:[^;}]+", styles)
+    assert moving == ["animation: nb-late 1.5s step-end"]
+    assert re.findall(r"\.animate\(|[\"']smooth[\"']", scripts) == []
 
 
 @pytest.mark.parametrize("name", BUILDERS)

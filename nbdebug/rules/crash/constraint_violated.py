@@ -22,7 +22,7 @@ _POSITIVE = "torch.nn.functional.softplus({}) + 1e-6"
 
 @crash_rule("X1052")
 def constraint_violated(crash: Crash) -> CrashCause | None:
-    """A distribution gets a parameter outside of its support, or a Gaussian loss a negative variance.
+    """A distribution gets a parameter that it is not defined for, or a Gaussian loss a negative variance.
 
     ## What it does
     Reads the values of the parameter and the constraint of the distribution, and names the function that maps any

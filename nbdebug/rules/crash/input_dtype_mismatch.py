@@ -34,7 +34,7 @@ _OPERATIONS = {"matmul", "mm", "bmm", "mv", "linear", "conv1d", "conv2d", "conv3
 _INDEXED = (nn.Embedding, nn.EmbeddingBag)
 
 
-@crash_rule("X1014", explains=("D121", "D122"))
+@crash_rule("X1014")
 def input_dtype_mismatch(crash: Crash) -> CrashCause | None:
     """An operation gets tensors of different dtypes.
 

@@ -24,7 +24,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, syntax_tree
 
 
-@crash_rule("X1019", explains=("L216", "M305", "L213"))
+@crash_rule("X1019", explains=("L212",))
 def loss_without_graph(crash: Crash) -> CrashCause | None:
     """The loss does not depend on any tensor that requires a gradient, as far as torch knows.
 

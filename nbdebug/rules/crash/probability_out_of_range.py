@@ -21,7 +21,7 @@ from nbdebug.source.edits import node_text, replace_node, wrap_node
 
 @crash_rule("X1039")
 def probability_out_of_range(crash: Crash) -> CrashCause | None:
-    """Binary cross entropy gets an output or a target outside of 0…1.
+    """Binary cross-entropy gets an output or a target outside [0, 1].
 
     ## What it does
     Reads the smallest and the largest value of output and target of ``binary_cross_entropy``.
@@ -33,7 +33,7 @@ def probability_out_of_range(crash: Crash) -> CrashCause | None:
     Exactly, by the values.
 
     ## How to fix
-    Keep the outputs as they are, and take the loss with logits, or apply ``sigmoid`` first; scale targets to 0…1.
+    Keep the outputs as they are, and take the loss with logits, or apply ``sigmoid`` first; scale targets to [0, 1].
 
     ## When to ignore
     Never: the loss cannot be computed.

@@ -24,7 +24,7 @@ from nbdebug.source.location import SourceLine
 
 @crash_rule("X1025")
 def samples_not_stackable(crash: Crash) -> CrashCause | None:
-    """The samples of a batch have unlike sizes, or are of a type that cannot be stacked.
+    """The samples of a batch have different sizes, or a type that cannot be stacked.
 
     ## What it does
     Reads the samples that the collate function got, and names the first that differs, with its shape or type.

@@ -26,7 +26,7 @@ _FLOAT_LOSSES = (
 )
 
 
-@crash_rule("X1016", explains=("D106", "L209"))
+@crash_rule("X1016")
 def target_dtype_mismatch(crash: Crash) -> CrashCause | None:
     """A loss gets targets of another dtype than it takes.
 

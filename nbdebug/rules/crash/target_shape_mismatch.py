@@ -44,7 +44,7 @@ _EQUAL_LOSSES = (
 _MAX_STATEMENTS = 4
 
 
-@crash_rule("X1017", explains=("L205", "D106"))
+@crash_rule("X1017", explains=("L205",))
 def target_shape_mismatch(crash: Crash) -> CrashCause | None:
     """Output and target of a loss have shapes that do not fit.
 

@@ -32,8 +32,8 @@ def constant_feature(setup: Setup, train_features: list[FeatureValues]) -> Itera
     what that means.
 
     ## How it is measured
-    Exactly, on the training samples that can be read, from 30 samples on. An input of zeros and ones beside others is a
-    mask, whose columns are no features.
+    Exactly, on the training samples that can be read, from 30 samples on. If there are several inputs, one of zeros and
+    ones is a mask, and its columns are not features.
 
     ## How to fix
     Drop the feature, or repair how it is read.

@@ -55,8 +55,8 @@ def duplicate_samples(
     are copies, in every class: copies of rare classes alone are oversampling. If only a part of a dataset can be read,
     the number of distinct samples is estimated by Chao's formula, from the samples that occur once and twice in it. A
     sampler is reported, exactly by its indices, if each epoch visits less than this share of the dataset, the same
-    samples in two epochs, and each of them twice or more on average. Two samples are read in turn: it is an error if
-    the first one has the values of the second one after that.
+    samples in two epochs, and each of them twice or more on average. Two samples are read one after the other: it is an
+    error if the first one then has the values of the second.
 
     ## How to fix
     Drop the copies before the split. If a cell was run twice, start from the file again. Pass one weight for each

@@ -23,7 +23,7 @@ _FIX = (
 
 @rule("D124", "note", origin="validation")
 def grouped_split(neighbor_similarity: NeighborSimilarity, *, rank: float = 0.25) -> Iterator[Finding]:
-    """Samples of the same source seem to stand in both splits.
+    """Samples of the same source seem to be in both splits.
 
     ## What it does
     If both splits are parts of one dataset, compares each validation sample with the training samples next to it in
@@ -31,7 +31,7 @@ def grouped_split(neighbor_similarity: NeighborSimilarity, *, rank: float = 0.25
 
     ## Why it matters
     Samples of one person, recording, document or minute resemble each other. If they are split at random, the model can
-    recognize the source, and the validation score does not tell how it does on a new one.
+    recognize the source, and the validation score does not show how it does on a new one.
 
     ## How it is measured
     By the rank of the neighbor among all training samples of the same class (for real-valued targets, of the same

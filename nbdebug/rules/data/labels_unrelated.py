@@ -97,7 +97,7 @@ def labels_unrelated(
     different lengths are a warning.
 
     Inputs and labels are also paired as if one of them were in the text order of consecutive numbers, as listed files
-    are. This is an error if a learner then reaches 0.3 more than a constant, and less than that without it.
+    are. This is an error if a learner then scores at least 0.3 above a constant, and less in the order as they are.
 
     If a target has the shape (steps, samples) and the output (samples, steps, classes), the gradient of a cross-entropy
     shows which class each output is compared with.

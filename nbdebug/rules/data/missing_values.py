@@ -65,7 +65,7 @@ def missing_values(
     value. Padding at the ends of sequences does not count. It is a note if the model replaces the number before it
     reaches a weight.
 
-    In maps of targets, a value at 1 % to half of the positions counts from a gap of 0.15 of the range of the others, if
+    In maps of targets, a value at 1% to half of the positions counts from a gap of 0.15 of the range of the others, if
     the loss of the first batch has a gradient at more than a ``share`` of these positions.
 
     ## How to fix

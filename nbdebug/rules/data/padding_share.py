@@ -36,8 +36,8 @@ def padding_share(batches: list[Batch], *, share: float = 0.5) -> Iterator[Findi
     ## How it is measured
     On the first batches, along each axis of inputs with at least 4 steps, if the samples have at least 3 different
     lengths. A step is padding if it and all steps up to the end of the row have the same value, which is the most
-    frequent value at that end. An input of zeros and ones beside others is a mask, not a sequence. Reported if more
-    than a ``share`` of half of the steps are padding.
+    frequent value at that end. If there are several inputs, one of zeros and ones is a mask, not a sequence. Reported
+    if more than a ``share`` of half of the steps are padding.
 
     ## How to fix
     Pad each batch to its own longest sample, put samples of similar length into the same batch, and shorten the few

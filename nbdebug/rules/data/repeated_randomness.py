@@ -30,12 +30,12 @@ def repeated_randomness(
     """The random numbers of the training data repeat for each sample, each epoch or each worker.
 
     ## What it does
-    Reads two samples, one of them after different seeds, and checks whether the generators of Python, NumPy and torch
-    always end in the same state: then the dataset seeds them itself, with the same number each time. Generators that
-    the dataset or its functions create for a sample are compared between three samples. If the loader has
-    workers, and the dataset stores a generator or the loader has a ``worker_init_fn``, it starts two workers as the
-    loader does, and compares the states of their generators after the same sample. In a loop that is being watched, it
-    compares the first two batches of each epoch with those of the previous epoch.
+    Reads one sample after two different seeds, and another sample after a third one, and checks whether the generators
+    of Python, NumPy and torch always end in the same state: then the dataset seeds them itself, with the same number
+    each time. Generators that the dataset or its functions create for a sample are compared between three samples. If
+    the loader has workers, and the dataset stores a generator or the loader has a ``worker_init_fn``, it starts two
+    workers as the loader does, and compares the states of their generators after the same sample. In a loop that is
+    being watched, it compares the first two batches of each epoch with those of the previous epoch.
 
     ## Why it matters
     Every sample gets the same noise, the same crop and the same flip in every epoch: this is not augmentation but a

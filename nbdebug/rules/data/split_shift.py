@@ -82,7 +82,7 @@ def split_shift(
     In your loop, exactly: in all inspected passes of both phases, the inputs are those of the loader times a constant
     plus an offset, and the constants of the phases differ by a factor of ``units``.
 
-    A token, such as that of unknown words, is reported if it makes up 15 % of the tokens of one split and ten times
+    A token, such as that of unknown words, is reported if it makes up 15% of the tokens of one split and ten times
     less of the other, without padding, and stands in half of the samples.
 
     A learner of classes that was fitted on up to 600 training rows must predict validation rows as well as one that was

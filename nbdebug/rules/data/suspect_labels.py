@@ -38,13 +38,13 @@ def suspect_labels(
     as the samples of the predicted class that agree (a smaller margin is more probable by less than ``ambiguous`` =
     0.65), with a mean lead over the second class of 0.3 (0.5 of two classes); and the predictions hold no trace of the
     given class: its probability is not higher than for samples of the predicted class that agree (also 0.65). For two
-    classes that is the same question, so the first bound is 0.6 for them, and the contradicted samples must be half of
-    all errors of the predictions: a learner that is too weak for the task makes many errors without confidence. It
+    classes both conditions are the same, so the first bound is 0.6 for them, and the contradicted samples must be half
+    of all errors of the predictions: a learner that is too weak for the task makes many errors without confidence. It
     requires ten samples and ``share`` = 2% of all, and predictions that avoid a third of the errors, balanced over the
-    classes, of a constant prediction. On 16 data sets, of
-    scikit-learn and synthetic, it reports none as they are. It reports 6 of 16 after a tenth of the labels was replaced
-    at random, 7 after 15% or 30% of all labels were set to the first class, and 6 after a fifth of the second class was
-    labeled as the first: those whose classes can be predicted well.
+    classes, of a constant prediction. On 16 data sets, of scikit-learn and synthetic, it reports none as they are. It
+    reports 6 of 16 after a tenth of the labels was replaced at random, 7 after 15% or 30% of all labels were set to the
+    first class, and 6 after a fifth of the second class was labeled as the first: those whose classes can be predicted
+    well.
 
     ## How to fix
     Inspect the listed samples, the most confident contradiction first, and correct or remove them.

@@ -88,8 +88,8 @@ def target_leak(
     order the labels form less than a tenth of the runs of a random order: the row number of a sorted table. A feature
     whose class means are all at least ``gap`` = 10 standard deviations apart, while no other feature reaches a third of
     that, is a warning: a noisy copy of the target. So is a column whose best threshold between two classes is wrong for
-    at most 3 % of the rows, if 95 % of each class are further apart than the narrower class is wide (between its
-    quartiles), and if a learner of all other columns is wrong, out of fold, for 8 % or more and five times as often: a
+    at most 3% of the rows, if 95% of each class are further apart than the narrower class is wide (between its
+    quartiles), and if a learner of all other columns is wrong, out of fold, for 8% or more and five times as often: a
     value that is written after the event. By importance, also a warning: the feature with the largest attribution,
     whose permutation also lowers the metric most, accounts for ``skill`` = 0.9 of the model's gain over a constant
     prediction, no other feature accounts for a third of that, and a small decision tree on this feature alone corrects
@@ -101,9 +101,9 @@ def target_leak(
     or more have a value that occurs with a single target, since those are the rows of categories so small that their
     mean is their own target; or if a row makes up ``own`` = a fifth of its own value on average. The means of a binary
     target may be smoothed towards a prior: the values of categories with one target give the prior and its weight, and
-    then most values a whole number of rows. Any other function of size and sum gives one value to all categories of two
-    rows with a single one, so the share of ones of each value is a fraction with a denominator up to 6; the probability
-    of that by chance must be less than 1 in 100,000.
+    with these, most values must give a whole number of rows. Any other function of size and sum gives one value to all
+    categories of two rows with a single one, so the share of ones of each value is a fraction with a denominator up to
+    6; the probability of that by chance must be less than 1 in 100,000.
 
     A column of a series contains the target if each of its values is an average (positive weights that sum to 1, or
     three or more equal ones) of steps of another column that include later ones, up to a residual of 1e-4 standard

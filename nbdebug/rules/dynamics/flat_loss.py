@@ -37,7 +37,7 @@ def flat_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Findin
 
     ## How to fix
     Check the findings that rank above it: parameters that never change (O503, M301), a learning rate that is too low
-    (O502) or too high (O501), labels unrelated to the inputs (D106). Then run the tiny-batch test: ``dbg.overfit()``.
+    (O502) or too high (O501), labels unrelated to the inputs (D105). Then run the tiny-batch test: ``dbg.overfit()``.
 
     ## When to ignore
     When the model was trained before, or the loss is meant to stay constant, as in a game of two networks.

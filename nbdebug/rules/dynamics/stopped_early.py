@@ -33,7 +33,7 @@ def stopped_early(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Fi
     ## How it is measured
     The linear trend of the last quarter decreases by three standard errors (block bootstrap) and by a fiftieth of the
     remaining loss. It is steep if it decreases by a twelfth of the remaining loss and by four standard errors, no
-    earlier quarter gained half as much again, and a quarter of the loss of a constant prediction remains; or if almost
+    earlier quarter gained 1.5 times as much, and a quarter of the loss of a constant prediction remains; or if almost
     nothing was learned so far and the gain is a fiftieth. It is not reported at a score of 0.97 or more, nor for a loss
     that is above its start, as when two networks compete.
 

@@ -40,7 +40,7 @@ def stuck_at_chance(record: Record, reference: Reference | NotChecked) -> Iterat
 
     ## How to fix
     Check the findings that rank above it: inputs that do not reach the head (M301), labels unrelated to the inputs
-    (D106), a wrong output or loss (L201, L205), a learning rate that is too low (O502) or has killed every unit (O501,
+    (D105), a wrong output or loss (L201, L205), a learning rate that is too low (O502) or has killed every unit (O501,
     G401).
 
     ## When to ignore

@@ -40,14 +40,14 @@ def underfitting(
     ## How it is measured
     Both score the same training samples, up to 2,000: the network in eval mode after training, the reference each
     sample without having seen it. It is a warning if the reference is better by ``gap`` = 0.1 of accuracy or explained
-    variance, or by half of it with a third of the network's error, in any case by four standard errors of the paired
-    difference, the run has 100 steps or more, and its last quarter gained less than a twentieth of the remaining loss.
-    It is a note if the network has reached ``learned`` = three quarters of the reference's gain over a constant
-    prediction: more epochs may be all it needs.
-    The loss must be one of torch's own, or equal one: only then is the output a prediction. Accuracy must be
-    better balanced over the classes too, since a weighted loss trades one for the other. The reference was better by at
-    most 0.01 on 14 of 15 healthy programs; on the other one, with weighted classes, only the balanced accuracy was
-    lower. It was better by 0.05 or more on 6 of 11 programs with a layer of one unit or a dropout of 0.95.
+    variance, or by half of that with at most a third of the network's error; in any case by four standard errors of the
+    paired difference. The run must have 100 steps or more, and its last quarter must have gained less than a twentieth
+    of the remaining loss. It is a note if the network has reached ``learned`` = three quarters of the reference's gain
+    over a constant prediction: more epochs may be all it needs. The loss must be one of torch's own, or equal one: only
+    then is the output a prediction. Accuracy must be better balanced over the classes too, since a weighted loss trades
+    one for the other. The reference was better by at most 0.01 on 14 of 15 healthy programs; on the other one, with
+    weighted classes, only the balanced accuracy was lower. It was better by 0.05 or more on 6 of 11 programs with a
+    layer of one unit or a dropout of 0.95.
 
     If the reference is no better, the labels are that noisy for both, and nothing is reported. If there is no
     reference, a loss at ``poor`` = half of the constant prediction or more on both splits, without a trend of three

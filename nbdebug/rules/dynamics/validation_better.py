@@ -32,7 +32,7 @@ def validation_better(record: Record, loop: LoopSummary | NotChecked) -> Iterato
     ## How it is measured
     At each of the last three measurements, the validation loss is below half of the training loss, by more than the two
     differed before training, and by a tenth of the loss of a constant prediction; or its score is better by a fifth. If
-    there is only one measurement, it must be lower by a third. It is not asked if the loss of your loop compares the
+    there is only one measurement, it must be lower by a third. It is not reported if the loss of your loop compares the
     output with values that no batch contains, such as bootstrapped targets: the splits then hold another task. It is a
     note if the training samples are learned well nevertheless, for example augmented samples that are harder on
     purpose.

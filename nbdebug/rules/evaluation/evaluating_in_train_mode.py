@@ -68,7 +68,7 @@ def evaluating_in_train_mode(
     variational autoencoder, a diffusion step) are not an error. Dropout that your code enables explicitly,
     ``training=True``, is taken to be Monte Carlo dropout and is a note. In your loop: ``least`` = 2 passes in train
     mode without a backward pass, and more than a ``share`` of one half of all passes over validation batches. If they
-    are fewer, it is a warning from 2 validations with most passes in train mode, and a share of ``some`` = 10 % of all;
+    are fewer, it is a warning from 2 validations with most passes in train mode, and a share of ``some`` = 10% of all;
     one validation comprises all such passes between two steps. Passes over the tensors of the validation dataset count
     whether or not a loader yields them. It is a note if most of these passes repeat the input of the previous one,
     three times or more for each batch, without gradients and without batch statistics: Monte Carlo dropout. Dropout

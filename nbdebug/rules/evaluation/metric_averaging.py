@@ -90,8 +90,8 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     averaged later: of F1, precision, recall, AUC, R² and similar metrics, of perplexities and square roots, and of
     batch means if the last batch is smaller. Looks for values that each validation batch overwrites and that are used
     only after the loop: they belong to the last batch alone. Finds variables that grow by the number of correct
-    predictions of each validation batch, their division by the number of batches, and those that are not reset to
-    zero before the next evaluation.
+    predictions of each validation batch, and reports those that are divided by the number of batches or are not reset
+    to zero before the next evaluation.
 
     ## Why it matters
     The number is not what its name says and changes with the batch size: two models evaluated with different batch

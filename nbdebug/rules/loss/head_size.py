@@ -45,7 +45,7 @@ def head_size(
     ## How it is measured
     On the whole training split if all of it was read, for classifiers, also of pixels and steps. Reported when at most
     ``share`` of the outputs occur among at least ``per_class`` labels per output. With fewer labels, reported when at
-    most ``sliver`` = 2 % of the outputs occur among at least ``least`` labels and fewer than ``unseen`` = 1 % of the
+    most ``sliver`` = 2% of the outputs occur among at least ``least`` labels and fewer than ``unseen`` = 1% of the
     labels are the only one of their class: that share estimates the probability of classes not seen yet.
 
     ## How to fix

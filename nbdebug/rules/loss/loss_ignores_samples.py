@@ -77,9 +77,9 @@ def loss_ignores_samples(
     step of a watched loop is checked too, if the loss repeats its value. So are columns of the output without a
     gradient in any of eight or more samples, if the target has a column for each, or if the loss also ignores a column
     of the target. So are channels of an output that several targets share, if one sample has a gradient at all others.
-    Real-valued targets beside a mask are reported if the loss has a gradient only where the mask is zero and all of
-    them have one value. A token of a language model is reported, as a warning, if its label is ignored wherever it
-    occurs although the mask marks it as real in half of the rows. In your loop: the same rows have a gradient of
+    Real-valued targets that come with a mask are reported if the loss has a gradient only where the mask is zero and
+    all of them have one value. A token of a language model is reported, as a warning, if its label is ignored wherever
+    it occurs although the mask marks it as real in half of the rows. In your loop: the same rows have a gradient of
     exactly zero in all inspected steps, at least ``least`` = 3 with different batches, and they are at least that
     ``share``. Batches that bring a mask do not count.
 

@@ -72,7 +72,7 @@ def loss_wrong_sign(
     10,000 times its initial size is unbounded below, or to 20 times if it falls faster in each fifth of the run than in
     the previous one; likelihoods and cosines stay far above that, and slow down. So is a loss that
     ends below minus three times its initial size and is homogeneous in the outputs: in each inspected step, the product
-    of the outputs and their gradients is once or twice the loss without a constant, to 1 % of the range of the losses,
+    of the outputs and their gradients is once or twice the loss without a constant, to 1% of the range of the losses,
     so larger outputs lower it without end. A hinge with its clamp is not, and neither is a likelihood. Losses whose
     gradients have one sign, such as a negative log-likelihood that the model returns, do not count, nor do loops with
     several optimizers, such as those of a critic and a generator. For a distance or
@@ -180,7 +180,7 @@ def _pair_finding(pairs: PairLoss, line: SourceLine | None) -> Finding:
         message=f"The loss pulls pairs of label {pairs.attracted_label:g} together and pairs of label "
         f"{pairs.repelled_label:g} apart, but the inputs of the former are closer in only {pairs.alike_share:.0%} of "
         f"all comparisons of two such pairs, {-pairs.sigma:.1f} standard errors below one half.",
-        cause="The loss expects the opposite labels: the one of equal pairs is taken for the one of different pairs.",
+        cause="The loss expects the opposite labels: it reads the label of equal pairs as that of different pairs.",
         fix=f"loss = loss_fn(distance, {pairs.attracted_label + pairs.repelled_label:g} - label)   # or swap the terms "
         "of the loss",
         evidence={

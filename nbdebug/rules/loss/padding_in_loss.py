@@ -37,7 +37,8 @@ def padding_in_loss(
 
     ## What it does
     Finds the padded positions of the input whose targets all have one value, and checks whether the loss has a gradient
-    at their outputs. Does the same for real-valued targets beside a mask: where it is zero, all have one value.
+    at their outputs. Does the same for real-valued targets that come with a mask and all have one value where it is
+    zero.
 
     ## Why it matters
     The model is rewarded for predicting padding, which is easy: the loss decreases, and real tokens weigh less the more

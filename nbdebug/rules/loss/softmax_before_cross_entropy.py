@@ -59,7 +59,7 @@ def softmax_before_cross_entropy(
 
     ## Why it matters
     Cross-entropy expects logits. Values between 0 and 1 differ by at most 1, so its softmax can give no class more than
-    e / (e + C - 1), 23 % for ten classes: the loss stays above ln(e + C - 1) - 1 however good the predictions are, and
+    e / (e + C - 1), 23% for ten classes: the loss stays above ln(e + C - 1) - 1 however good the predictions are, and
     the gradient is a fraction of what it should be. Training runs slowly and ends at a poor loss. A double log-softmax
     is the only harmless form: the second one changes nothing.
 

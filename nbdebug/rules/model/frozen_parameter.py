@@ -41,10 +41,11 @@ def frozen_parameter(
 
     ## What it does
     Lists the frozen parameters, as a note. If all parameters that the optimizer holds are frozen, this is an error,
-    since no step changes anything. So is an optimizer whose parameters a watched loop freezes, as while another network
-    takes its turn, and that goes on to step. A warning is given if the output module is frozen and only vectors
-    (normalization, biases) are trainable, and if one of several similar parts is frozen although those before and after
-    it are not. The note names a frozen layer that is as random as a new one while other frozen layers were trained.
+    since no step changes anything. It is also an error if a watched loop freezes all parameters of an optimizer, as
+    while another network takes its turn, and that optimizer still steps. A warning is given if the output module is
+    frozen and only vectors (normalization, biases) are trainable, and if one of several similar parts is frozen
+    although those before and after it are not. The note names a frozen layer that is as random as a new one while other
+    frozen layers were trained.
 
     ## Why it matters
     A frozen head cannot fit the labels, whatever the layers below it do; a frozen layer that was never trained is a

@@ -56,7 +56,7 @@ def padding_changes_output(
     mask.
     For an inverted mask, the embedded content of each position of one padded row is changed alone. The mask is inverted
     if at least half of the padded positions change the output for other positions, and at most one real position does,
-    such as a summary token. It is also inverted if an attention gives less than 0.1 % of its weight to the real
+    such as a summary token. It is also inverted if an attention gives less than 0.1% of its weight to the real
     positions of each row that ends in padding, whatever the weights are computed with.
 
     ## How to fix

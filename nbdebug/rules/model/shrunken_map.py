@@ -28,8 +28,8 @@ def shrunken_map(kernel_coverage: list[KernelCoverage], *, least: float = 0.4) -
     network for large images receives small ones.
 
     ## How it is measured
-    Exactly, from sizes, stride, padding and dilation in the autograd graph. Reported when fewer than ``least`` = 40 %
-    of the weights of a kernel are used: a last stride from 2 x 2 to 1 x 1 uses 44 %, as some encoders intend. Padding
+    Exactly, from sizes, stride, padding and dilation in the autograd graph. Reported when fewer than ``least`` = 40%
+    of the weights of a kernel are used: a last stride from 2 x 2 to 1 x 1 uses 44%, as some encoders intend. Padding
     that was added by an earlier call counts as data.
 
     ## How to fix

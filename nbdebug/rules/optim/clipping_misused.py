@@ -65,10 +65,10 @@ def clipping_misused(
     ## How it is measured
     Exactly, by the order of calls: a call has no backward pass between it and the previous step; or there is one of a
     scaled loss and no ``unscale_``; or the call receives no parameters, for example from an exhausted generator. At
-    least ``least`` = 3 calls are needed, and more than a ``share`` of one half of them. A share of ``some`` = 10 % of
+    least ``least`` = 3 calls are needed, and more than a ``share`` of one half of them. A share of ``some`` = 10% of
     the calls is enough if they clip with a finite limit after a step whose gradients nothing had clipped.
 
-    A limit is too small if more than 90 % of at least 20 norms exceed it, the median gradient is clipped to less than
+    A limit is too small if more than 90% of at least 20 norms exceed it, the median gradient is clipped to less than
     ``shrunk`` = a tenth of its norm, and a step of plain SGD then changes less than 1e-4 of the norm of the weights
     though it would change more without clipping; or if a gradient value at the limit is below ``dust`` = 10 times the
     epsilon of an adaptive optimizer. Adaptive optimizers are otherwise invariant to a constant factor and are not
@@ -77,7 +77,7 @@ def clipping_misused(
     Own clipping is one-sided if, in at least ``least`` of the inspected steps and more than that ``share`` of those
     with changed gradients, 16 sampled values or more of one sign were changed, none of the other sign, and 16 of these
     are larger than the median of those changed; a common factor of all values does not count. It is a limit of the norm
-    if the norms differ by 10 % or more after the backward pass but by less than 1 % before the step, over 8 steps or
+    if the norms differ by 10% or more after the backward pass but by less than 1% before the step, over 8 steps or
     more. That limit is compared like that of a call, also if other code divides the clipped gradients afterwards. If
     at least half of the norms were below the limit, with a median factor of two or more, clipping enlarges gradients;
     this is reported for plain SGD with a constant learning rate.

@@ -55,14 +55,14 @@ def lr_too_low(
     bug, and is neither.
 
     ## How it is measured
-    The sum of all step lengths bounds how far a layer can have moved. The rate is too low if it is less than half
+    The sum of all step lengths bounds how far a layer can have moved. The rate is too low if this sum is less than half
     (``way``) of the weight norm for three layers in four and exceeds the weight norm for none, with steps below 1/400
     of the norm, and six tenths of the loss of a constant prediction remain. It is also too low if the loss decreases
     along a straight line, at eight tenths of the loss of a constant prediction after a hundred steps, or keeps
     decreasing with steps below 1/800. Weights that do not change at all have another cause (O503, M301, O507). In a
     range test, the rate is too low if it is at most a tenth of the recommended rate and the loss had made less than a
-    tenth of its decrease at it. After a run, it is not reported if the network predicts its training samples as well
-    as a kernel ridge regression or random trees, which have learned something from them, or if a warm-up had not ended
+    tenth of its decrease at it. After a run, it is not reported if the network predicts its training samples as well as
+    a kernel ridge regression or random trees, which have learned something from them, or if a warm-up had not ended
     since its scheduler steps too seldom (O507).
 
     ## How to fix

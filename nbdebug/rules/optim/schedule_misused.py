@@ -64,9 +64,9 @@ def schedule_misused(
 
     ## How it is measured
     Exactly. A schedule is too fast if more than ``most`` = half of all steps ran at less than a hundredth of the
-    highest rate, or if it ends below zero; a cosine over all steps ends there too, but spends only 6 % of its steps
+    highest rate, or if it ends below zero; a cosine over all steps ends there too, but spends only 6% of its steps
     there. A plateau scheduler may do so. A schedule was forgotten if it never stepped in more than two epochs. It steps
-    too seldom if it was planned for as many steps as there are batches, within 10 %, and made fewer than half of them,
+    too seldom if it was planned for as many steps as there are batches, within 10%, and made fewer than half of them,
     or if a function of its factors reached less than half of the peak that half as many steps as batches would reach. A
     function of factors returns rates if its highest factor is the initial rate, or down to half of it. A schedule skips
     its first rate if its first step comes before the first step of the optimizer. A plateau scheduler has the wrong
@@ -77,7 +77,7 @@ def schedule_misused(
     A schedule belongs to a replaced optimizer if before at least two of its steps, its optimizer had not stepped and
     another one with the same parameters had. A schedule is undone by another one of the same optimizer if at least two
     of its changes are directly followed by a step of the other, and the other computes the same rates from a current
-    rate that is halved. Whatever sets the rate, it may not be zero in the last ``zero`` = 10 % of all steps or more,
+    rate that is halved. Whatever sets the rate, it may not be zero in the last ``zero`` = 10% of all steps or more,
     fall by a factor of ten and rise again more often than once per epoch, or rise in each epoch from half or less to
     the highest rate of that epoch at its end. At least three steps of a scheduler that should have changed the rate
     have no effect if all optimizer steps used one rate. Three or more schedulers of one kind for one optimizer repeat

@@ -60,13 +60,14 @@ def step_missing(
     ## How it is measured
     In your own loop, exactly: from ``least`` = 5 backward passes without a step that changed any parameter, or if more
     than a ``share`` of one half of the steps found no gradient; or from ``least`` training batches whose gradients were
-    cleared and the next batch drawn before any step, if they are more than that share of all; from a share of ``some``
-    = 5 % it is a note, or a warning if most of the steps that sum several batches lose others so. It is a note, too,
-    for the last batches of an epoch that do not fill a group of accumulated ones; if more than ``lost`` = 25 % of all
-    batches are lost so in each epoch, it is a warning. Several backward passes for one step on one batch, as in
-    adversarial training, do not count, unless there are parameters that had a gradient after an earlier pass, none
-    after the last one, and so at no inspected step. Parameters that had a gradient at each of ``least`` inspected steps
-    and have not changed are a warning if an optimizer that never stepped holds them, while another one steps.
+    cleared and the next batch drawn before any step, if they are more than that share of all; a smaller share, from
+    ``some`` = 5% on, is a note, or a warning if most of the steps that sum several batches lose other batches in this
+    way. It is a note, too, for the last batches of an epoch that do not fill a group of accumulated ones; if more than
+    ``lost`` = 25% of all batches are lost in this way in each epoch, it is a warning. Several backward passes for one
+    step on one batch, as in adversarial training, do not count, unless there are parameters that had a gradient after
+    an earlier pass, none after the last one, and so at no inspected step. Parameters that had a gradient at each of
+    ``least`` inspected steps and have not changed are a warning if an optimizer that never stepped holds them, while
+    another one steps.
 
     ## How to fix
     The order is ``zero_grad()``, ``backward()``, ``step()``.

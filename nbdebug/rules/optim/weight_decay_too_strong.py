@@ -50,7 +50,7 @@ def weight_decay_too_strong(
     ## How it is measured
     By the norms over the whole group, at the initial weights, where gradients are largest. Reported if the decay term
     is more than ``times`` = 3 times the gradient. Under SGD, and with decoupled decay as in AdamW, a weight shrinks by
-    rate times decay per step (divided by 1 minus momentum); the limit for this is ``shrink`` = 5 %, which halves a
+    rate times decay per step (divided by 1 minus momentum); the limit for this is ``shrink`` = 5%, which halves a
     weight in 14 steps. In your loop, exactly: a decayed parameter changed, and in ``least`` = 5 or more inspected steps
     its gradient was nonzero after the backward pass and all zeros when the optimizer stepped.
 

@@ -58,7 +58,7 @@ def zero_grad_missing(
     If the last batches of an epoch do not fill a group of accumulated ones, their gradients may be carried into the
     first step of the next epoch. This is so if at least ``least`` steps sum batches of two epochs, more than the others
     do, and at the same position in each epoch; groups that are counted across epochs have one size. It is a warning if
-    these steps sum at least ``enlarged`` = 50 % more batches and are a share of ``rare`` = 10 % of all, else a note.
+    these steps sum at least ``enlarged`` = 50% more batches and are a share of ``rare`` = 10% of all, else a note.
 
     ## How to fix
     Call ``optimizer.zero_grad()`` in every iteration, before ``backward()`` or after ``step()``.

@@ -40,7 +40,7 @@ def collapsed_representation(
 
     ## How it is measured
     By the distance of the samples from their mean, relative to the size of the input values of a layer. Samples count
-    as equal at 2**-11, the rounding error of float16 (option ``alike``), and as different from 5 % (option
+    as equal at 2**-11, the rounding error of float16 (option ``alike``), and as different from 5% (option
     ``different``, chosen a hundred times as large so that data with small differences are not reported). The last layer
     with weights must receive equal samples, so that a large bias of the head is not reported. Everything is measured in
     eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
@@ -48,9 +48,9 @@ def collapsed_representation(
 
     A loss rewards agreement only if it stays the same when the targets are exchanged among the samples, and does not
     increase when the mean output replaces each output. After a run with such a loss, the samples count as alike below
-    ``agreeing`` = 20 %, if they differed by twice as much at an earlier layer. Of 12 small encoders trained without
-    negatives and without a stop-gradient, eight ended at 2 % to 16 % and four kept more than 37 %; those with a
-    stop-gradient and batch normalization ended at 54 % or more. Contrastive and variance terms are excluded by the
+    ``agreeing`` = 20%, if they differed by twice as much at an earlier layer. Of 12 small encoders trained without
+    negatives and without a stop-gradient, eight ended at 2% to 16% and four kept more than 37%; those with a
+    stop-gradient and batch normalization ended at 54% or more. Contrastive and variance terms are excluded by the
     second test.
 
     ## How to fix

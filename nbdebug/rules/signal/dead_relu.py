@@ -49,8 +49,8 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
     narrower; one with only dead units cuts off everything before it.
 
     ## How it is measured
-    By the share that three quarters of the snapshots in the second half reach: more than ``most`` = 75 % of a layer, or
-    more than ``rising`` = 50 % if that share has risen by a quarter since the start. If a snapshot contains few
+    By the share that three quarters of the snapshots in the second half reach: more than ``most`` = 75% of a layer, or
+    more than ``rising`` = 50% if that share has risen by a quarter since the start. If a snapshot contains few
     samples, units that are rarely active look dead too; they are recognized by the other units, which are then hardly
     active either. A bottleneck of eight units or fewer must be entirely dead. A bias before the ReLU whose gradient is
     exactly zero also indicates a dead unit, and is the only indication if the activation is a function or a module of
@@ -66,7 +66,7 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
 
     ## References
     Lu et al. 2019, arXiv:1903.06733, Dying ReLU and initialization. The rule of Amazon SageMaker Debugger considers a
-    unit dead if it is active less than 1 % of the time, and reports a layer in which more than half of the units are
+    unit dead if it is active less than 1% of the time, and reports a layer in which more than half of the units are
     dead.
     """
     biases = _biases_before(record)

@@ -74,7 +74,7 @@ def init_scale(
     n. Reported if the loss of the model as it is falls by less than ``progress`` = a quarter of what the other trial
     gains, and withdrawn if the watched run converges; a note for a layer without a bias, as in a memory that is meant
     to mix its vectors. The weights of an attention, of a gate or of experts multiply activations and are not tried.
-    The share was 1 % to 23 % in seven networks with a softmax in the place of a ReLU, and 44 % to 93 % in three
+    The share was 1% to 23% in seven networks with a softmax in the place of a ReLU, and 44% to 93% in three
     memories and a topic model trained with Adam.
 
     Positions that are added before the first attention are tried in the same way, for 100 steps, if they differ more

@@ -48,8 +48,8 @@ def saturated_activation(
 
     ## How it is measured
     On the first batch, before training: a sigmoid beyond -6 and 6, a tanh beyond -3 and 3, a softmax with more
-    than 99.5 % of its weight on one of several unmasked positions. Activations at the end of the model are covered by
-    the rules about losses. In training, values count as saturated within 3 % of a bound; a module that no layer of its
+    than 99.5% of its weight on one of several unmasked positions. Activations at the end of the model are covered by
+    the rules about losses. In training, values count as saturated within 3% of a bound; a module that no layer of its
     part of the model follows is not checked, and neither is a gate whose values all lie at one bound.
 
     ## How to fix

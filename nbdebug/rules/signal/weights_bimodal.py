@@ -41,7 +41,7 @@ def weights_bimodal(
 
     ## How it is measured
     On a logarithmic scale with two bins per octave. Reported are two peaks at least two octaves apart, each with
-    ``fewest`` = 10 % of the weights on its side of the valley, which is lower than ``valley`` = 15 % of the lower peak;
+    ``fewest`` = 10% of the weights on its side of the valley, which is lower than ``valley`` = 15% of the lower peak;
     and positive and negative weights with almost none between them, such as binarized weights. Zeros are not counted,
     and neither are weights that already had two populations in their first histogram.
 

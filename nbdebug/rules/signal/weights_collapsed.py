@@ -28,7 +28,7 @@ def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Findin
     it: the model becomes a constant.
 
     ## How it is measured
-    Reported if the norm of a weight ends at less than ``share`` = 1 % of its maximum, and so does the median of its
+    Reported if the norm of a weight ends at less than ``share`` = 1% of its maximum, and so does the median of its
     last snapshots. Biases, normalization weights and embeddings are excluded.
 
     ## How to fix
@@ -39,7 +39,7 @@ def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Findin
 
     ## References
     Loshchilov and Hutter 2019, arXiv:1711.05101: the effect of decay on each step, (1 - rate · decay) of the weight.
-    The bound of 1 % is a choice.
+    The bound of 1% is a choice.
     """
     sizes = get_layer_signal(record, "weight.norm")
     measured = set(sizes.names)

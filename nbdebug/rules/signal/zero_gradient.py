@@ -52,11 +52,11 @@ def zero_gradient(
     operation is the nearest one on the way to the loss that receives a nonzero gradient and passes on only zeros.
     Biases that are all negative are named as the cause if a gradient passes once they are set to zero. If no parameter
     gets a gradient and the loss is zero, as with a margin that all samples satisfy, it is a note, unless the loss
-    contains infinite values and is the same for random outputs, as after a mask of the wrong sign; so is a part whose
-    siblings in the same list have a gradient, if no operation blocks it, as for an expert that no sample of these
-    batches selects. A watched loop in which the parameter gets a gradient withdraws the finding. In your loop, exactly:
-    no parameter had a nonzero gradient in ``least`` = 5 or more inspected steps, although the backward pass reached the
-    output of the model.
+    contains infinite values and is the same for random outputs, as after a mask of the wrong sign. A part whose
+    siblings in the same list have a gradient is also a note if no operation blocks it, as for an expert that no sample
+    of these batches selects. A watched loop in which the parameter gets a gradient withdraws the finding. In your loop,
+    exactly: no parameter had a nonzero gradient in ``least`` = 5 or more inspected steps, although the backward pass
+    reached the output of the model.
 
     ## How to fix
     Change the operation at the reported line: use a smooth or leaky one, a dropout rate below one, or a range that the

@@ -31,7 +31,7 @@ def slow_transfer(
     Times each ``to()`` and ``cuda()`` of a tensor of the CPU, and reads whether its memory is pinned.
 
     ## Why it matters
-    A copy from pinned memory runs beside the computation. From other memory it is staged first, and the host waits.
+    A copy from pinned memory runs during the computation. From other memory it is staged first, and the host waits.
 
     ## How it is measured
     ``profile()`` times the copies with events of the device: at least a share of ``least`` = 0.05 of the step, of which

@@ -20,8 +20,8 @@ def stalled_rank(ranks: RankReports) -> Iterator[Finding]:
 
     ## What it does
     Each rank writes a sign of life, its step and its line twice a second, from a thread and without collective
-    operations. While a loop stands still, the first rank that is alive names the ranks for which the others wait on
-    standard error; this finding repeats it when the loop ends.
+    operations. While a loop stands still, the first rank that is alive prints, on standard error, the ranks for which
+    the others wait; this finding repeats it when the loop ends.
 
     ## Why it matters
     A rank that waits in a collective operation raises nothing until its timeout, 30 minutes by default, and the

@@ -23,7 +23,7 @@ def straggler(ranks: RankReports, *, ratio: float = 1.5, share: float = 0.25) ->
     Compares the time that each rank takes before its backward pass, in which ranks wait for each other.
 
     ## Why it matters
-    All ranks wait for the slowest one at each step, so that the run is as slow as it.
+    All ranks wait for the slowest one at each step, so that it sets the speed of the run.
 
     ## How it is measured
     By the median over the last 64 steps of the time between the end of a step and the next backward pass. It is
