@@ -137,6 +137,7 @@ def test_view_of_the_page_on_writing_views_is_drawn(page: Any, tmp_path: Path, m
     file = tmp_path / "page.html"
     file.write_text(run_page("writing_views.md")["page"], "utf-8")
     page.goto(file.as_uri())
+    page.locator("progress").first.wait_for()
     assert page.get_by_role("row").all_inner_texts()[1:] == ["cat\t\t5", "dog\t\t3", "<b>fox</b>\t\t1"]
     assert page.locator("progress").last.evaluate("node => node.value") == 0.2
     assert find_barriers(page) == []
