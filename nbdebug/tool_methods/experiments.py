@@ -117,15 +117,18 @@ class ExperimentMethods(ToolRunner):
         samples: bool = False,
         checkpoints: Sequence[Any] | None = None,
         reference: Any = None,
+        configs: Sequence[Mapping[str, Any]] | None = None,
+        configure: Callable[[Any, dict[str, Any]], Any] | None = None,
         fails: Callable[[Any], bool] | None = None,
         score: Callable[[Any], float] | None = None,
         steps: int = 150,
         runs: int = 40,
     ) -> Bisection:
-        """Find what makes training fail: a change, samples, a checkpoint, or what differs from a known-good one.
+        """Find what makes training fail: a change, a key, samples, a checkpoint, or what differs from a good one.
 
         If the runs do not suffice, the result names the candidates that are left. Raises SetupError unless exactly one
-        of ``changes``, ``samples``, ``checkpoints`` and ``reference`` is passed, and for a setup that cannot be run.
+        of ``changes``, ``samples``, ``checkpoints``, ``reference`` and ``configs`` is passed, and for a setup that
+        cannot be run.
 
         Args:
             changes: Changes as for ``try_fix``, in their order; with all of them the score is lower than without any.
@@ -133,9 +136,11 @@ class ExperimentMethods(ToolRunner):
             checkpoints: Paths of state dictionaries, or dictionaries, in their order; the last one fails.
             reference: A known-good model, its state dictionary or the path of one, whose modules are swapped with
                 yours; or a known-good dataset, whose samples are.
+            configs: A good configuration and a bad one, as dictionaries; each key that differs is a candidate.
+            configure: ``configure(copy, config)``, which sets a copy up by a configuration, or returns another setup.
             fails: ``fails(copy)``, which returns whether a copy fails, for samples after training on them; by default
                 if the loss or a weight is not finite, or, with a reference, if the loss is nearer to yours.
-            score: ``score(copy)``, which returns a number of which a higher one is better, for changes; by default the
+            score: ``score(copy)``, a number of which a higher one is better, for changes and keys; by default the
                 accuracy, the explained variance, or the decrease of the loss.
             steps: Training steps of each run; with ``samples``, the most that a run may take for one epoch.
             runs: Largest number of runs.

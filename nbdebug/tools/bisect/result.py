@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from nbdebug.views.page import View
 
 BisectVerdict = Literal["located", "undecided", "not reproduced", "stopped"]
-Subject = Literal["changes", "samples", "checkpoints", "modules", "known-good samples"]
+Subject = Literal["changes", "keys", "samples", "checkpoints", "modules", "known-good samples"]
 _AXIS_LABELS = {
     "changes": "number of changes",
+    "keys": "number of keys",
     "samples": "samples",
     "checkpoints": "checkpoint",
     "modules": "modules of your model",
@@ -48,10 +49,10 @@ class ProbeRun:
 class Bisection(Result):
     """The part of a setup that makes training fail, or the fewest candidates that are left.
 
-    ``verdict`` is "located" for one change, checkpoint, or minimal set of samples or modules; "undecided" if the runs
-    did not suffice; "not reproduced" if the bad end is not worse than the good one. ``candidates`` names what is left,
-    most probable first, with the ``probabilities`` of changes. ``indices`` are their positions from 0, in the list of
-    changes or checkpoints or in the dataset.
+    ``verdict`` is "located" for one change, key, checkpoint, or minimal set of samples or modules; "undecided" if the
+    runs did not suffice; "not reproduced" if the bad end is not worse than the good one. ``candidates`` names what is
+    left, most probable first, with the ``probabilities`` of changes and keys. ``indices`` are their positions from 0,
+    in the list of changes or checkpoints or in the dataset.
     """
 
     verdict: BisectVerdict
@@ -75,7 +76,7 @@ class Bisection(Result):
     def draw(self, ax: Axes) -> None:
         """Plot the score of each run over its position, or the order of the runs and their outcomes."""
         label = _AXIS_LABELS[self.over]
-        if self.over == "changes":
+        if self.over in ("changes", "keys"):
             scored = [(run.position, run.score) for run in self.runs if run.score is not None]
             ax.scatter([position for position, _ in scored], [score for _, score in scored], s=14)
             ax.set(xlabel=label, ylabel=self.metric)

@@ -47,6 +47,39 @@ def test_bisection_names_the_change_that_lowers_the_score() -> None:
     assert pickle.loads(pickle.dumps(result)) == result
 
 
+def configure(copy: Any, config: dict[str, Any]) -> None:
+    assert set(config) == {"optimizer", "width", "batch_size"}
+    group = copy.optimizer.param_groups[0]
+    group["lr"], group["momentum"] = config["optimizer"].pop("lr"), config["optimizer"].get("momentum", 0.0)
+
+
+GOOD = {"optimizer": {"lr": 0.3}, "width": 16, "batch_size": 32}
+BAD = {"width": 32, "optimizer": {"lr": 1e-4, "momentum": 0.01}, "batch_size": 32}
+
+
+def test_bisection_over_configurations_names_the_key_that_lowers_the_score() -> None:
+    dbg = debugger(optimizer=sgd(0.3))
+    result = dbg.bisect(configs=(GOOD, BAD), configure=configure, steps=20)
+    assert (result.verdict, result.over, result.indices) == ("located", "keys", (1,))
+    assert result.candidates == ("optimizer.lr = 0.0001",)
+    assert GOOD["optimizer"] == {"lr": 0.3}
+    assert dbg.setup.optimizers[0].param_groups[0]["lr"] == 0.3
+    assert result.plot().get_xlabel() == "number of keys"
+
+
+@pytest.mark.parametrize(
+    ("configs", "function", "message"),
+    [
+        ((GOOD, GOOD), configure, "configs differ in 0 keys"),
+        (GOOD, configure, "configs is"),
+        ((GOOD, BAD), None, "configure is None"),
+    ],
+)
+def test_bisection_over_unsuitable_configurations_is_refused(configs: Any, function: Any, message: str) -> None:
+    with pytest.raises(nbdebug.SetupError, match=message):
+        debugger().bisect(configs=configs, configure=function)
+
+
 def test_bisection_without_regression_says_so() -> None:
     result = debugger().bisect([harmless(0)] * 4, steps=8)
     assert result.verdict == "not reproduced"
