@@ -161,9 +161,9 @@ class Report(Result):
         return "\n\n".join(filter(None, [head, *describe_findings(self.findings), skipped]))
 
     def brief_text(self) -> str:
-        """Return the complete text if it is short; otherwise the summary, and a line for each finding."""
+        """Return the text if it is short or has one finding; otherwise the summary, and a line for each finding."""
         text = self.to_text()
-        if len(first_lines(text)) < MAX_LINES:
+        if len(self.findings) == 1 or len(first_lines(text)) < MAX_LINES:
             return text
         return "\n".join([text.partition("\n\n")[0], *(finding.summary_line for finding in self.findings)])
 

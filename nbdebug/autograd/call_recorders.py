@@ -122,7 +122,7 @@ class BroadcastTracker:
         self._crossed_ids: set[int] = set()
         self._new_axis_lines: dict[int, SourceLine | None] = {}
         self._broadcast_numbers: dict[int, set[int]] = {}
-        self._next_number = 0
+        self._next_number, self._latest_numbers = 0, set[int]()
         self.broadcasts: list[Broadcast] = []
         self.weight_broadcasts: list[Broadcast] = []
 
@@ -167,17 +167,23 @@ class BroadcastTracker:
             self._target_ids.update(id(t) for t in outputs if not t.requires_grad and t.shape == (self._batch_size,))
 
     def broadcasts_in(self, loss: Any) -> list[Broadcast]:
-        """Return the broadcasts of which a loss is computed; a cost that only chooses pairs is no part of it."""
-        numbers = self._broadcast_numbers.get(id(loss))
-        return [b for k, b in enumerate(self.broadcasts) if numbers is None or k in numbers]
+        """Return the broadcasts of which a loss is computed; a cost that only chooses pairs is no part of it.
+
+        For a loss that is not known, those of the latest result.
+        """
+        numbers = self._broadcast_numbers.get(id(loss), self._latest_numbers)
+        numbers = numbers.union(range(self._next_number, len(self.broadcasts)))  # of a call that has raised
+        return [broadcast for number, broadcast in enumerate(self.broadcasts) if number in numbers]
 
     def _follow_broadcasts(self, inputs: list[Tensor], outputs: list[Tensor]) -> None:
         """Note for the results of a call the broadcasts that they are computed from, and the one of the call itself."""
         numbers = {*range(self._next_number, len(self.broadcasts))}
         numbers.update(*(self._broadcast_numbers.get(id(t), ()) for t in inputs))
+        self._next_number = len(self.broadcasts)
         for tensor in outputs:
             if tensor.is_floating_point():  # an index only chooses
-                self._broadcast_numbers[id(tensor)] = numbers | self._broadcast_numbers.get(id(tensor), set())
+                self._latest_numbers = numbers | self._broadcast_numbers.get(id(tensor), set())
+                self._broadcast_numbers[id(tensor)] = self._latest_numbers
 
     def _is_crossed(self, selected: Tensor, inputs: list[Tensor]) -> bool:
         """Return whether a tensor has the values of each sample at the indices of all samples, which targets hold."""

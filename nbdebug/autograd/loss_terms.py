@@ -95,10 +95,16 @@ class _LossCallRecorder(TorchFunctionMode):
             self.calls.append(TorchCall(name, inputs, tuple(tree_tensors(result)), args, kwargs, None, line))
 
 
-def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: Iterable[Tensor]) -> list[LossTerm]:
+def find_terms(
+    calls: Sequence[TorchCall],
+    outputs: Iterable[Tensor],
+    targets: Iterable[Tensor],
+    compares: Callable[[TorchCall], bool] | None = None,
+) -> list[LossTerm]:
     """Return a term for each tensor of the output that meets a tensor of the target, in the order of the calls.
 
-    A call without a gradient, whose output has one, only chooses, such as the cost by which pairs are matched.
+    They meet in a call that ``compares`` accepts. By default, a call without a gradient whose prediction has one does
+    not count: it only chooses, such as the cost by which pairs are matched.
     """
     outputs_by_id, targets_by_id = {id(t): t for t in outputs}, {id(t): t for t in targets}
     roots = _trace_roots(calls, {*outputs_by_id, *targets_by_id})
@@ -110,9 +116,8 @@ def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: I
         met_outputs, met_targets = of_prediction & outputs_by_id.keys(), of_target & targets_by_id.keys()
         if len(met_outputs) == len(met_targets) == 1 and not of_target & outputs_by_id.keys():
             (output,), (target,) = met_outputs, met_targets
-            if outputs_by_id[output].requires_grad and call.outputs and not call.outputs[0].requires_grad:
-                continue
-            meetings.setdefault((output, target), []).append((call, operands))
+            if compares(call) if compares else _has_gradient(call, outputs_by_id[output]):
+                meetings.setdefault((output, target), []).append((call, operands))
     met = frozenset(root for pair in meetings for root in pair)
     return [
         LossTerm(
@@ -124,6 +129,10 @@ def find_terms(calls: Sequence[TorchCall], outputs: Iterable[Tensor], targets: I
         )
         for (output, target), calls_of_pair in meetings.items()
     ]
+
+
+def _has_gradient(call: TorchCall, output: Tensor) -> bool:
+    return not output.requires_grad or not call.outputs or call.outputs[0].requires_grad
 
 
 def _trace_roots(calls: Sequence[TorchCall], root_ids: set[int]) -> list[Mapping[int, _Roots]]:

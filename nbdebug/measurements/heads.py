@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.layout_changes import LayoutChange, apply_changes, find_part
 from nbdebug.autograd.loss_terms import LossTerm, find_terms, record_loss_calls
 from nbdebug.exceptions import NotChecked, SetupError
@@ -48,6 +50,11 @@ class HeadSetup(Setup):
         """Split a raw batch into inputs and the target of this head."""
         return self.narrow(self._get_whole().split_batch(raw, indices))
 
+    @property
+    def loss_of_pass(self) -> Any:
+        """The loss of this head with the other outputs of the last pass, which later passes replace."""
+        return copy(self.loss_fn) if isinstance(self.loss_fn, _TermLoss) else self.loss_fn
+
     def narrow(self, batch: Batch) -> Batch:
         """Return a batch of the whole setup with the target of this head alone."""
         return replace(batch, targets=(self.select_target(batch.targets),))
@@ -74,7 +81,7 @@ class _TermLoss:
 
     def __init__(self, setup: Setup, batch: Batch, output: Any, paths: tuple[_Path, _Path], term: LossTerm) -> None:
         self._setup, self._output_path, self._target_path = setup, *paths
-        self._targets = batch.targets
+        self._targets, self._call = batch.targets, term.call
         self.ignore_index = get_options(term).get("ignore_index", -100)
         self.use_context(output, None)
 
@@ -92,11 +99,16 @@ class _TermLoss:
         whole_output = tree_map(self._output, lambda leaf: output if leaf is own_output else leaf)
         targets = tree_map(self._targets, lambda leaf: target if leaf is own_target else leaf)
         calls, error = record_loss_calls(lambda: self._setup.raw_loss(whole_output, Batch((), targets=targets)))
-        terms = find_terms(calls, _tensors_by_path(whole_output).values(), _tensors_by_path(targets).values())
+        tensors = _tensors_by_path(whole_output).values(), _tensors_by_path(targets).values()
+        terms = find_terms(calls, *tensors, self._is_own_call)
         own = [term.value for term in terms if term.output is output and term.target is target]
         if not own or own[0] is None:
             raise error or NotChecked("the loss of this head cannot be told from the others")
         return own[0]
+
+    def _is_own_call(self, call: TorchCall) -> bool:
+        """Check whether a call is the one in which output and target of this head met, in another pass."""
+        return (call.name, call.line) == (self._call.name, self._call.line)
 
 
 @measurement

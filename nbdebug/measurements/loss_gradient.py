@@ -69,7 +69,7 @@ def find_loss_call(setup: Setup, first_pass: ForwardPass) -> LossCall:
         raise NotChecked("needs a callable loss and its value")
     expected = float(first_pass.loss.detach())
     for targets, form in product((first_pass.batch.targets, _unused_parts(first_pass.batch)), _FORMS):
-        call = LossCall(setup.loss_fn, form, first_pass.output, targets)
+        call = LossCall(setup.loss_of_pass, form, first_pass.output, targets)
         try:
             if targets and abs(call() - expected) <= _TOLERANCE * abs(expected):
                 return call

@@ -262,6 +262,11 @@ class Setup:
             raise SetupError("loss_fn is None and the model returns no loss; expected either. Pass loss_fn=.")
         return model_loss
 
+    @property
+    def loss_of_pass(self) -> Any:
+        """The loss as it is after the last pass, also if it depends on that."""
+        return self.loss_fn
+
     def output_and_loss(self, batch: Batch, model: nn.Module | None = None) -> tuple[Any, Tensor]:
         """Return output and loss of a batch; the output is None with a ``step_fn``."""
         if self.step_fn is not None:
