@@ -121,6 +121,8 @@ def test_watch_survives_its_page_at_ten_moments(jupyter_lab: LabServer, open_not
         lab.run_cells(2, 3)
         lab.output(2).get_by_role("heading", name="Training").wait_for(timeout=TIMEOUT)
         assert int(lab.outputs(3)[0]["text"]) >= before
+        # JupyterLab reports messages that reach a reloaded page before it has asked for the open channels.
+        lab.errors[:] = [error for error in lab.errors if not error.startswith("Comm not found")]
 
 
 def test_earlier_run_on_disk_gives_way_to_present_run(jupyter_lab: LabServer, open_notebook: OpenNotebook) -> None:
