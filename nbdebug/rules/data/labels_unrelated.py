@@ -322,7 +322,7 @@ def _transposed_finding(setup: Setup, transposed: TransposedTarget) -> Finding:
         cause="One of them has the samples first, and the other one the steps.",
         fix="y = pad_sequence(targets, batch_first=True)   # or y.T, so that both have the samples first",
         evidence={"different": transposed.different, "positions": transposed.positions},
-        explains=_CONSEQUENCES,
+        explains=(*_CONSEQUENCES, "L215"),
     )
 
 
