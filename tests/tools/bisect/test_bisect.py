@@ -185,7 +185,7 @@ def test_checkpoints_first_broken_one_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "^bisect got 0 of changes, samples, checkpoints and reference; expected one"),
+        ({}, "^bisect got 0 of changes, samples, checkpoints, reference and configs; expected one"),
         ({"changes": ["clipping"], "samples": True}, "^bisect got 2 of"),
         ({"changes": ["clipping"]}, r"^changes is 1 changes; expected a list of at least 2\. Use try_fix"),
         ({"checkpoints": []}, "^checkpoints has 0 entries; expected at least 2"),
