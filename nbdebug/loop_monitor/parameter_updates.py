@@ -205,14 +205,14 @@ class ClearedGradients:
     """Parameters that lost the gradient of an earlier backward pass in each of the inspected ``steps``.
 
     They had a gradient after an earlier pass of the step, none after its last pass, and none when the step began. A
-    gradient that is cleared only after the last pass, as to freeze a layer for a while, does not count. ``held`` are
-    decayed parameters of which it was set to zeros after the last pass of each of the ``held_steps``.
+    gradient that is cleared only after the last pass, as to freeze a layer for a while, does not count. ``decay_only``
+    are decayed parameters of which it was set to zeros after the last pass of each of the ``decay_steps``.
     """
 
     names: tuple[str, ...] = ()
     steps: int = 0
-    held: tuple[str, ...] = ()
-    held_steps: int = 0
+    decay_only: tuple[str, ...] = ()
+    decay_steps: int = 0
 
 
 class ClearedGradientMonitor:
@@ -223,8 +223,7 @@ class ClearedGradientMonitor:
         self.earlier: set[str] = set()
         self.latest: set[str] = set()
         self.lost, self.used = Counter[str](), set[str]()
-        self.held: set[str] | None = None
-        self.held_steps = 0
+        self.zeroed, self.stepped = Counter[str](), set[str]()
 
     def on_backward_end(self) -> None:
         """Record the parameters with a gradient after an inspected pass; synchronizes the device."""
@@ -236,7 +235,7 @@ class ClearedGradientMonitor:
         """Compare the passes before the step of an optimizer."""
         earlier, latest, self.earlier, self.latest = self.earlier, self.latest, set(), set()
         self.used |= latest
-        self._hold(tracked, latest)
+        self._count_zeroed(tracked, latest)
         if not (lost := sorted(earlier - latest)):
             return
         held, parameters = {id(p) for p in tracked.parameters}, [self.tracker.parameters[name] for name in lost]
@@ -246,25 +245,30 @@ class ClearedGradientMonitor:
             elif id(p) in held:
                 self.lost[name] += 1
 
-    def _hold(self, tracked: TrackedOptimizer, latest: set[str]) -> None:
-        """Keep the decayed parameters whose gradient is all zeros although the last pass gave them another."""
+    def _count_zeroed(self, tracked: TrackedOptimizer, latest: set[str]) -> None:
+        """Count the steps of decayed parameters whose gradient was set to zeros after the last pass."""
         groups = [group for group in tracked.optimizer.param_groups if group.get("weight_decay")]
         decayed = {id(p) for group in groups for p in group["params"]}
-        if not latest or not decayed:
-            return
-        candidates = {name: self.tracker.parameters[name] for name in (latest if self.held is None else self.held)}
-        stepped = {name: p for name, p in candidates.items() if id(p) in decayed and p.grad is not None}
-        are_nonzero = nonzero_gradients([*stepped.values()])
-        self.held = {name for name, is_nonzero in zip(stepped, are_nonzero, strict=True) if not is_nonzero}
-        self.held_steps += 1
+        candidates = {name: self.tracker.parameters[name] for name in latest - self.stepped}
+        decayed_candidates = {name: p for name, p in candidates.items() if id(p) in decayed and p.grad is not None}
+        are_nonzero = nonzero_gradients([*decayed_candidates.values()])
+        for name, is_nonzero in zip(decayed_candidates, are_nonzero, strict=True):
+            if is_nonzero:
+                self.stepped.add(name)
+            else:
+                self.zeroed[name] += 1
 
     def summary(self, min_steps: int = 3) -> ClearedGradients:
         """Return the parameters that no inspected step could update."""
         names = [name for name, count in self.lost.items() if count >= min_steps and name not in self.used]
         ordered = tuple(name for name in self.tracker.parameters if name in names)
-        held = tuple(name for name in self.tracker.parameters if name in (self.held or ()))
-        steps = max((self.lost[name] for name in ordered), default=0)
-        return ClearedGradients(ordered, steps, held, self.held_steps)
+        decay_only = tuple(n for n in self.tracker.parameters if self.zeroed[n] >= min_steps and n not in self.stepped)
+        return ClearedGradients(
+            ordered,
+            max((self.lost[name] for name in ordered), default=0),
+            decay_only,
+            max((self.zeroed[name] for name in decay_only), default=0),
+        )
 
 
 def _live_optimizers() -> list[torch.optim.Optimizer]:

@@ -68,12 +68,12 @@ class LoopSummary:
     ``new_leaf_line`` is where one of those tensors was created.
 
     ``always_with_gradient`` are parameters with a nonzero gradient at each of the ``gradient_checks``,
-    ``with_gradient`` those with one at any check, ``reached`` those with one that may be zero, ``changed`` those whose
-    values have changed.
-    ``never_with_gradient`` ones had no gradient at any check although an optimizer that holds them stepped.
-    ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice`` probabilities that it takes for
-    logits. ``schedulers`` are those that the loop stepped or that the user passed. ``ineffective_scheduler_steps``
-    counts steps that should have changed the rate, if all optimizer steps used one rate.
+    ``with_gradient`` those with one at any check, ``with_any_gradient`` those with one that may be zero, ``changed``
+    those whose values have changed. ``never_with_gradient`` ones had no gradient at any check although an optimizer
+    that holds them stepped. ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice``
+    probabilities that it takes for logits. ``schedulers`` are those that the loop stepped or that the user passed.
+    ``ineffective_scheduler_steps`` counts steps that should have changed the rate, if all optimizer steps used one
+    rate.
 
     ``untied_parameters`` are names that have another tensor than when the watch began, each with a name that still has
     the one that they shared.
@@ -110,7 +110,7 @@ class LoopSummary:
     gradient_checks: int = 0
     always_with_gradient: frozenset[str] = frozenset()
     with_gradient: frozenset[str] = frozenset()
-    reached: frozenset[str] = frozenset()
+    with_any_gradient: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
     never_with_gradient: frozenset[str] = frozenset()
     loss_operands: LossOperands | None = None
@@ -215,7 +215,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         gradient_checks=monitor.parameter_tracker.gradient_checks,
         always_with_gradient=monitor.parameter_tracker.always_with_gradient,
         with_gradient=frozenset(monitor.parameter_tracker.nonzero_gradient_counts),
-        reached=frozenset(monitor.parameter_tracker.parameters_with_gradient),
+        with_any_gradient=frozenset(monitor.parameter_tracker.parameters_with_gradient),
         changed=frozenset(monitor.parameter_tracker.changed),
         never_with_gradient=monitor.parameter_tracker.never_with_gradient(stepped_parameter_ids),
         loss_operands=monitor.loss_operands,

@@ -87,14 +87,8 @@ def _vary(steps: Tensor) -> bool:
 
 def _repeated_call_line(answers: EvalOutputs, length: int) -> SourceLine | None:
     """Return the line that calls a module as often as a sequence has steps; None without any."""
-    lines: dict[str, list[SourceLine | None]] = {}
-
-    def record(path: str, *_: Any) -> None:
-        lines.setdefault(path, []).append(get_line_from_frame(sys._getframe(1)))
-
-    modules = answers.setup.eager_model.named_modules()
-    with hooked({module: partial(record, path) for path, module in modules if path}, before=True):
-        answers.predict(answers.batch)
+    modules = {path: module for path, module in answers.setup.eager_model.named_modules() if path}
+    lines = _record_call_lines(answers.setup, answers.batch, modules)
     return next((calls[0] for calls in lines.values() if len(calls) == length), None)
 
 
@@ -186,17 +180,24 @@ def _are_all_equal(before: list[Tensor], after: list[Tensor]) -> bool:
 
 def find_module_call_line(setup: Setup, batch: Batch, path: str) -> SourceLine | None:
     """Return the line of the first call of a module in a pass of a batch; None if it is not called."""
-    lines: list[SourceLine | None] = []
-
-    def record(*_: Any) -> None:
-        lines.append(get_line_from_frame(sys._getframe(1)))
-
     try:
-        with hooked({setup.eager_model.get_submodule(path): record}, before=True), torch.no_grad():
-            setup.predict(batch)
+        lines = _record_call_lines(setup, batch, {path: setup.eager_model.get_submodule(path)})
     except Exception:
         return None
-    return next(iter(lines), None)
+    return next(iter(lines.get(path, ())), None)
+
+
+def _record_call_lines(setup: Setup, batch: Batch, modules: dict[str, nn.Module]) -> dict[str, list[SourceLine | None]]:
+    """Return the lines of the calls of some modules in a pass of a batch, by path."""
+    lines: dict[str, list[SourceLine | None]] = {}
+
+    def record(path: str, *_: Any) -> None:
+        lines.setdefault(path, []).append(get_line_from_frame(sys._getframe(1)))
+
+    hooks = {module: partial(record, path) for path, module in modules.items()}
+    with hooked(hooks, before=True), torch.no_grad():
+        setup.predict(batch)
+    return lines
 
 
 def find_module_definition_line(model: nn.Module, path: str) -> SourceLine | None:

@@ -8,13 +8,14 @@ findings of a prediction that the run disproves become notes, which say what the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.loss_curves.convergence import find_rate_too_high
-from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary, get_run_summary
+from nbdebug.loss_curves.run_summary import HIGH_SCORE, get_run_summary
 from nbdebug.loss_curves.stability import find_divergence
 from nbdebug.records import Record
 
@@ -30,15 +31,17 @@ _MAX_RISE = 1.05  # of the constant prediction's loss; it is estimated from few 
 class Prediction:
     """What a finding says about the run to come, and the check that disproves it.
 
-    ``disproof`` returns what the run showed instead, or an empty string if the run does not disprove the claim.
+    ``disproof`` returns what the run showed instead, or an empty string if the run does not disprove the claim. It
+    raises NotChecked if the record of the run is too short to tell.
     """
 
     claim: str
-    disproof: Callable[[RunSummary], str]
+    disproof: Callable[[Record], str]
 
 
-def _success(run: RunSummary) -> str:
+def _success(record: Record) -> str:
     """Describe a run that converged: a high score, or a twentieth of the loss of a constant prediction."""
+    run = get_run_summary(record)
     is_measured = run.chance is not None or (run.score is not None and run.score >= HIGH_SCORE)
     if not run.has_converged or not is_measured or not run.is_finite or run.second_half.rises:
         return ""
@@ -47,14 +50,15 @@ def _success(run: RunSummary) -> str:
     return f"the run ended with a loss of {run.end_text}"
 
 
-def _quick_start(run: RunSummary) -> str:
+def _quick_start(record: Record) -> str:
     """Describe a run that reached the loss of a constant prediction at once, and learned from there."""
+    run = get_run_summary(record)
     if run.chance is None or run.remaining_share is None or run.remaining_share > _MAX_REMAINING_SHARE:
-        return _success(run)
+        return _success(record)
     opening = max(_MIN_START_STEPS, int(_MAX_START_SHARE * len(run.loss)))
     has_recovered = bool((run.loss[:opening] <= _MAX_RISE * run.chance).any())
     if not has_recovered or not run.is_finite:
-        return _success(run)
+        return _success(record)
     first = int(run.steps[np.flatnonzero(run.loss <= _MAX_RISE * run.chance)[0]])
     return (
         f"the loss was down to that of a constant prediction ({run.chance:.3g}) by step {first} of {run.step_count} "
@@ -62,16 +66,18 @@ def _quick_start(run: RunSummary) -> str:
     )
 
 
-def _found_rare_class(run: RunSummary) -> str:
+def _found_rare_class(record: Record) -> str:
     """Describe a run whose model recognizes the rarest class of the fixed validation samples."""
+    run = get_run_summary(record)
     recall = run.lowest_recall
     if recall is None or recall < _MIN_RECALL:
         return ""
     return f"the trained model recognizes {recall:.0%} of the rarest class on fixed samples"
 
 
-def _stable_rate(run: RunSummary) -> str:
+def _stable_rate(record: Record) -> str:
     """Describe a run that neither diverged nor was harmed by its first steps, and learned."""
+    run = get_run_summary(record)
     has_learned = run.remaining_share is not None and run.remaining_share <= _MAX_REMAINING_SHARE
     if not (has_learned or run.has_converged) or not run.is_finite:
         return ""
@@ -80,16 +86,17 @@ def _stable_rate(run: RunSummary) -> str:
     return f"the run did not diverge; it ended with a loss of {run.end_text}"
 
 
-def _learned_most(run: RunSummary) -> str:
+def _learned_most(record: Record) -> str:
     """Describe a run that left a small part of the loss of a constant prediction."""
+    run = get_run_summary(record)
     has_learned = run.remaining_share is not None and run.remaining_share <= _MAX_SMALL_SHARE and run.is_finite
     share = f", {run.remaining_share:.0%} of that of a constant prediction" if run.remaining_share is not None else ""
-    return _success(run) or (f"the run ended with a loss of {run.end_text}{share}" if has_learned else "")
+    return _success(record) or (f"the run ended with a loss of {run.end_text}{share}" if has_learned else "")
 
 
-def _ran_without_error(run: RunSummary) -> str:
+def _ran_without_error(record: Record) -> str:
     """Describe a run whose loop took steps, although the first call of a checkup raised an error."""
-    return f"the loop took {run.step_count} steps without this error" if run.step_count else ""
+    return f"the loop took {record.steps} steps without this error" if record.steps else ""
 
 
 POOR_TRAINING = Prediction("the training will end far from a good model", _success)
@@ -103,8 +110,9 @@ PREDICTIONS = (CRASH, POOR_TRAINING, SLOW_START, MISSED_CLASS, UNSTABLE_RATE, UN
 
 def disproved_predictions(record: Record) -> Mapping[str, str]:
     """Return the claims that a run has disproved, each with what the run showed instead."""
-    try:
-        run = get_run_summary(record)
-    except NotChecked:
-        return {}
-    return {prediction.claim: text for prediction in PREDICTIONS if (text := prediction.disproof(run))}
+    disproved: dict[str, str] = {}
+    for prediction in PREDICTIONS:
+        with suppress(NotChecked):
+            if text := prediction.disproof(record):
+                disproved[prediction.claim] = text
+    return disproved

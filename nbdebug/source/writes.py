@@ -12,7 +12,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.search import SourceScope, assignment_targets, call_name, enclosing_scope, read_names, syntax_tree
 
 _MAX_STEPS = 4
-_REPEATING_CALLS = {"merge", "join", "explode", "repeat", "repeat_interleave", "tile"}
+_REPEATING_CALLS = {"merge", "explode", "repeat", "repeat_interleave", "tile"}
 _NOT_A_NUMBER, _INFINITY = {"nan", "NaN", "NAN"}, {"inf", "Inf", "infty"}
 
 

@@ -75,3 +75,17 @@ def test_degenerate_metric_on_right_decisions_finds_nothing(
     tmp_path: Path, evaluation: str, outputs: int, decision: str
 ) -> None:
     assert not e710_findings(tmp_path, evaluation.format(decision=decision), make_setup(outputs))
+
+
+def test_scores_in_place_of_classes_are_reported_where_max_is_called(tmp_path: Path) -> None:
+    decision = "guesses, _ = net(x).max(dim=1)"
+    evaluation = f"""
+def evaluate(net, loader):
+    right = 0
+    for x, y in loader:
+        {decision}
+        right += int((guesses == y.flatten()).sum())
+    return right
+"""
+    (finding,) = e710_findings(tmp_path, evaluation, make_setup(3))
+    assert source_line(finding).strip() == decision

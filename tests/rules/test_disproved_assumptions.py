@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -124,3 +125,21 @@ def test_watch_report_after_loop_omits_disproved_findings() -> None:
             optimizer.step()
     assert run.result is not None
     assert "M301" not in {finding.code for finding in debugger.reports["watch"]}
+
+
+@pytest.mark.parametrize("is_flattened", [True, False])
+def test_error_of_the_first_call_is_a_note_after_a_loop_that_runs(is_flattened: bool) -> None:
+    x, y = points()
+    loader = DataLoader(TensorDataset(torch.stack([x, x], 1), y), batch_size=16)
+    model = nn.Linear(2 * x.shape[1], 3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    debugger = Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    (finding,) = (f for f in debugger.checkup().findings if f.code.startswith("X"))
+    assert finding.severity == "error"
+    with contextlib.suppress(RuntimeError), debugger.watch(final_tests=False):
+        for inputs, target in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(model(inputs.flatten(1) if is_flattened else inputs), target).backward()
+            optimizer.step()
+    severities = {f.severity for f in debugger.findings if f.code == finding.code}
+    assert severities == ({"note"} if is_flattened else {"error"})

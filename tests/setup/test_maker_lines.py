@@ -183,6 +183,13 @@ def test_leaking_line_of_inputs_without_targets_is_none(build_setup: Callable[[s
     assert repetition_line(setup) is None
 
 
+def test_path_that_is_joined_before_the_data_are_read_repeats_no_rows(build_setup: Callable[[str], Setup]) -> None:
+    text = "import os\ndef read(path):\n    return rows[:, :2] if path else rows\n"
+    text += "def build():\n    path = os.path.join('data', 'rows.csv')\n    x = read(path)\n"
+    text += "    return DataLoader(TensorDataset(x[:6])), DataLoader(TensorDataset(x[6:]), 4)\n"
+    assert repetition_line(build_setup(HEADER + text)) is None
+
+
 def test_part_line_is_that_of_the_statement_that_writes_a_parameter(build_setup: Callable[[str], Setup]) -> None:
     text = (
         "class Adapter(nn.Module):\n    def __init__(self, fill):\n        super().__init__()\n"

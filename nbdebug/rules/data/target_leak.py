@@ -168,7 +168,7 @@ def _copy_findings(
             else _linear_copies(flat, target, exact)
         )
         for column in leaking_columns[:3]:
-            yield _finding(setup, part, input_index, column)
+            yield _at_target_column(setup, _finding(setup, part, input_index, column))
 
 
 def _partial_copy_findings(setup: Setup, table: SplitTable | None, min_samples: int, exact: float) -> Iterator[Finding]:
@@ -407,18 +407,22 @@ def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
 
 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Finding:
-    name, target_line = _feature_name(setup, part, column), target_column_line(setup)
+    name = _feature_name(setup, part, column)
     return Finding(
-        where=get_location(target_line),
         message=f"The inputs contain the target: {name} of input {input_index} equals the target, up to scaling or "
         f"renumbering of the classes, in all {len(part):,} training samples.",
-        cause="The target is set to values that the inputs contain."
-        if target_line
-        else "The inputs include the target column of the table, or a window includes the step to be predicted.",
+        cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
         fix="x = np.delete(x, column, axis=1)   # or end the window of a series one step earlier",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),
     )
+
+
+def _at_target_column(setup: Setup, finding: Finding) -> Finding:
+    """Return a finding on a copied target at the line that sets the target to values of the inputs, if there is one."""
+    line = target_column_line(setup)
+    cause = "The target is set to values that the inputs contain."
+    return replace(finding, where=get_location(line), cause=cause) if line else finding
 
 
 def _feature_name(setup: Setup, part: Tensor, column: int) -> str:

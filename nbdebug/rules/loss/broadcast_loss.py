@@ -113,15 +113,11 @@ def _is_reshaped(line: SourceLine) -> bool:
     scope = file_scope(line.file)
     for call in _calls_of_two(line):
         for position, argument in enumerate(call.args):
-            maker = part_producer(Expression(scope, argument), None, enters=_enters_none).node
+            maker = part_producer(Expression(scope, argument), None, enters=lambda _: False).node
             names = {getattr(node, "id", "") for node in ast.walk(maker)}
             is_operand = position == 0 or maker is argument or getattr(argument, "id", None) in names
             if is_operand and _changes_shape(maker):
                 return True
-    return False
-
-
-def _enters_none(_: ast.Call) -> bool:
     return False
 
 

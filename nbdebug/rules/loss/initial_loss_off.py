@@ -66,9 +66,9 @@ def initial_loss_off(
     than ``larger`` = 1000 times the size of the outputs, since the weights have to grow by as much; the size of outputs
     near zero, as from a head of zeros, counts as 0.1.
 
-    Parameters and buffers with a root mean square of more than ``wide`` = 3 / √n, for n values in a row, are divided by
-    their factor one at a time. The finding names the one that lowers the loss most, if less than ``remainder`` = 10% of
-    the excess remains.
+    Parameters and buffers whose root mean square exceeds ``wide`` = 3 / √n, for n values in a row, are scaled down to
+    1 / √n one at a time. The finding names the one that lowers the loss most, if less than ``remainder`` = 10% of the
+    excess remains.
 
     A model with frozen weights is pretrained and may be confident about what it learned: reported as a note. A loss
     below ``trained`` times that of the class frequencies belongs to a trained model and is not judged. Scores that are
@@ -106,10 +106,11 @@ def initial_loss_off(
     if expected_loss.classes:
         uniform_entropy = math.log(expected_loss.classes)
         is_large = (initial_loss / expected_loss.uniform - 1) * uniform_entropy > max(excess, uniform_entropy / 2)
+        has_large_targets = False
     else:
         is_large = initial_loss > (ratio if expected_loss.is_squared else math.sqrt(ratio)) * expected_loss.prior
-    output_size = float(score_tensor(output).detach().float().square().mean().sqrt())
-    has_large_targets = not expected_loss.classes and expected_loss.std > larger * max(output_size, _USUAL_OUTPUT)
+        output_size = float(score_tensor(output).detach().float().square().mean().sqrt())
+        has_large_targets = expected_loss.std > larger * max(output_size, _USUAL_OUTPUT)
     if is_large or has_large_targets:
         tensor = find_oversized_tensor(setup, batches[0], wide) if is_large else None
         finding = _finding(initial_loss, expected_loss)
@@ -147,8 +148,8 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
     return replace(
         finding,
         where=get_location(line, module or None, tensor.name if is_parameter else None),
-        cause=f"The values of {tensor.name} are large: their root mean square is {tensor.scale:.3g} / √n for rows of n "
-        f"values. If they are divided by {tensor.scale:.3g}, the loss is {tensor.usual_loss:.4g}.",
+        cause=f"The values of {tensor.name} are large: their root mean square is {tensor.scale:.3g} / √n, with n "
+        f"values in a row. With 1 / √n, the loss is {tensor.usual_loss:.4g}.",
         fix=f"{name}.data.mul_({factor})   # before the optimizer is created"
         if is_parameter
         else f"{name}.mul_({factor})   # or normalize its rows where it is created",

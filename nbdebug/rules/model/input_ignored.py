@@ -159,7 +159,7 @@ def _ignored_steps_finding(ignored: IgnoredSteps, answers: EvalOutputs) -> Findi
     name = _display_names([ignored.input_name], answers)[0]
     return Finding(
         message=f"The output does not depend on the first {ignored.count} of the {ignored.length} steps of input "
-        f"{name!r}: with those of other samples it is the same.",
+        f"{name!r}: it stays the same if they are exchanged between samples.",
         where=ignored.line.where() if ignored.line else _forward_location(answers.setup.eager_model, ""),
         cause="The state of earlier steps is not passed on, or only the last steps are read.",
         fix="state = self.cell(steps[:, t], state)   # the cell gets the state that its last call returned"

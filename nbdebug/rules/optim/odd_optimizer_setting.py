@@ -11,7 +11,6 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
@@ -80,7 +79,7 @@ def odd_optimizer_setting(
 
 def _has_learned(record: Record | NotChecked) -> bool:
     """Return whether a recorded run shows that its settings train the model."""
-    return not isinstance(record, NotChecked) and bool(POOR_TRAINING.disproof(get_run_summary(record)))
+    return not isinstance(record, NotChecked) and bool(POOR_TRAINING.disproof(record))
 
 
 def _had_rate(record: Record | NotChecked) -> bool:

@@ -193,8 +193,8 @@ def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> It
     recreation_line = _plan_line(setup, loop.schedulers) if len(loop.schedulers) > 1 else None
     evidence = {"steps": rates.steps, "epochs": rates.epochs, "scheduler steps": sum(u.steps for u in loop.schedulers)}
     if rates.zero_steps >= max(_MIN_ZERO_STEPS, max_zero_share * rates.steps):
-        plateau = next((u for u in loop.schedulers if isinstance(u.scheduler, ReduceLROnPlateau)), None)
-        per_batch = plateau if plateau and _steps_per_batch(loop, plateau) else None
+        plateaus = (use for use in loop.schedulers if isinstance(use.scheduler, ReduceLROnPlateau))
+        per_batch = next((use for use in plateaus if _steps_per_batch(loop, use)), None)
         yield _finding(
             f"The learning rate was zero in the last {rates.zero_steps} of {rates.steps} optimizer steps "
             f"({rates.zero_steps / rates.steps:.0%}, limit {max_zero_share:.0%}). These steps changed nothing.",

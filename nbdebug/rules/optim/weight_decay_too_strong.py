@@ -64,8 +64,8 @@ def weight_decay_too_strong(
     ## References
     Loshchilov and Hutter 2019, arXiv:1711.05101: decay as part of the gradient, and decoupled decay.
     """
-    if isinstance(loop, LoopSummary) and loop.cleared_gradients.held_steps >= least:
-        yield from _held_weights_findings(setup, loop, parameters)
+    if isinstance(loop, LoopSummary) and loop.cleared_gradients.decay_steps >= least:
+        yield from _zeroed_gradient_findings(setup, loop, parameters)
     if isinstance(gradient_norms, NotChecked):
         return
     for optimizer_index, optimizer in enumerate(optimizers):
@@ -82,20 +82,20 @@ def weight_decay_too_strong(
                 yield _finding(setup, line, optimizer, group_index, *effect)
 
 
-def _held_weights_findings(setup: Setup, loop: LoopSummary, parameters: list[ParameterEntry]) -> Iterator[Finding]:
+def _zeroed_gradient_findings(setup: Setup, loop: LoopSummary, parameters: list[ParameterEntry]) -> Iterator[Finding]:
     """Report weights whose gradient is set to zero, so that only the decay changes them."""
     cleared = loop.cleared_gradients
-    entries = [entry for entry in parameters if entry.name in cleared.held and entry.name in loop.changed]
+    entries = [entry for entry in parameters if entry.name in cleared.decay_only and entry.name in loop.changed]
     if not entries:
         return
     yield Finding(
-        message=f"The gradients of {len(entries)} parameters were set to zero before each of the {cleared.held_steps} "
+        message=f"The gradients of {len(entries)} parameters were set to zero before each of {cleared.decay_steps} "
         f"inspected steps, and weight decay changed the parameters ({format_names(entries)}).",
         where=get_location(find_unique_line(_writes_gradient, user_written_objects(setup))),
         cause="A gradient of zeros does not freeze weights: the optimizer still applies the decay, which shrinks them.",
         fix="for p in module.parameters():   # the part to freeze, before the optimizer is created\n"
         "    p.requires_grad_(False)",
-        evidence={"parameters": [entry.name for entry in entries], "steps": cleared.held_steps},
+        evidence={"parameters": [entry.name for entry in entries], "steps": cleared.decay_steps},
         explains=("G415", "G416", "T601", "T606", "T609", "T610", "E709"),
     )
 

@@ -96,11 +96,14 @@ def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
     """Report a loop in which no parameter ever had a nonzero gradient, although the backward pass reached the model."""
     steps, alignment = loop.gradient_checks, loop.batch_alignment
     stops_before_output = alignment.steps_without_gradient >= max(min_steps, steps / 2)
-    if loop.with_gradient or not (stops_before_output or (loop.reached and steps >= min_steps)):
+    if loop.with_gradient or not (stops_before_output or (loop.with_any_gradient and steps >= min_steps)):
         return
     steps = alignment.steps_without_gradient if stops_before_output else steps
     cause = "The derivative of an operation between the output and the loss is zero, such as that of a rounding."
-    cancels = "The gradients of two terms cancel, as in the ratio of an output to itself, which is constant."
+    cancels = (
+        "The gradients of two terms cancel, as in the ratio of an output to itself, which is constant, or a factor of "
+        "zero follows the last parameters."
+    )
     yield Finding(
         message=f"The gradient of all parameters was exactly 0 in each of the {steps} inspected steps of your loop"
         + (": the loss gives the output of the model a gradient of zeros." if stops_before_output else "."),

@@ -95,7 +95,7 @@ def _attribute_finding(growing: GrowingAttribute) -> Finding:
     """Report an attribute of a module that keeps something of each step."""
     name = f"{growing.module}.{growing.name}".removeprefix(".")
     return Finding(
-        message=f"{name} grows at every step: it has {growing.first:,} values after step {growing.first_step} and "
+        message=f"{name} grows from step to step: it has {growing.first:,} values after step {growing.first_step} and "
         f"{growing.last:,} after step {growing.last_step}.",
         where=get_location(growing.line, growing.module or None),
         cause="The module adds the tensors of each pass to those of earlier passes, and nothing removes them.",

@@ -49,6 +49,8 @@ def bisect(
             f"bisect got {count} of changes, samples, checkpoints, reference and configs; expected one. Pass a list of "
             "changes, samples=True, checkpoints=paths, reference=a known-good model or dataset, or configs=(good, bad)."
         )
+    if configure is not None and configs is None:
+        raise SetupError("configs is None; expected two dictionaries for configure=. Pass configs=(good, bad).")
     check_whole_number("runs", runs, _MIN_RUNS, _MAX_RUNS)
     check_whole_number("steps", steps, 1, 100_000)
     validate_callable("fails", fails, "the copy of the setup that returns True or False", "Leave it out")

@@ -316,3 +316,14 @@ def test_schedule_misused_of_undone_changes_ends_a_warm_up_that_steps_more_often
 ) -> None:
     (finding,) = findings_of(train)
     assert fix in finding.fix
+
+
+def test_plateau_scheduler_of_each_batch_is_the_cause_of_a_rate_of_zero() -> None:
+    def train(loop: Loop) -> None:
+        scheduler = lr_scheduler.ReduceLROnPlateau(loop.optimizer, factor=0.01, patience=1, eps=0.0)
+        for _ in loop.epochs():
+            loop.run_epoch(lambda _: scheduler.step(1.0))
+
+    (finding,) = (finding for finding in findings_of(train) if "zero in the last" in finding.message)
+    assert "steps with every batch" in finding.cause
+    assert "scheduler.step(1.0)" in (finding.where.source or "")

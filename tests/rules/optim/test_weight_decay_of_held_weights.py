@@ -60,3 +60,23 @@ def test_weights_that_are_trained_or_not_decayed_are_not_reported(
     tmp_path: Path, after_backward: str, decay: float
 ) -> None:
     assert held_findings(tmp_path, after_backward, decay) == []
+
+
+@pytest.mark.parametrize("decayed_part", [0, 2])
+def test_weights_of_the_first_of_two_optimizers_are_judged_by_their_own_steps(
+    tmp_path: Path, decayed_part: int
+) -> None:
+    model = network(3)
+    optimizers = tuple(
+        torch.optim.AdamW(model[part].parameters(), lr=1e-3, weight_decay=0.1 if part == decayed_part else 0.0)
+        for part in (0, 2)
+    )
+    setup = minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=optimizers)
+    zeroing = "for p in first.parameters(): p.grad.zero_()"
+    source = LOOP.format(after_backward=zeroing).replace(
+        "setup.optimizers[0].step()", "[optimizer.step() for optimizer in setup.optimizers]"
+    )
+    source = source.replace("setup.optimizers[0].zero_grad()", "setup.model.zero_grad()")
+    findings = [f for f in all_findings(load_loop(tmp_path / "loop.py", source), setup) if f.code == "O509"]
+    assert len(findings) == (decayed_part == 0)
+    assert all(finding.evidence["parameters"] == ["0.weight", "0.bias"] for finding in findings)

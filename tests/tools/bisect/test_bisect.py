@@ -190,6 +190,7 @@ def test_checkpoints_first_broken_one_is_named(tmp_path: Path) -> None:
         ({"changes": ["clipping"]}, r"^changes is 1 changes; expected a list of at least 2\. Use try_fix"),
         ({"checkpoints": []}, "^checkpoints has 0 entries; expected at least 2"),
         ({"samples": True, "runs": 1}, "^runs is 1; expected a whole number from 4"),
+        ({"samples": True, "configure": configure}, "^configs is None; expected two dictionaries"),
     ],
 )
 def test_invalid_options_raise(options: dict[str, Any], message: str) -> None:
