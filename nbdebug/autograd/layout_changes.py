@@ -42,13 +42,29 @@ def find_changes(calls: Sequence[TorchCall], start: Tensor, end: Tensor) -> list
     """Return the layout calls that lead from one tensor to another; None if other calls do."""
     changes: list[LayoutChange] = []
     while end is not start:
-        call = next((call for call in calls if any(tensor is end for tensor in call.outputs)), None)
+        call = _maker(calls, end)
         if call is None or call.name not in _LAYOUT_CALLS or len(call.inputs) != 1 or call.inputs[0] is end:
             return None
         position = next(k for k, tensor in enumerate(call.outputs) if tensor is end)
         changes.append(LayoutChange(call.name, tuple(call.args[1:]), dict(call.kwargs), position))
         end = call.inputs[0]
     return changes[::-1]
+
+
+def find_whole(calls: Sequence[TorchCall], end: Tensor) -> Tensor:
+    """Return the first tensor of which another one is an arrangement or a conversion that leaves no value out."""
+    while (call := _maker(calls, end)) is not None and _keeps_values(call, end):
+        end = call.inputs[0]
+    return end
+
+
+def _maker(calls: Sequence[TorchCall], tensor: Tensor) -> TorchCall | None:
+    return next((call for call in calls if any(output is tensor for output in call.outputs)), None)
+
+
+def _keeps_values(call: TorchCall, result: Tensor) -> bool:
+    is_layout = call.name in _LAYOUT_CALLS and len(call.inputs) == 1 and call.inputs[0] is not result
+    return is_layout and call.inputs[0].numel() == result.numel()
 
 
 def find_part(calls: Sequence[TorchCall], output: Tensor, operand: Tensor) -> tuple[LayoutChange, ...]:

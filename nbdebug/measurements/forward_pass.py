@@ -70,6 +70,16 @@ def run_forward(setup: Setup, batch: Batch) -> ForwardPass:
             return ForwardPass(batch, trace, output, None, error, stage, get_line_from_exception(error))
 
 
+def pass_without_loss(setup: Setup) -> ForwardPass:
+    """Run the first batch through the model of a setup whose loss is unknown; an exception is stored, not raised."""
+    batch = next(setup.batches(1))
+    with trace_forward(setup.eager_model) as trace:
+        try:
+            return ForwardPass(batch, trace, setup.predict(batch))
+        except Exception as error:
+            return ForwardPass(batch, trace, failure=error, line=get_line_from_exception(error))
+
+
 def _check_class_indices(setup: Setup, batch: Batch, output: Any) -> None:
     """Raise torch's error for a class index out of range, before a CUDA assertion ends the process."""
     logits, target = losses.score_tensor(output), batch.target
@@ -103,7 +113,7 @@ def output(first_pass: ForwardPass) -> Any:
 def loss(first_pass: ForwardPass) -> Tensor:
     """The loss of the first batch, a scalar with its graph."""
     if first_pass.loss is None:
-        raise NotChecked(first_pass.failure_message)
+        raise NotChecked(first_pass.failure_message if first_pass.failure else "the loss is not known")
     return first_pass.loss
 
 

@@ -1,9 +1,9 @@
-"""The heads that a watched loop has shown: outputs and parts of the batch that meet in its own loss."""
+"""What a watched loop has shown: its call of the model, and the outputs and targets that meet in its own loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nbdebug.autograd.layout_changes import LayoutChange, apply_changes, find_changes, find_part
-from nbdebug.autograd.loss_terms import LossTerm, find_terms
+from nbdebug.autograd.layout_changes import LayoutChange, apply_changes, find_changes, find_part, find_whole
+from nbdebug.autograd.loss_terms import LossTerm, find_terms, is_loss_call
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements.heads import HeadSetup, get_options, get_torch_loss, make_head, name_heads
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME
-from nbdebug.tensors.pytree import tree_get, tree_leaves
+from nbdebug.tensors.pytree import tree_get, tree_leaves, tree_map, tree_tensors
 
 _Path = tuple[Any, ...]
 
@@ -61,6 +62,80 @@ def find_loop_heads(setup: Setup, step: TracedStep) -> list[_LoopHead]:
         _LoopHead(name, term, _make_setup(whole, step, term, output, position, name))
         for position, (term, (output, _), name) in enumerate(zip(terms, paths, name_heads(paths), strict=True))
     ]
+
+
+@dataclass
+class RecordedCall(Setup):
+    """A setup of one batch: the arguments that a loop has passed to the model, and the target of its loss, if known.
+
+    ``is_other`` is True if the loop passes other arguments than the setup, such as a mask or a part of a sequence.
+    """
+
+    recorded: Batch | None = None
+    is_other: bool = False
+
+    def split_batch(self, raw: Any, indices: tuple[int, ...] | None = None) -> Batch:
+        """Return the recorded batch."""
+        assert self.recorded is not None
+        return self.recorded
+
+
+def record_call(setup: Setup, step: TracedStep) -> tuple[RecordedCall, Setup]:
+    """Return the call of the model in a traced step as a setup of one batch, without a loss and with it.
+
+    The second is the first if the loss of the step does not compare one output with one target.
+    """
+    args, kwargs = tree_map((step.batch.args, step.batch.kwargs), _copy)
+    terms = _find_loss_terms(step)
+    targets = ((_copy(terms[0].target),),) if len(terms) == 1 else ()
+    shared = {field.name: getattr(setup, field.name) for field in fields(Setup) if field.init}
+    own = {"train_loader": [None], "val_loader": None, "loss_fn": None}
+    own |= dict.fromkeys(("forward", "unpack", "step_fn", "task", "class_names"))
+    recorded = Batch(args, kwargs, targets, _positions(setup, step))
+    call = RecordedCall(**{**shared, **own}, recorded=recorded, is_other=_passes_other_arguments(setup, step))
+    if not targets:
+        return call, call
+    outputs = {id(tensor): path for path, tensor in _tensors(step.output)}
+    head = _make_setup(call, step, terms[0], outputs[id(terms[0].output)], 0, "")
+    return call, head or call
+
+
+def _find_loss_terms(step: TracedStep) -> list[LossTerm]:
+    """Return the terms of torch's losses in a step; a target is what the loss gets, before it is arranged for it."""
+    operands = [t for call in step.loss_calls if is_loss_call(call) for t in call.inputs if not t.requires_grad]
+    targets = [find_whole(step.loss_calls, operand) for operand in operands]
+    calls = [call for call in step.loss_calls if not any(t is target for t in call.outputs for target in targets)]
+    return find_terms(calls, tree_tensors(step.output), targets)
+
+
+def _passes_other_arguments(setup: Setup, step: TracedStep) -> bool:
+    """Return whether the loop passes tensors of other names, positions or shapes to the model than the setup."""
+    if step.batch.raw is None:
+        return False
+    expected = setup.split_batch(step.batch.raw)
+    return _shapes(expected) != _shapes(step.batch)
+
+
+def _positions(setup: Setup, step: TracedStep) -> tuple[int, ...] | None:
+    """Return the positions of the samples, if these are along the first axis of what the loader and the loop pass.
+
+    The positions stand for the indices of the samples, which the loop does not tell.
+    """
+    sizes = {len(tensor) if tensor.dim() else 0 for tensor in tree_tensors(step.batch.raw)}
+    shapes = [shape for _, shape in _shapes(step.batch)]
+    if not is_map_style(setup.train_loader) or len(sizes) != 1:
+        return None
+    (size,) = sizes
+    is_first = any(shape[:1] == (size,) for shape in shapes) and not any(size in shape[1:] for shape in shapes)
+    return tuple(range(size)) if is_first else None
+
+
+def _shapes(batch: Batch) -> list[tuple[_Path, torch.Size]]:
+    return [(path, tensor.shape) for path, tensor in _tensors((batch.args, batch.kwargs))]
+
+
+def _copy(leaf: Any) -> Any:
+    return leaf.detach().clone() if isinstance(leaf, Tensor) else leaf
 
 
 def _make_setup(

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbdebug.distributed.parallel_models import shard_access
@@ -14,9 +14,9 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements import Measurements, measurement_descriptions
-from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.forward_pass import ForwardPass, pass_without_loss
 from nbdebug.measurements.heads import HeadSetup
-from nbdebug.measurements.loop_heads import find_loop_heads
+from nbdebug.measurements.loop_heads import RecordedCall, find_loop_heads, record_call
 from nbdebug.measurements.loss_gradient import LossCall, find_loss_call
 from nbdebug.measurements.loss_sensitivity import comparisons_in_graph
 from nbdebug.measurements.registry import is_slow, measurement_closure
@@ -25,7 +25,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.report import Report, merge_reports, rank_findings
 from nbdebug.result import Result
 from nbdebug.rule_engine import rule_registry
-from nbdebug.rule_engine.head_rules import HEAD_RULES, name_head
+from nbdebug.rule_engine.head_rules import CALL_RULES, HEAD_RULES, name_head
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.rule_engine.rule_runner import RuleRunner, locate_finding
 from nbdebug.rule_engine.rule_selection import project_rules, requested_rules
@@ -138,11 +138,24 @@ def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_valu
     return replace(report, asked_again=frozenset(rule.code for rule in again))
 
 
-def judge_step(setup: Setup, step: TracedStep) -> tuple[Report, list[HeadSetup]]:
-    """Return the findings on the loss that the user's own loop computes, and its heads as setups of their own.
+@dataclass(frozen=True)
+class FirstStep:
+    """What the first step of a loop shows: the findings on its loss, its heads, and its call of the model.
+
+    ``heads`` are setups of their own. ``call`` is the call as a setup, without the loss of the loop and with it.
+    """
+
+    report: Report = field(default_factory=Report)
+    heads: Sequence[HeadSetup] = ()
+    call: tuple[RecordedCall, Setup] | None = None
+
+
+def judge_step(setup: Setup, step: TracedStep) -> FirstStep:
+    """Return what the first step of the user's own loop shows.
 
     Called before the backward pass frees the graph. The findings on one of several heads name it.
     """
+    call = record_call(setup, step)
     heads = find_loop_heads(setup, step)
     report = _judge_graph(setup, step)
     named: list[Finding] = []
@@ -152,7 +165,21 @@ def judge_step(setup: Setup, step: TracedStep) -> tuple[Report, list[HeadSetup]]
             named += [name_head(finding, head.name, head.term.call.line) for finding in own_report]
     others = [finding for finding in report if finding.code not in {own.code for own in named}]
     setups = [head.setup for head in heads if head.setup is not None]
-    return replace(report, findings=rank_findings([*named, *others])), setups
+    return FirstStep(replace(report, findings=rank_findings([*named, *others])), setups, call)
+
+
+def judge_call(call: RecordedCall, head: Setup, checked_rules: Collection[str], seconds: float) -> Report:
+    """Return the findings on a model by the arguments that a loop has passed to it.
+
+    They are those of the rules on models that a checkup could not ask, and of all if the loop passes other arguments
+    than the checkup. ``head`` is the call with the loss of the loop, if that is known. No rule starts after ``seconds``
+    of the processor time of this thread.
+    """
+    codes = CALL_RULES - (frozenset() if call.is_other else {*checked_rules})
+    rules = [rule for rule in project_rules() if rule.code in codes]
+    known = {} if head is not call else {"first_pass": pass_without_loss(call), "heads": []}
+    report = _judge(head, rules, known, _TimedScreen(seconds)) if rules else Report()
+    return replace(report, stopped=False, not_checked=(), asked_again=codes)
 
 
 def judge_heads(heads: Sequence[HeadSetup], checked_rules: Collection[str], seconds: float) -> Report:

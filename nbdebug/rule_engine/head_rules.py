@@ -21,6 +21,13 @@ HEAD_RULES = frozenset(
         *("D101", "D102", "D105", "D106", "D110", "D115", "D116", "D119", "D122", "D126", "M307"),
     }
 )
+# Rules that judge a model by the outputs for changed inputs, whatever the loss and the data.
+CALL_RULES = frozenset(
+    {
+        *("M304", "M305", "M306", "M307", "M309", "M310", "M311"),
+        *("M320", "M321", "M322", "M323", "M324", "M326"),
+    }
+)
 # A head may have labels for a part of the samples only: one of two domains, or one of several tasks.
 _OPTIONS_OF_SEVERAL_HEADS: Mapping[str, Mapping[str, Any]] = {"L214": {"share": 0.8}}
 

@@ -33,12 +33,10 @@ from nbdebug.hooks.training_events import (
 from nbdebug.loop_monitor import LoopMonitor
 from nbdebug.loop_monitor.step_trace import StepTrace
 from nbdebug.measurements import measurement_descriptions
-from nbdebug.measurements.heads import HeadSetup
 from nbdebug.preserve import open_blocks
 from nbdebug.records import Record
 from nbdebug.replay import RingBuffer
-from nbdebug.report import Report
-from nbdebug.rule_engine.checkup import judge_step
+from nbdebug.rule_engine.checkup import FirstStep, judge_step
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.sampling import MAX_SAMPLES_PER_TENSOR, TensorSampler
@@ -166,7 +164,7 @@ class WatchSession:
         self.lines: dict[str, SourceLine] = {}
         self.batches_per_epoch = int(self.record.about.get("batches_per_epoch", 0))
         self.fast_path, self.step_trace = FastPath(self), StepTrace(setup)
-        self.step_report, self.heads = Report(), list[HeadSetup]()
+        self.first_step = FirstStep()
         measurement_descriptions()  # imports the measurements of the first step before the loop
         self.prepare_step()
 
@@ -284,7 +282,7 @@ class WatchSession:
         """Judge the loss of the first step, while its graph exists."""
         if (step := self.step_trace.on_backward_begin(roots)) is not None:
             try:
-                self.step_report, self.heads = judge_step(self.setup, step)
+                self.first_step = judge_step(self.setup, step)
             finally:
                 step.trace.release_graphs()
 

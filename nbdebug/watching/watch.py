@@ -23,7 +23,7 @@ from nbdebug.options import StopOn
 from nbdebug.records import Record
 from nbdebug.replay import Replay, freeze_abandoned_pass, replay
 from nbdebug.report import Report, ReportLog, merge_reports, rank_findings
-from nbdebug.rule_engine.checkup import judge_heads, judge_run, locate_findings
+from nbdebug.rule_engine.checkup import judge_call, judge_heads, judge_run, locate_findings
 from nbdebug.rule_engine.crash_rules import explain_crash
 from nbdebug.rule_engine.predictions import disproved_predictions
 from nbdebug.rule_engine.rule_selection import check_project_settings
@@ -377,7 +377,7 @@ class Watch:
                 **dict.fromkeys(disproved_assumptions(loop_summary, self.record), ""),
                 **disproved_predictions(self.record),
             }
-            if _BROADCAST_LOSS in session.step_report.checked_rules - {f.code for f in session.step_report}:
+            if _BROADCAST_LOSS in session.first_step.report.checked_rules - {f.code for f in session.first_step.report}:
                 disproved[LOSS_BROADCASTS] = ""
             first_step = self.first_step_report()
             own_codes = {finding.code for finding in first_step}
@@ -388,9 +388,8 @@ class Watch:
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
-        heads = session.heads if not session.step_trace.is_partial else []
-        if test_model and heads and (self.setup.loss_fn is None or "checkup" in self.reports):
-            self.time_budget.attempt("heads", self.judge_heads, reports)
+        if test_model and (self.setup.loss_fn is None or "checkup" in self.reports):
+            self.time_budget.attempt("heads", self.judge_first_call, reports)
         if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
         for name, report in reports.items():
@@ -405,12 +404,16 @@ class Watch:
         own_budget = self.time_budget.budget if self.time_budget.strict else None
         return get_time_limit(self.time_budget.elapsed, own_budget)
 
-    def judge_heads(self, reports: dict[str, Report]) -> None:
-        """Add the findings on the heads that the loop has shown, by the rules that a checkup could not ask."""
+    def judge_first_call(self, reports: dict[str, Report]) -> None:
+        """Add the findings on the model as the loop calls it, and on its heads, by the rules that no checkup asked."""
         assert self.session is not None
+        first_step, is_partial = self.session.first_step, self.session.step_trace.is_partial
         checked_rules = {code for report in self.reports.values() for code in report.checked_rules}
         known_codes = {finding.code for report in reports.values() for finding in report}
-        reports["heads"] = judge_heads(self.session.heads, checked_rules | known_codes, self.seconds_per_test)
+        if first_step.call is not None:
+            reports["call"] = judge_call(*first_step.call, checked_rules, self.seconds_per_test)
+        if first_step.heads and not is_partial:
+            reports["heads"] = judge_heads(first_step.heads, checked_rules | known_codes, self.seconds_per_test)
 
     def first_step_report(self) -> Report:
         """Return what the loss of the first step shows, except what the checkup has shown already at a line."""
@@ -418,7 +421,7 @@ class Watch:
         known = (finding for report in self.reports.values() for finding in report if finding.where.line is not None)
         known_codes = {finding.code for finding in known}
         left_out = known_codes | ({_IGNORED_OUTPUTS} if self.session.step_trace.is_partial else set())
-        findings = (finding for finding in self.session.step_report if finding.code not in left_out)
+        findings = (finding for finding in self.session.first_step.report if finding.code not in left_out)
         # They are observed in the loop, so the loop cannot disprove what a checkup assumes of it.
         return Report(tuple(replace(finding, assumes=()) for finding in findings))
 
