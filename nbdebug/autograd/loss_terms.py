@@ -131,6 +131,14 @@ def find_terms(
     ]
 
 
+def find_meeting(calls: Sequence[TorchCall], outputs: Iterable[Tensor]) -> TorchCall | None:
+    """Return the first call that takes values of two different tensors of the output, each by an input of its own."""
+    for call, roots in zip(calls, _trace_roots(calls, {id(tensor) for tensor in outputs}), strict=True):
+        if len({roots[id(tensor)] for tensor in call.inputs if len(roots[id(tensor)]) == 1}) > 1:
+            return call
+    return None
+
+
 def _has_gradient(call: TorchCall, output: Tensor) -> bool:
     return not output.requires_grad or not call.outputs or call.outputs[0].requires_grad
 

@@ -19,6 +19,7 @@ from nbdebug.source.location import SourceLine, add_line
 from nbdebug.tensors.pytree import tree_tensors
 
 _MASK_ARGUMENTS = ("attn_mask", "key_padding_mask")
+_POSITIONS_OF_MASKS = {"scaled_dot_product_attention": 3, "masked_fill": 1, "where": 0}
 _SUMS = {"add", "radd", "iadd", "sub", "rsub", "isub"}
 
 
@@ -40,10 +41,11 @@ def operand_location(answers: EvalOutputs, cause: TorchCall) -> Location:
 
 
 def _mask_operand(call: TorchCall, names: tuple[str, ...] = _MASK_ARGUMENTS) -> Tensor | None:
-    """Return the mask that a call receives: an argument of torch's attention, or the smaller operand of a sum."""
+    """Return the mask that a call receives: an argument of torch's, or the smaller operand of a sum."""
     arguments: dict[str, Any] = dict(call.kwargs)
-    if call.name == "scaled_dot_product_attention":
-        arguments.update(zip(("attn_mask",), call.args[3:4], strict=False))
+    if call.name in _POSITIONS_OF_MASKS:
+        position = _POSITIONS_OF_MASKS[call.name]
+        arguments.update(zip(names[:1], call.args[position : position + 1], strict=False))
     for name in names:
         if isinstance(arguments.get(name), Tensor):
             return arguments[name]  # type: ignore[no-any-return]

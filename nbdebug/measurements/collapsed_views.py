@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from nbdebug.autograd.loss_terms import find_meeting, record_loss_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.activations import LayerSpread, SampleSpread
@@ -16,6 +17,7 @@ from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
+from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _LOSS_TOLERANCE = 1e-3  # relative to the loss
@@ -28,7 +30,8 @@ class CollapsedViews:
     """Spreads of the samples at the layer where they are most alike, or in the output, and at an earlier layer.
 
     ``where`` is the part of the model that makes the values that are alike. ``loss`` is that of the batch,
-    ``constant_loss`` that of the mean of its outputs in the place of each.
+    ``constant_loss`` that of the mean of its outputs in the place of each. ``line`` is where the loss compares two
+    outputs.
     """
 
     where: Location
@@ -36,6 +39,7 @@ class CollapsedViews:
     earlier_spread: float
     loss: float
     constant_loss: float
+    line: SourceLine | None = None
 
 
 @slow_measurement
@@ -43,10 +47,11 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
     """Where the samples are most alike, for a loss that ignores the targets and that a constant output minimizes.
 
     Decided by intervention: the targets exchanged among the samples, and each output replaced by the mean output, or by
-    that with the same offset for all outputs of one shape, which a likelihood of the outputs does not allow.
+    that with the same offset for all outputs of one shape, which a likelihood of the outputs does not allow. A loss
+    that stays the same for outputs of other lengths compares directions only, and so does the spread of the output.
     Targets that the loss passes through the model, with a gradient, are views too.
     """
-    loss, constant_loss = _compare_with_constant(eval_outputs)
+    loss, constant_loss, ignores_lengths = _compare_with_constant(eval_outputs)
     if constant_loss > loss + _LOSS_TOLERANCE * abs(loss):
         raise NotChecked("the loss is larger for equal outputs, so it keeps the samples apart")
     spreads = sample_spread.passes[0]
@@ -56,15 +61,29 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
         raise NotChecked("needs at least two layers")
     values = [layer.relative_spread for layer in layers[1:]]
     if output.numel() > 2 * len(output):  # an output of one or two values for each sample is no embedding
-        values.append(spreads.output_spread)
+        values.append(_direction_spread(output) if ignores_lengths else spreads.output_spread)
     last = 1 + next(i for i, value in enumerate(values) if value <= _NEARLY * min(values))
     spread = values[last - 1]
     earlier = max(layer.relative_spread for layer in layers[:last])
-    return CollapsedViews(_producer(layers, last), spread, earlier, loss, constant_loss)
+    line = _comparing_line(eval_outputs)
+    return CollapsedViews(_producer(layers, last), spread, earlier, loss, constant_loss, line)
 
 
-def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float]:
-    """Return the loss, and that of the mean output; raise NotChecked if the loss depends on the targets."""
+def _comparing_line(answers: EvalOutputs) -> SourceLine | None:
+    """Return the line of the loss where two outputs of the model meet."""
+    setup, batch = answers.setup, answers.batch
+    with torch.no_grad(), in_mode(setup.eager_model, False):
+        output = setup.predict(batch)
+        calls, _ = record_loss_calls(lambda: setup.raw_loss(output, batch))
+    meeting = find_meeting(calls, tree_tensors(output))
+    return meeting.line if meeting is not None else None
+
+
+def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float, bool]:
+    """Return the loss, that of the mean output, and whether the loss ignores the lengths of the outputs.
+
+    Raises NotChecked if the loss depends on the targets.
+    """
     setup, batch = answers.setup, answers.batch
     with torch.no_grad(), in_mode(setup.eager_model, False):
         seed_all(0)
@@ -87,7 +106,8 @@ def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float]:
             shifted_loss = compute_loss_value(setup, shifted, batch)
             if shifted_loss > loss + _LOSS_TOLERANCE * abs(loss):
                 raise NotChecked("the loss depends on where the outputs are, not only on their agreement")
-        return loss, constant_loss
+        stretched_loss = compute_loss_value(setup, tree_map(output, _stretch), batch)
+        return loss, constant_loss, abs(stretched_loss - loss) <= _LOSS_TOLERANCE * abs(loss)
 
 
 def _trains_by_targets(setup: Setup, output: object, batch: Batch) -> bool:
@@ -116,6 +136,20 @@ def _shift(leaf: object) -> object:
         return leaf
     offset = torch.randn(leaf.shape[1:], generator=torch.Generator().manual_seed(0)).to(leaf)
     return leaf + _SHIFT * leaf.square().mean().sqrt() * offset
+
+
+def _stretch(leaf: object) -> object:
+    """Return embeddings of other lengths, between one and three times their own; other values as they are."""
+    if not isinstance(leaf, Tensor) or not leaf.is_floating_point() or leaf.dim() < 2:
+        return leaf
+    lengths = torch.rand((*leaf.shape[:-1], 1), generator=torch.Generator().manual_seed(0)).to(leaf)
+    return leaf * (1 + 2 * lengths)
+
+
+def _direction_spread(output: Tensor) -> float:
+    """Return the distance of the directions of the samples from their mean, relative to their size."""
+    directions = nn.functional.normalize(output.detach().float(), dim=-1)
+    return float((directions - directions.mean(0)).norm() / directions.norm().clamp_min(1e-12))
 
 
 def _mean_rows(leaf: object, size: int) -> object:

@@ -20,7 +20,7 @@ from nbdebug.measurements.reading_limit import PATIENCE, ReadingLimit
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import dataset_length, reads_tensor_dataset
-from nbdebug.setup.losses import LossKind, score_tensor
+from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MAX_ROWS, _MAX_VALUES, _MAX_CONSTANT_VALUES = 20_000, 5_000_000, 100_000
@@ -29,6 +29,7 @@ _READ_SECONDS, _MIN_READ_ROWS = 0.1, 512
 _FIT_SECONDS, _MIN_EVALUATIONS, _MAX_ITERATIONS = 0.5, 40, 40
 _MAX_GROWTH = 1e3  # of a constant, relative to the outputs and targets: the loss has no minimum
 _MIN_PROBABILITY = 1e-6
+_LOSSES_OF_LOGITS = ("cross-entropy", "bce-with-logits")
 _MIN_FLOOR_SHARE = 0.05  # of the loss of a constant prediction
 
 
@@ -153,7 +154,8 @@ class _Fit:
 class _ConstantProblem:
     """The loss of constant outputs on some batches, as a function of the constants.
 
-    Outputs that are probabilities remain probabilities: those between 0 and 1, and those that sum to 1.
+    Outputs that are probabilities remain probabilities: those between 0 and 1, as all targets are, and those that sum
+    to 1. Outputs that the loss takes as logits are none.
     """
 
     def __init__(self, setup: Setup, output: Any, shared_axes: tuple[int, ...], batches: Sequence[Batch]) -> None:
@@ -172,7 +174,8 @@ class _ConstantProblem:
         if sum(constant.numel() for constant in self.start) > _MAX_CONSTANT_VALUES:
             raise NotChecked("the output is too large to search for the best constant")
         self.prior = _log_frequencies(self.start[0], batches) if len(axes) + 1 == self.start[0].dim() else None
-        self.is_unit = [bool(((leaf >= 0) & (leaf <= 1)).all()) for leaf in leaves]
+        takes_probabilities = get_loss_kind(setup.loss_fn) not in _LOSSES_OF_LOGITS and _are_in_unit_range(batches)
+        self.is_unit = [takes_probabilities and _is_in_unit_range(leaf) for leaf in leaves]
         self.is_distribution = [
             unit and leaf.dim() > 1 and leaf.shape[-1] > 1 and bool((leaf.sum(-1) - 1).abs().lt(1e-3).all())
             for unit, leaf in zip(self.is_unit, leaves, strict=True)
@@ -291,6 +294,16 @@ class _ConstantProblem:
         if self.is_distribution[number]:
             return free.softmax(-1)
         return free.sigmoid() if self.is_unit[number] else free
+
+
+def _is_in_unit_range(values: Tensor) -> bool:
+    return bool(((values >= 0) & (values <= 1)).all())
+
+
+def _are_in_unit_range(batches: Sequence[Batch]) -> bool:
+    """Return whether no real target is below 0 or above 1; an untrained output between them may come by chance."""
+    targets = [tensor for batch in batches for tensor in tree_tensors(batch.targets) if tensor.is_floating_point()]
+    return all(map(_is_in_unit_range, targets))
 
 
 def _log_frequencies(start: Tensor, batches: Sequence[Batch]) -> Tensor | None:

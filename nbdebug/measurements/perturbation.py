@@ -89,15 +89,18 @@ def _running_statistics(model: nn.Module) -> tuple[tuple[Tensor, Tensor], ...]:
 
 @contextmanager
 def _held(statistics: tuple[tuple[Tensor, Tensor], ...]) -> Iterator[None]:
-    """Give running statistics their earlier values within the block."""
+    """Give running statistics their earlier values within the block.
+
+    Through ``data``, so that the graph of an earlier pass, which saves them, can still run backward.
+    """
     changed = [(tensor, earlier, tensor.clone()) for tensor, earlier in statistics if not torch.equal(tensor, earlier)]
     for tensor, earlier, _ in changed:
-        tensor.copy_(earlier)
+        tensor.data.copy_(earlier)
     try:
         yield
     finally:
         for tensor, _, latest in changed:
-            tensor.copy_(latest)
+            tensor.data.copy_(latest)
 
 
 @slow_measurement

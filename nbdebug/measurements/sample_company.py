@@ -92,7 +92,7 @@ def _find_unshifted_index(joined: EvalOutputs, parts: list[dict[str, Tensor]], o
             shifted = _with_offsets(joined, tensor, [part[name].shape[axis] for part in parts], counts, axis)
             try:
                 is_repaired = not _count_affected(joined.predict(shifted)[0], outputs, joined.noise)
-            except (RuntimeError, IndexError):
+            except NotChecked:  # positions of something else
                 continue
             if is_repaired:
                 return name

@@ -219,9 +219,8 @@ def _find_influence_cause(answers: EvalOutputs, mixing_call: TorchCall) -> Torch
     recorded: list[TorchCall] = []
     with record_calls(answers.setup.eager_model, recorded.append):
         answers.predict(answers.batch)
-    start = next(
-        (i for i, call in enumerate(recorded) if (call.name, call.line) == (mixing_call.name, mixing_call.line)), 0
-    )
+    place = (mixing_call.name, mixing_call.module, mixing_call.line)
+    start = next((i for i, call in enumerate(recorded) if (call.name, call.module, call.line) == place), 0)
     scores, mask = {id(t) for t in recorded[start].outputs}, None
     for call in recorded[start + 1 :]:
         if not scores & {id(t) for t in call.inputs}:

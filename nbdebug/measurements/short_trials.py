@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import cycle
@@ -60,9 +60,10 @@ def run_trials(
     *,
     changed_batches: Sequence[Batch] | None = None,
     intervention: Intervention | None = None,
+    changed_settings: Mapping[str, float] | None = None,
     held_out: bool = False,
 ) -> TrialPair:
-    """Return the losses of two trials with the user's optimizer, the second one with other batches or other calls.
+    """Return the losses of two trials with the user's optimizer, the second with other batches, calls or settings.
 
     With ``held_out``, the losses are those of the last batch, and the trials train on the others. Raises NotChecked if
     copies cannot be trained, or not in the time that the ``budget`` of a checkup allows.
@@ -78,7 +79,10 @@ def run_trials(
         if obstacle := copy_obstacle(setup, batches[0]):
             raise NotChecked(obstacle)
         trial = _TrainedCopy(setup, steps, held_out, math.inf if budget == "thorough" else _MAX_SECONDS)
-        losses = [*trial.run(batches, None), *trial.run(changed_batches or batches, intervention)]
+        losses = [
+            *trial.run(batches, None, {}),
+            *trial.run(changed_batches or batches, intervention, changed_settings or {}),
+        ]
     if not all(map(math.isfinite, losses)):
         raise NotChecked("the loss of a trial is not finite")
     return TrialPair(steps, *losses)
@@ -96,12 +100,16 @@ class _TrainedCopy:
     held_out: bool
     seconds: float
 
-    def run(self, batches: Sequence[Batch], intervention: Intervention | None) -> tuple[float, float]:
-        """Return the losses before and after training."""
+    def run(
+        self, batches: Sequence[Batch], intervention: Intervention | None, settings: Mapping[str, float]
+    ) -> tuple[float, float]:
+        """Return the losses before and after training, with some settings in all groups of the optimizer."""
         trained, losses = batches[:-1] if self.held_out else batches, list[float]()
         seed_all(0)
         with trainable_setup(self.setup, in_place=False) as trial:
             optimizers = trial.rebuild_optimizers(self.setup.optimizers, has_scheduler=self.setup.scheduler is not None)
+            for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+                group.update(settings)
             trainer = Trainer(trial.setup, optimizers, cycle(trained))
             if trainer.has_closures:
                 raise NotChecked("a trial needs an optimizer that does not evaluate the loss itself")

@@ -99,6 +99,29 @@ def test_constant_loss_of_all_targets_equals_the_minimum(name: str) -> None:
     assert result.value == pytest.approx(expected, rel=2e-3)
 
 
+class SmallPositiveOutputs(nn.Linear):
+    """Outputs that are all between 0 and 1 before training, although nothing bounds them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 0.5 + 0.01 * super().forward(x)
+
+
+def test_constant_loss_of_targets_beyond_one_is_not_limited_to_probabilities() -> None:
+    values = 400 + 50 * VALUES
+    result = constant_loss(SmallPositiveOutputs(6, 2), TensorDataset(X, values), nn.MSELoss())
+    assert result.value == pytest.approx(float(values.var(0, unbiased=False).mean()), rel=2e-3)
+
+
+def test_constant_loss_of_logits_of_zero_is_not_limited_to_probabilities() -> None:
+    model = nn.Linear(6, 10)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    result = constant_loss(model, TensorDataset(X, (LABELS == 3).long()), nn.CrossEntropyLoss())
+    share = float(FREQUENCIES[3])
+    expected = -(share * math.log(share) + (1 - share) * math.log(1 - share))
+    assert result.value == pytest.approx(expected, rel=2e-3)
+
+
 def test_constant_loss_of_loss_between_samples_uses_the_batch_size_of_the_loop() -> None:
     result = constant_loss(nn.Linear(6, 4), TensorDataset(X, LABELS), contrastive)
     assert result.value == pytest.approx(math.log(50), rel=1e-3)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements import Measurements
+from nbdebug.rule_engine.checkup import checkup
 from nbdebug.rules.examples import minimal_setup
 
 IMAGE_TOKEN = 11
@@ -33,3 +34,11 @@ def test_changed_batch_that_the_model_rejects_is_not_checked() -> None:
     outputs = Measurements(setup)["eval_outputs"]
     with pytest.raises(NotChecked, match="rejects a changed batch: image features and image tokens do not match"):
         outputs.predict(outputs.transform_inputs(torch.zeros_like))
+
+
+def test_gradients_of_a_model_with_batch_normalization_are_checked() -> None:
+    model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    x = torch.randn(64, 5, generator=torch.Generator().manual_seed(0))
+    setup = minimal_setup(model, x, x[:, :3].argmax(1), nn.CrossEntropyLoss())
+    report = checkup(setup, lambda _: None)
+    assert {"G405", "G406", "G407", "G416"} <= report.checked_rules

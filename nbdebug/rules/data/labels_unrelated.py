@@ -33,7 +33,7 @@ _CLASS_LOSSES = ("cross-entropy", "nll", "bce", "bce-with-logits")  # of others,
 _LISTING_CALLS = {"sorted", "sort", "listdir", "scandir", "glob", "iglob", "iterdir"}
 _MIN_GAIN = 0.1  # over shuffled targets
 _FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
-_CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "E702", "E703", "D111")
+_CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E707", "E709", "E706", "E702", "E703", "D111")
 
 
 @rule("D105", "error", origin="target order")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.batch_independence import OutputSpread
@@ -34,6 +35,7 @@ def order_ignored(
     constant_positions: ConstantPositions | NotChecked | None,
     output_spread: OutputSpread,
     eval_outputs: EvalOutputs,
+    position_dependent_call: TorchCall | NotChecked | None,
 ) -> Iterator[Finding]:
     """Permuting the tokens does not change the output of a model with attention.
 
@@ -70,11 +72,14 @@ def order_ignored(
         raise permutation_sensitivity
     if permutation_sensitivity.is_sensitive:
         return
+    misplaced = position_dependent_call if isinstance(position_dependent_call, TorchCall) else None
     yield Finding(
         message=f"Permuting the {permutation_sensitivity.length} {permutation_sensitivity.kind} of each sequence does "
         "not change the output (beyond permuting it). The model has no position information.",
-        where=_location(eval_outputs, permutation_sensitivity),
-        cause="Attention does not depend on positions, and no position information is added to its input.",
+        where=misplaced.where if misplaced else _location(eval_outputs, permutation_sensitivity),
+        cause=f"{misplaced.name} adds position information along the batch, not along the sequence."
+        if misplaced
+        else "Attention does not depend on positions, and no position information is added to its input.",
         fix=_FIXES[permutation_sensitivity.kind],
         evidence={
             "kind": permutation_sensitivity.kind,

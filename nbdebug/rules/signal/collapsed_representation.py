@@ -96,7 +96,7 @@ def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Findin
         message=f"The {size} samples of a batch have almost the same embeddings after the run: their distance from the "
         f"mean sample, relative to its size, is {views.spread:.2g} (limit {limit:.2g}), and {views.earlier_spread:.2g} "
         f"in an earlier layer. The loss is {views.loss:.3g}, and {views.constant_loss:.3g} if all outputs are equal.",
-        where=views.where,
+        where=views.line.where(views.where.module) if views.line else views.where,
         cause="The loss only asks the views of a sample to agree, and both sides are trained towards each other, so "
         "one point for all samples is a perfect solution.",
         fix="target = encoder(view).detach()   # with a predictor on the other side, or negatives as in InfoNCE",

@@ -135,6 +135,40 @@ def test_future_leak_of_manual_attention_points_to_mask_or_softmax(name: str) ->
     assert line in (finding.where.source or "")
 
 
+class ReaderAndWriter(nn.Module):
+    """Reads a source in both directions and writes with the same kind of attention, under a mask that starts late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 8), nn.Linear(8, 11)
+        self.reader, self.writer = MaskedAttention(), MaskedAttention()
+
+    def forward(self, source: Tensor, words: Tensor) -> Tensor:
+        future = torch.ones(words.shape[1], words.shape[1], dtype=torch.bool).triu(2)
+        read = self.reader(self.embed(source), None).mean(1, keepdim=True)
+        return self.head(self.writer(self.embed(words), future) + read)
+
+
+class MaskedAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
+        scores = self.query(x) @ x.transpose(1, 2)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -torch.inf)
+        return scores.softmax(-1) @ x
+
+
+def test_future_leak_of_a_decoder_is_placed_at_its_mask_and_not_in_the_encoder_of_the_same_class() -> None:
+    batches = [((TOKENS[i : i + 16], TOKENS[i : i + 16, :-1]), TOKENS[i : i + 16, 1:]) for i in range(0, 64, 16)]
+    setup = Setup(ReaderAndWriter(), batches, loss_fn=next_token_loss)
+    (finding,) = checkup_findings(setup, "M305")
+    assert finding.where.module == "writer"
+    assert "triu(2)" in (finding.where.source or "")
+
+
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "lstm": language_setup(Tagger(nn.LSTM(8, 8, batch_first=True), recurrent_outputs)),
     "causal convolution": language_setup(Tagger(nn.Conv1d(8, 8, 3), convolve_causally)),

@@ -39,6 +39,17 @@ class GraphNet(nn.Module):
         return self.readout(nodes.new_zeros(int(owner.max()) + 1, 8).index_add(0, owner, received))
 
 
+class AtomNet(GraphNet):
+    """The same for nodes of kinds 0 and 1, for which larger numbers raise an error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds = nn.Embedding(2, 3)
+
+    def forward(self, kinds: Tensor, edges: Tensor, owner: Tensor) -> Tensor:
+        return super().forward(self.kinds(kinds), edges, owner)
+
+
 class BagModel(nn.Module):
     """Sums of embedded tokens, concatenated and cut by offsets."""
 
@@ -93,6 +104,12 @@ def test_batch_mixing_of_edges_without_offset_names_the_input_and_the_line(colum
 def test_batch_mixing_of_edges_without_offset_names_the_line_that_appends_them() -> None:
     (finding,) = rule_faults(joined_setup(GraphNet(), GRAPHS, join_appended), "M304")
     assert (finding.where.source or "").endswith("# here")
+
+
+def test_batch_mixing_of_edges_beside_indices_of_an_embedding_names_the_edges() -> None:
+    kinds = [{**graph, "nodes": (graph["nodes"][:, 0] > 0).long()} for graph in GRAPHS]
+    (finding,) = rule_faults(joined_setup(AtomNet(), kinds, join_appended), "M304")
+    assert "input '1'" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,15 @@ class Similarity(TwoViews):
         return (F.cosine_similarity(first, second_target) + F.cosine_similarity(second, first_target)) / 2
 
 
+class Stretched(TwoViews):
+    """Returns views of unequal lengths, which the cosine ignores."""
+
+    def forward(self, x: Tensor) -> Views:
+        first, second, *targets = super().forward(x)
+        lengths = 1 + 4 * torch.rand((len(x), 1), generator=torch.Generator().manual_seed(0))
+        return first * lengths, second * lengths, targets[0], targets[1]
+
+
 class Autoencoder(nn.Module):
     """Returns its input with the reconstruction."""
 
@@ -142,8 +151,9 @@ def findings(model: nn.Module, loss_fn: Callable[..., Tensor], targets: Tensor =
         (lambda: TwoViews(stops=False), disagreement),
         (lambda: TwoViews(stops=False, norm=False), distance),
         (lambda: Similarity(stops=False), dissimilarity),
+        (lambda: Stretched(stops=False), disagreement),
     ],
-    ids=["cosine", "distance", "similarity"],
+    ids=["cosine", "distance", "similarity", "lengths"],
 )
 def test_collapsed_representation_of_views_without_stop_gradient_is_reported(
     model: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]
@@ -153,15 +163,21 @@ def test_collapsed_representation_of_views_without_stop_gradient_is_reported(
     assert "detach()" in finding.fix
 
 
+def test_collapsed_representation_is_placed_where_the_loss_compares_the_views() -> None:
+    (finding,) = findings(TwoViews(stops=False), disagreement)
+    assert "F.cosine_similarity(first, second_target)" in (finding.where.source or "")
+
+
 @pytest.mark.parametrize(
     ("model", "loss_fn"),
     [
         (lambda: TwoViews(stops=True), disagreement),
+        (lambda: Stretched(stops=True), disagreement),
         (lambda: Similarity(stops=True), dissimilarity),
         (lambda: TwoViews(stops=False), contrast),
         (Autoencoder, reconstruction),
     ],
-    ids=["stop-gradient", "similarity with stop-gradient", "negatives", "autoencoder"],
+    ids=["stop-gradient", "lengths with stop-gradient", "similarity with stop-gradient", "negatives", "autoencoder"],
 )
 def test_collapsed_representation_of_views_that_stay_apart_is_quiet(
     model: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]

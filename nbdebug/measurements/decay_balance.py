@@ -1,0 +1,90 @@
+"""How large weight decay is beside the gradient after a run, and what the model learns without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nbdebug.exceptions import NotChecked
+from nbdebug.loss_curves.run_summary import get_run_summary
+from nbdebug.measurements.perturbation import compute_loss
+from nbdebug.measurements.registry import measurement
+from nbdebug.measurements.short_trials import TrialPair, run_trials
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.records import Record
+from nbdebug.setup import Batch, Setup
+from nbdebug.setup.evaluation_mode import in_mode
+
+_GRADIENT_BATCHES, _TRIAL_BATCHES, _STEPS = 8, 32, 100
+_MIN_SHARE = 0.3  # of the loss of a constant prediction: a model below it has learned
+_MIN_RATIO = 0.25  # of the decay term to the gradient, of the weights where it is largest
+
+
+@dataclass(frozen=True)
+class DecayBalance:
+    """The weights whose decay term is largest beside their gradient, and trials with the decay and without it."""
+
+    parameter: str
+    ratio: float
+    decay: float
+    trials: TrialPair
+
+
+@measurement
+def decay_balance(setup: Setup, record: Record) -> DecayBalance:
+    """Weight decay beside the gradient at the end of a run that learned little; the trials train copies.
+
+    Only for decay that is added to the gradient, as by Adam and SGD.
+    The losses of the trials are those of a validation batch if there is one, else of a batch that they do not train on.
+    """
+    run = get_run_summary(record)
+    if not record.about.get("finished") or run.remaining_share is None or run.remaining_share < _MIN_SHARE:
+        raise NotChecked("needs a finished run that ended far from a good model")
+    decays = _added_decays(setup)
+    ratios = _ratios(setup, [*setup.batches(_GRADIENT_BATCHES)], decays)
+    name = max(ratios, key=lambda name: ratios[name])
+    if ratios[name] < _MIN_RATIO:
+        raise NotChecked("the decay is small beside the gradient")
+    held_out = [*setup.batches(1, "val")] if setup.val_loader is not None else []
+    batches = [*setup.batches(_TRIAL_BATCHES), *held_out]
+    trials = run_trials(setup, batches, _STEPS, "standard", changed_settings={"weight_decay": 0.0}, held_out=True)
+    return DecayBalance(name, ratios[name], decays[name], trials)
+
+
+def _added_decays(setup: Setup) -> dict[str, float]:
+    """Return the decay of each weight matrix, where the optimizer adds it to the gradient."""
+    names = {id(parameter): name for name, parameter in setup.eager_model.named_parameters()}
+    decays = {
+        names[id(parameter)]: float(group["weight_decay"])
+        for optimizer in setup.optimizers
+        if not isinstance(optimizer, torch.optim.AdamW)
+        for group in optimizer.param_groups
+        if group.get("weight_decay") and not group.get("decoupled_weight_decay")
+        for parameter in group["params"]
+        if id(parameter) in names and parameter.requires_grad and parameter.dim() > 1
+    }
+    if not decays:
+        raise NotChecked("no weight decay is added to a gradient")
+    return decays
+
+
+def _ratios(setup: Setup, batches: list[Batch], decays: dict[str, float]) -> dict[str, float]:
+    """Return the size of each decay term beside that of the mean gradient of some batches in train mode."""
+    parameters = dict(setup.eager_model.named_parameters())
+    weights = [parameters[name] for name in decays]
+    totals = [torch.zeros_like(weight) for weight in weights]
+    seed_all(0)
+    with Preserve(*setup.mutable_objects), torch.enable_grad(), in_mode(setup.eager_model, True):
+        for batch in batches:
+            loss = compute_loss(setup, setup.predict(batch), batch)
+            gradients = torch.autograd.grad(loss, weights, allow_unused=True)
+            for total, gradient in zip(totals, gradients, strict=True):
+                total += gradient / len(batches) if gradient is not None else 0.0
+    sizes = [
+        (float(weight.detach().norm()), float(total.norm())) for weight, total in zip(weights, totals, strict=True)
+    ]
+    return {
+        name: decays[name] * weight / gradient if gradient else 0.0
+        for name, (weight, gradient) in zip(decays, sizes, strict=True)
+    }

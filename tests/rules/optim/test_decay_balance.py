@@ -1,0 +1,60 @@
+"""Tests of O509 on decay that is added to the gradient and keeps a model from learning."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.setup import Setup
+from tests.loop_monitor.watched_loops import all_findings
+
+
+def quadrants(label_noise: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Points whose class is the sign of the product of two coordinates, some of them with a random class."""
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(480, 2, generator=random)
+    y = (x.prod(1) > 0).long()
+    is_random = torch.rand(480, generator=random) < label_noise
+    return x, torch.where(is_random, torch.randint(0, 2, (480,), generator=random), y)
+
+
+def train(setup: Setup) -> None:
+    for _ in range(12):
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            assert setup.loss_fn is not None
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+
+
+def decayed_setup(optimizer: type[torch.optim.Optimizer], decay: float, label_noise: float = 0.0) -> Setup:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 24), nn.Tanh(), nn.Linear(24, 24), nn.Tanh(), nn.Linear(24, 2))
+    x, y = quadrants(label_noise)
+    loader = DataLoader(TensorDataset(x[:320], y[:320]), batch_size=16, shuffle=True)
+    val_loader = DataLoader(TensorDataset(x[320:], y[320:]), batch_size=160)
+    own = optimizer(model.parameters(), lr=5e-3, weight_decay=decay)  # type: ignore[call-arg]
+    return Setup(model, loader, val_loader, nn.CrossEntropyLoss(), (own,))
+
+
+def decay_messages(setup: Setup) -> list[str]:
+    return [finding.message for finding in all_findings(train, setup) if finding.code == "O509"]
+
+
+def test_decay_in_the_gradient_that_hinders_the_training_is_reported_with_both_losses() -> None:
+    (message,) = decay_messages(decayed_setup(torch.optim.Adam, 0.03))
+    assert "weight_decay is 0.03 in group 0" in message
+    assert "with the decay and" in message
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "decay", "label_noise"),
+    [(torch.optim.AdamW, 0.1, 0.0), (torch.optim.Adam, 1e-4, 0.0), (torch.optim.Adam, 1e-4, 1.0)],
+    ids=["decoupled", "small", "random labels"],
+)
+def test_decay_that_does_not_hinder_is_not_reported(
+    optimizer: type[torch.optim.Optimizer], decay: float, label_noise: float
+) -> None:
+    assert not decay_messages(decayed_setup(optimizer, decay, label_noise))
