@@ -162,8 +162,8 @@ class MaskedAttention(nn.Module):
 
 
 def test_future_leak_of_a_decoder_is_placed_at_its_mask_and_not_in_the_encoder_of_the_same_class() -> None:
-    batches = [((TOKENS[i : i + 16], TOKENS[i : i + 16, :-1]), TOKENS[i : i + 16, 1:]) for i in range(0, 64, 16)]
-    setup = Setup(ReaderAndWriter(), batches, loss_fn=next_token_loss)
+    loader = DataLoader(TensorDataset(TOKENS.flip(1), TOKENS[:, :-1], TOKENS[:, 1:]), batch_size=16)
+    setup = Setup(ReaderAndWriter(), loader, loss_fn=next_token_loss)
     (finding,) = checkup_findings(setup, "M305")
     assert finding.where.module == "writer"
     assert "triu(2)" in (finding.where.source or "")
