@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from torch import nn
@@ -19,6 +20,7 @@ from nbdebug.autograd.loss_terms import bind_arguments, record_loss_calls
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup, loaders
 from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME, get_own_loss
+from nbdebug.trainer_setups.loss_functions import find_loss_functions
 
 _MAX_LOSS_DIFFERENCE = 1e-6  # relative, of the loss of the step and that of the model and the loss function found in it
 _TrainingStep = Callable[[Any], Any]
@@ -73,12 +75,20 @@ def find_model_and_loss(owner: nn.Module, step: _TrainingStep, train_loader: Any
     with_parameters = [module for module in outer.modules if any(True for _ in module.parameters())]
     model = with_parameters[0] if len(with_parameters) == 1 else owner
     loss_modules = [module for module in outer.modules if module not in with_parameters]
-    for loss_fn in (*loss_modules, *_loss_functions(owner), *_functional_losses(calls), None):
+    known = (*loss_modules, *_loss_functions(owner), *_functional_losses(calls), None)
+    for loss_fn in chain(known, _own_functions(setup, raw, values[0])):
         candidate = Setup(model, train_loader, loss_fn=loss_fn)
         with Preserve(owner, loaders=(train_loader,)):
             if _has_loss(candidate, raw, values[0]):
                 return {"model": model, "loss_fn": loss_fn}
     return {"model": model, "step_fn": step_fn}
+
+
+def _own_functions(setup: Setup, raw: Any, value: float) -> Iterator[Callable[..., Any]]:
+    """Yield the user's functions that return the loss of a step, which runs once more when the first is needed."""
+    with Preserve(setup.model, loaders=(setup.train_loader,)):
+        functions = find_loss_functions(lambda: _seeded_loss(setup, raw), value)
+    yield from functions
 
 
 def _loss_of_step(step: _TrainingStep, batch: Any) -> Any:
