@@ -245,7 +245,7 @@ def watch_bare_with_own_loss(run: ProgramRun) -> Debugger:
     program, loop = run.program, run.loop
     _name_parts(program)
     model = _ModelWithLoss(program)
-    debugger = run.debugger(model=model, loss_fn=None)
+    debugger = run.debugger(model=model)
     run.begin(debugger)
     with debugger.watch():
         for _, validates in run.validation_epochs():
