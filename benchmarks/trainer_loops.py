@@ -77,8 +77,9 @@ class ProgramRun:
     def debugger(self, **objects: Any) -> Debugger:
         """Return the Debugger that a user makes of the objects; ``objects`` replace some."""
         program = self.program
-        names = ("model", "train_loader", "val_loader", "loss_fn", "optimizer", "scheduler")
-        return Debugger(**{name: getattr(program, name) for name in names} | objects)
+        names = ("model", "train_loader", "loss_fn", "optimizer", "scheduler")
+        val_loader = program.val_loader if self.loop.validation_interval else None
+        return Debugger(**{name: getattr(program, name) for name in names} | {"val_loader": val_loader} | objects)
 
     def begin(self, debugger: Debugger) -> None:
         """Check the program if that is wanted, and seed: some trainers draw random numbers before they train."""

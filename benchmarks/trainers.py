@@ -68,12 +68,12 @@ def compare_case(path: Path, options: argparse.Namespace) -> dict[str, Any]:
     return {"case": path.stem, "loop": loop, "codes": codes}
 
 
-def find_codes(trainer: str, run: ProgramRun) -> list[str]:
-    """Return the codes of all faults that a trainer shows, or the end of a traceback."""
+def find_codes(trainer: str, run: ProgramRun) -> list[str] | str:
+    """Return the codes of all faults that a trainer shows; the end of the traceback if it cannot train the program."""
     try:
         return sorted({finding.code for finding in WATCHES[trainer](run).findings.faults})
     except Exception:
-        return [" | ".join(traceback.format_exc().strip().splitlines()[-3:])]
+        return traceback.format_exc().strip().splitlines()[-1]
 
 
 def describe_case(row: dict[str, Any]) -> str:
@@ -85,7 +85,7 @@ def describe_case(row: dict[str, Any]) -> str:
     for trainer in TRAINERS:
         expected = codes.get(reference(trainer))
         if trainer in codes and codes[trainer] != expected:
-            lines.append(f"    {trainer}: {' '.join(codes[trainer]) or 'quiet'}; {reference(trainer)}: {expected}")
+            lines.append(f"    {trainer}: {codes[trainer]}; {reference(trainer)}: {expected}")
     return "\n".join(lines)
 
 
@@ -110,9 +110,9 @@ def main() -> None:
     fitting = [row["codes"] for row in rows if row["codes"]]
     print(f"\n{len(fitting)} of {len(rows)} programs fit the form of a trainer")
     for trainer in options.trainer:
-        shown = [codes for codes in fitting if trainer in codes]
-        equal = sum(codes[trainer] == codes.get(reference(trainer)) for codes in shown)
-        print(f"{trainer:14} {equal} of {len(shown)} equal")
+        trained = [codes for codes in fitting if isinstance(codes.get(trainer), list)]
+        equal = sum(codes[trainer] == codes.get(reference(trainer)) for codes in trained)
+        print(f"{trainer:14} trains {len(trained)}, of which {equal} have equal findings")
 
 
 if __name__ == "__main__":
