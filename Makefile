@@ -17,7 +17,7 @@ export OMP_NUM_THREADS = 1
 # Otherwise every kernel and every test process compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lab test suite lint style types browser pictures lowest rules docs kernels binder-check clean
+.PHONY: demo lab test suite lint style types browser pictures lowest lowest-trainers rules docs kernels binder-check clean
 
 demo: $(VENV)/lab
 	$(BIN)/nbdebug demo
@@ -62,6 +62,14 @@ lowest: $(VENV)/python ## Runs a fast part of the tests with the lowest versions
 	$(BIN)/uv pip install --quiet --python $(VENV)-lowest pytest pytest-xdist pytest-rerunfailures
 	$(VENV)-lowest/bin/python -m pytest -n 2 $(LOWEST_TESTS)
 
+lowest-trainers: ## Runs the tests of trainers with the lowest versions of the trainers in pyproject.toml, and this torch.
+	$(PYTHON) -m venv --clear $(VENV)-trainers
+	$(VENV)-trainers/bin/pip install --quiet uv torch pytest pytest-xdist pytest-rerunfailures
+	$(VENV)-trainers/bin/pip install --quiet .
+	env --unset PIP_CONSTRAINT $(VENV)-trainers/bin/uv pip install --quiet --python $(VENV)-trainers \
+		--resolution lowest-direct '.[trainers]'
+	$(VENV)-trainers/bin/python -m pytest -n 2 tests/integrations
+
 rules: $(VENV)/test ## Rewrites the table of rules in docs/rules.md.
 	$(BIN)/python -m tests.rule_table
 
@@ -92,4 +100,4 @@ $(VENV)/docs: $(VENV)/test
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest build/docs build/docs-source .pytest_cache .mypy_cache .ruff_cache demo-report.html
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-trainers build/docs build/docs-source .pytest_cache .mypy_cache .ruff_cache demo-report.html

@@ -29,7 +29,7 @@ from benchmarks.distributed_cases import CASES
 
 RANKS = int(sys.argv[sys.argv.index("--ranks") + 1]) if "--ranks" in sys.argv else 2
 _COLLECTIVE_SECONDS, _START_SECONDS, _CASE_SECONDS = 15, 90, 40
-_COST_STEPS, _WARM_STEPS, _COST_PAIRS = 260, 130, 4
+_COST_STEPS, _WARM_STEPS, _COST_PAIRS = 390, 130, 12
 _ENDING_CASES = ("dead rank",)  # after which its processes run no other case
 
 
@@ -124,13 +124,13 @@ def measure_cases(names: list[str]) -> None:
 
 
 def run_cost_rank(rank: int, folder: str) -> None:
-    """Train in pairs of blocks, one of them watched, and write the ratio of their processor times.
+    """Train in pairs of blocks, one of them watched, and write the ratios of their times.
 
     The clock of nbdebug is the processor time as well: its budget is a share of the run time, which other programs on a
     busy machine make longer, but not its steps.
     """
     torch.set_num_threads(1)
-    time.perf_counter = time.process_time
+    wall_clock, time.perf_counter = time.perf_counter, time.process_time
     store = distributed.FileStore(f"{folder}/store", RANKS)
     distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
     layers = [layer for _ in range(4) for layer in (nn.Linear(512, 512), nn.ReLU())]
@@ -139,32 +139,34 @@ def run_cost_rank(rank: int, folder: str) -> None:
     loader = DataLoader(dataset, 64, sampler=DistributedSampler(dataset))
     loss_fn, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), 0.01)
 
-    def train() -> float:
-        times = []
+    def train() -> dict[str, float]:
+        processor, wall = [time.process_time()], [wall_clock()]
         for x, y in loader:
-            times.append(time.process_time())
             optimizer.zero_grad()
             loss_fn(model(x), y).backward()
             optimizer.step()
-        return times[-1] - times[_WARM_STEPS]
+            processor.append(time.process_time())
+            wall.append(wall_clock())
+        seconds = {"processor": processor[-1] - processor[_WARM_STEPS], "wall": wall[-1] - wall[_WARM_STEPS]}
+        return {**seconds, "processor, first steps included": processor[-1] - processor[0]}
 
-    def train_watched() -> float:
+    def train_watched() -> dict[str, float]:
         with nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer).watch(final_tests=False):
             return train()
 
     train()
-    ratios = []
+    ratios: list[dict[str, float]] = []
     for pair in range(_COST_PAIRS):
         first, second = (train, train_watched) if pair % 2 else (train_watched, train)
         seconds = {function: function() for function in (first, second)}
-        ratios.append(seconds[train_watched] / seconds[train])
-        print(f"rank {rank}, pair {pair}: {ratios[-1]:.3f}", flush=True)
-    Path(folder, f"{rank}.json").write_text(json.dumps({"ratios": ratios}))
+        ratios.append({name: value / seconds[train][name] for name, value in seconds[train_watched].items()})
+        print(f"rank {rank}, pair {pair}:", {name: round(value, 3) for name, value in ratios[-1].items()}, flush=True)
+    Path(folder, f"{rank}.json").write_text(json.dumps(ratios))
     distributed.destroy_process_group()
 
 
 def measure_cost() -> None:
-    """Print the ratio of the processor times of a watched and an unwatched loop under DDP, on each rank."""
+    """Print the ratios of the times of a watched and an unwatched loop under DDP, on each rank."""
     with tempfile.TemporaryDirectory() as folder:
         context = multiprocessing.get_context("spawn")
         ranks = [context.Process(target=run_cost_rank, args=(rank, folder)) for rank in range(RANKS)]
@@ -173,12 +175,14 @@ def measure_cost() -> None:
         for process in ranks:
             process.join()
         for rank in range(RANKS):
-            ratios = sorted(json.loads(Path(folder, f"{rank}.json").read_text())["ratios"])
-            quarter = len(ratios) // 4
-            print(
-                f"rank {rank}: watched / unwatched step {median(ratios):.3f} "
-                f"(quartiles {ratios[quarter]:.3f} to {ratios[-1 - quarter]:.3f}, {len(ratios)} pairs)"
-            )
+            pairs = json.loads(Path(folder, f"{rank}.json").read_text())
+            for name in pairs[0]:
+                ratios = sorted(pair[name] for pair in pairs)
+                quarter = len(ratios) // 4
+                print(
+                    f"rank {rank}, {name}: watched / unwatched step {median(ratios):.3f} "
+                    f"(quartiles {ratios[quarter]:.3f} to {ratios[-1 - quarter]:.3f}, {len(ratios)} pairs)"
+                )
 
 
 if __name__ == "__main__":

@@ -38,11 +38,12 @@ class RankReport:
     model, ``bypassing_passes`` were not calls of the wrapper; of the ``backwards``, ``unsynchronized_backwards`` ran
     under ``no_sync``.
 
-    ``random_states`` are hashes of the state of each generator before the first passes. ``own_seconds`` are the
-    seconds of the last steps until the backward pass began, which waits for the others, ``step_seconds`` all their
-    seconds. ``busiest_line`` is the line at which samples of the stack found this rank most often outside of the
-    backward pass. ``shard_norms`` are the gradient norms of the shards of this rank, by signal, as pairs of a step and
-    its norm. ``error`` is the exception that ended the loop.
+    ``random_states`` are hashes of the state of each generator before the first passes. ``own_seconds`` are the seconds
+    of the last steps until the backward pass began, which waits for the others: their median, and in
+    ``least_own_seconds`` their lower quartile. ``step_seconds`` is the median of all their seconds. ``busiest_line`` is
+    the line at which samples of the stack found this rank most often outside of the backward pass. ``shard_norms`` are
+    the gradient norms of the shards of this rank, by signal, as pairs of a step and its norm. ``error`` is the
+    exception that ended the loop.
     """
 
     rank: int = 0
@@ -72,6 +73,7 @@ class RankReport:
     unsynchronized_backwards: int = 0
     random_states: Mapping[str, Sequence[int]] = field(default_factory=dict)
     own_seconds: float = 0.0
+    least_own_seconds: float = 0.0
     step_seconds: float = 0.0
     busiest_line: CodePlace | None = None
     shard_norms: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
@@ -140,6 +142,12 @@ class RankReports:
         """Return the ranks whose value is not the most frequent one; of equally frequent ones, the first counts."""
         usual = max(values, key=lambda value: (values.count(value), -values.index(value)))
         return tuple(report.rank for report, value in zip(self.reports, values, strict=True) if value != usual)
+
+
+def lower_quartile_or_zero(values: Iterable[float]) -> float:
+    """Return the value that a quarter of the values stay below, or 0 without values."""
+    numbers = sorted(values)
+    return numbers[len(numbers) // 4] if numbers else 0.0
 
 
 def median_or_zero(values: Iterable[float]) -> float:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules import module as module_hooks
 
@@ -19,6 +23,7 @@ from nbdebug.autograd.loss_terms import bind_arguments, record_loss_calls
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup, loaders
 from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME, get_own_loss
+from nbdebug.source.location import is_user_code
 
 _MAX_LOSS_DIFFERENCE = 1e-6  # relative, of the loss of the step and that of the model and the loss function found in it
 _TrainingStep = Callable[[Any], Any]
@@ -40,6 +45,22 @@ class _OuterCalls:
     def leave(self, *_: Any) -> None:
         """Handle a call that has ended."""
         self.depth -= 1
+
+
+@dataclass
+class _ReturnedScalars:
+    """The Python calls that returned a scalar tensor of one value: their code, their globals, their first argument."""
+
+    value: float
+    calls: list[tuple[CodeType, dict[str, Any], Any]] = field(default_factory=list)
+
+    def on_event(self, frame: FrameType, event: str, returned: Any) -> None:
+        """Handle an event of the interpreter."""
+        code = frame.f_code
+        if event != "return" or not isinstance(returned, Tensor) or returned.numel() != 1 or code.co_argcount < 2:
+            return
+        if is_user_code(code.co_filename) and float(returned.detach()) == self.value:
+            self.calls.append((code, frame.f_globals, frame.f_locals.get(code.co_varnames[0])))
 
 
 @contextmanager
@@ -73,12 +94,20 @@ def find_model_and_loss(owner: nn.Module, step: _TrainingStep, train_loader: Any
     with_parameters = [module for module in outer.modules if any(True for _ in module.parameters())]
     model = with_parameters[0] if len(with_parameters) == 1 else owner
     loss_modules = [module for module in outer.modules if module not in with_parameters]
-    for loss_fn in (*loss_modules, *_loss_functions(owner), *_functional_losses(calls), None):
+    known = (*loss_modules, *_loss_functions(owner), *_functional_losses(calls), None)
+    for loss_fn in chain(known, _own_functions(setup, raw, values[0])):
         candidate = Setup(model, train_loader, loss_fn=loss_fn)
         with Preserve(owner, loaders=(train_loader,)):
             if _has_loss(candidate, raw, values[0]):
                 return {"model": model, "loss_fn": loss_fn}
     return {"model": model, "step_fn": step_fn}
+
+
+def _own_functions(setup: Setup, raw: Any, value: float) -> Iterator[Callable[..., Any]]:
+    """Yield the user's functions that return the loss of a step, which runs once more when the first is needed."""
+    with Preserve(setup.model, loaders=(setup.train_loader,)):
+        functions = _find_loss_functions(lambda: _seeded_loss(setup, raw), value)
+    yield from functions
 
 
 def _loss_of_step(step: _TrainingStep, batch: Any) -> Any:
@@ -115,3 +144,27 @@ def _functional_losses(calls: list[TorchCall]) -> list[Callable[..., Any]]:
             options = {name: value for name, value in without_operands.items() if value is not None}
             functions.append(partial(function, **options))
     return functions
+
+
+def _find_loss_functions(step: Callable[[], Any], value: float) -> list[Callable[..., Any]]:
+    """Run a step, and return the user's functions that returned its loss, a scalar of this value; the inner ones first.
+
+    Each has two or more arguments, of which the first may be an object that it is bound to. Uses ``sys.setprofile``.
+    """
+    scalars, profiler = _ReturnedScalars(value), sys.getprofile()
+    sys.setprofile(scalars.on_event)
+    try:
+        step()
+    finally:
+        sys.setprofile(profiler)
+    return [function for call in scalars.calls for function in _functions_of(*call)]
+
+
+def _functions_of(code: CodeType, module_names: dict[str, Any], first: Any) -> list[Callable[..., Any]]:
+    """Return the functions with some code: the method of the first argument, that of its module, or all closures."""
+    method, function = getattr(first, code.co_name, None), module_names.get(code.co_name)
+    if isinstance(method, MethodType) and method.__func__.__code__ is code:
+        return [method]
+    if isinstance(function, FunctionType) and function.__code__ is code:
+        return [function]
+    return [item for item in gc.get_referrers(code) if isinstance(item, FunctionType) and item.__code__ is code]

@@ -21,6 +21,7 @@ from nbdebug.report import Report
 from nbdebug.rule_engine.checkup import judge_result
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.setup.losses import named_logits
 from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tools.errors import Errors
 from nbdebug.tools.overfit import Overfit, overfit_within
@@ -128,7 +129,8 @@ class FinalTests:
         deadline = time.thread_time() + self.seconds
         with Preserve(*self.setup.mutable_objects, loaders=(self.setup.train_loader, self.setup.val_loader)):
             Measurements(self.setup)["torch_loss_kind"]  # raises NotChecked for a loss whose output is no prediction
-            if len(tree_tensors(self.setup.predict(next(self.setup.batches(1))))) > 1:
+            output = self.setup.predict(next(self.setup.batches(1)))
+            if named_logits(output) is None and sum(tensor.dim() > 0 for tensor in tree_tensors(output)) > 1:
                 raise NotChecked("the model returns several tensors, and which of them is the prediction is unknown")
             table = collect_predictions(self.setup, _loader_of_sample(loader), lambda _: time.thread_time() > deadline)
         return Errors(table, table.headline())

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements
-from nbdebug.preserve import Preserve
+from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.evaluation_mode import in_mode
@@ -54,6 +54,7 @@ class FixedSamples:
             return samples
         try:
             with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+                seed_all(0)  # the same samples in each run, whatever a trainer has drawn before
                 samples.batches = {split: _collect_batches(setup, split) for split in _loaders_by_split(setup)}
                 samples.data_summary = _describe_targets(samples.batches["train"], ignore_index(setup.loss_fn))
                 samples.data_summary.update(_estimate_chance_loss(setup, _have_equal_targets(samples.data_summary)))

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data.distributed import DistributedSampler
 
 from nbdebug.distributed.parallel_models import is_sharded
-from nbdebug.distributed.rank_report import CodePlace, RankReport, median_or_zero
+from nbdebug.distributed.rank_report import CodePlace, RankReport, lower_quartile_or_zero, median_or_zero
 from nbdebug.hooks.module_hooks import observe_forward_passes
 from nbdebug.hooks.training_events import (
     BackwardRoots,
@@ -187,6 +187,7 @@ class RankObserver:
             unsynchronized_backwards=self.unsynchronized_backwards,
             random_states={name: tuple(numbers) for name, numbers in self.random_states.items()},
             own_seconds=median_or_zero(self.own_seconds),
+            least_own_seconds=lower_quartile_or_zero(self.own_seconds),
             step_seconds=median_or_zero(self.step_seconds),
             busiest_line=to_place(busiest) if busiest else None,
             lines={event: to_place(line) for event, line in lines.items()},

@@ -1,4 +1,4 @@
-"""Two processes of one run, which train small models on gloo; the results are compared by the tests."""
+"""Processes of one run, which train small models on gloo; the results are compared by the tests."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from torch.utils.data.distributed import DistributedSampler
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
 
-RANKS = 2
 
-
-def run_ranks(folder: Path) -> list[dict[str, Any]]:
-    """Return what each rank has observed in all runs."""
+def run_ranks(folder: Path, count: int = 2, wrappers: tuple[str, ...] = ("ddp", "fsdp")) -> list[dict[str, Any]]:
+    """Return what each of some ranks has observed in all runs, and in the checkups if there are two ranks."""
     context = multiprocessing.get_context("spawn")
-    ranks = [context.Process(target=_run_rank, args=(rank, str(folder))) for rank in range(RANKS)]
+    arguments = count, wrappers, str(folder)
+    ranks = [context.Process(target=_run_rank, args=(rank, *arguments)) for rank in range(count)]
     for process in ranks:
         process.start()
     for process in ranks:
         process.join(240)
         process.kill()
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(RANKS)]
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(count)]
 
 
-def _run_rank(rank: int, folder: str) -> None:
+def _run_rank(rank: int, count: int, wrappers: tuple[str, ...], folder: str) -> None:
     torch.set_num_threads(1)
-    store = distributed.FileStore(f"{folder}/store", RANKS)
-    distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
-    results = {name: _run(wrap, rank) for name, wrap in WRAPPERS.items()}
-    results["checkups"] = _check_models(rank)
+    store = distributed.FileStore(f"{folder}/store", count)
+    distributed.init_process_group("gloo", store=store, rank=rank, world_size=count)
+    results = {name: _run(WRAPPERS[name], rank) for name in wrappers}
+    if count == 2:
+        results["checkups"] = _check_models(rank)
     Path(folder, f"{rank}.json").write_text(json.dumps(results))
     distributed.destroy_process_group()
 

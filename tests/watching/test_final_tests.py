@@ -122,6 +122,49 @@ def test_predictions_of_one_class_are_reported_after_watch(
     assert code in codes(fit(seeded(make), clusters, nn.CrossEntropyLoss(weights)))
 
 
+class ModelWithLoss(nn.Module):
+    """A model that returns its loss and its scores, in a dictionary or a tuple."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self.net, self.form = mlp(6, 16, 3), form
+        self.loss_fn = nn.CrossEntropyLoss(torch.tensor([1.0, 1.0, 0.0]))
+
+    def forward(self, x: Tensor, labels: Tensor) -> Any:
+        scores = self.net(x)
+        loss = self.loss_fn(scores, labels)
+        return {"dict": {"loss": loss, "logits": scores}, "tuple": (loss, scores), "two": (scores, scores)}[self.form]
+
+
+def fit_with_own_loss(form: str) -> nbdebug.Debugger:
+    def collate(samples: list[Any]) -> dict[str, Tensor]:
+        return {"x": torch.stack([x for x, _ in samples]), "labels": torch.stack([y for _, y in samples])}
+
+    torch.manual_seed(0)
+    model = ModelWithLoss(form)
+    loaders = [DataLoader(clusters(seed), 32, shuffle=seed == 0, collate_fn=collate) for seed in (0, 1)]
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    debugger = nbdebug.Debugger(model, *loaders, loss_fn=model.loss_fn, optimizer=optimizer)
+    with debugger.watch():
+        for _ in range(8):
+            for batch in loaders[0]:
+                optimizer.zero_grad()
+                outputs = model(**batch)
+                first = outputs["loss"] if form == "dict" else outputs[0]
+                (model.loss_fn(first, batch["labels"]) if form == "two" else first).backward()
+                optimizer.step()
+    return debugger
+
+
+@pytest.mark.parametrize("form", ["dict", "tuple"])
+def test_predictions_of_a_model_that_returns_its_loss_are_judged(form: str) -> None:
+    assert "E702" in codes(fit_with_own_loss(form))
+
+
+def test_predictions_among_several_outputs_are_not_judged() -> None:
+    assert "several tensors" in reasons(fit_with_own_loss("two"), "E702")
+
+
 def test_every_other_fault_ranks_above_what_the_predictions_show() -> None:
     debugger = fit(seeded(lambda: ConstantFeatures(3)), clusters, nn.CrossEntropyLoss())
     ranks = [finding.code in ("E702", "E706", "E709", "T608") for finding in debugger.findings.faults]

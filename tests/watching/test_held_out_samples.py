@@ -40,6 +40,20 @@ def test_fixed_samples_are_one_batch_if_the_loss_is_the_same(loss_fn: nn.Module,
     assert samples.evaluate()["sample_train_loss"] == pytest.approx(sum(losses) / 8, rel=1e-4)
 
 
+def test_fixed_samples_are_the_same_in_any_random_state() -> None:
+    dataset = TensorDataset(*labeled_points(512))
+    samples = []
+    for seed in (1, 2):
+        loader = DataLoader(dataset, 32, shuffle=True)
+        torch.manual_seed(seed)
+        state = torch.get_rng_state()
+        samples.append(FixedSamples.from_setup(Setup(mlp(6, 16, 2), loader, loss_fn=nn.CrossEntropyLoss())))
+        assert torch.equal(torch.get_rng_state(), state)
+    first, second = (fixed.batches["train"][0].args[0] for fixed in samples)
+    assert torch.equal(first, second)
+    assert not torch.equal(first, dataset.tensors[0][: len(first)])  # they are shuffled
+
+
 def test_planned_measurements_grow_apart_and_stay_within_their_share() -> None:
     samples = FixedSamples.from_setup(setup_of(nn.CrossEntropyLoss()))
     planned_steps = [0]

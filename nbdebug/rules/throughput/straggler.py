@@ -26,10 +26,10 @@ def straggler(ranks: RankReports, *, ratio: float = 1.5, share: float = 0.25) ->
     All ranks wait for the slowest one at each step, so that it sets the speed of the run.
 
     ## How it is measured
-    By the median over the last 64 steps of the time between the end of a step and the next backward pass. It is
-    reported if that of one rank is ``ratio`` = 1.5 times the median of the others, and the difference takes a ``share``
-    of a quarter of a step. The line is the one at which samples of its stack, taken twice a second, found the rank most
-    often outside of the backward pass.
+    By the time between the end of a step and the next backward pass, over the last 64 steps. A rank is reported if its
+    lower quartile is ``ratio`` = 1.5 times the median of the others, so that it is slower in three of four steps, and
+    the difference of the medians takes a ``share`` of a quarter of a step. The line is the one at which samples of its
+    stack, taken twice a second, found the rank most often outside of the backward pass.
 
     ## How to fix
     Read data on each rank from a disk that is equally fast, with the same number of workers; write checkpoints and logs
@@ -47,7 +47,7 @@ def straggler(ranks: RankReports, *, ratio: float = 1.5, share: float = 0.25) ->
     others = median_or_zero(report.own_seconds for report in reports if report is not slowest)
     step = median_or_zero(report.step_seconds for report in reports)
     lost = slowest.own_seconds - others
-    if slowest.own_seconds < ratio * others or lost < max(share * step, _MIN_SECONDS):
+    if slowest.least_own_seconds < ratio * others or lost < max(share * step, _MIN_SECONDS):
         return
     yield Finding(
         message=f"Rank {slowest.rank} takes {slowest.own_seconds * 1000:.1f} ms before each backward pass, the others "
@@ -72,7 +72,7 @@ def bad() -> Setup:
 
 def bad_loop(setup: Setup, watch: Watch) -> None:
     """The other rank takes half a second for each step."""
-    train_as_first_rank(setup, watch, own_seconds=0.5, step_seconds=0.5)
+    train_as_first_rank(setup, watch, own_seconds=0.5, least_own_seconds=0.5, step_seconds=0.5)
 
 
 def good() -> Setup:

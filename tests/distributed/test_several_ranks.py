@@ -1,7 +1,8 @@
-"""Tests of watch and checkup in two processes, under DistributedDataParallel and ``fully_shard``."""
+"""Tests of watch and checkup in two and four processes, under DistributedDataParallel and ``fully_shard``."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,3 +54,14 @@ def test_checkup_on_one_rank_does_not_wait(ranks: list[dict[str, Any]]) -> None:
 
 def test_checkup_of_sharded_model_is_refused_on_all_ranks(ranks: list[dict[str, Any]]) -> None:
     assert all("is sharded over ranks; expected" in rank["checkups"]["refusal"] for rank in ranks)
+
+
+def test_four_ranks_train_the_same_and_have_one_report(tmp_path: Path) -> None:
+    ranks = [rank["ddp"] for rank in run_ranks(tmp_path, count=4, wrappers=("ddp",))]
+    for rank in ranks:
+        assert rank["watched"] == rank["plain"]
+        assert rank["errors"] == ""
+        assert rank["steps"] == 8
+        assert rank["faults"] == []
+    assert len({rank["watched"] for rank in ranks}) == 4  # their random states differ
+    assert [rank["printed"].count("nbdebug watch: 8 steps") for rank in ranks] == [1, 0, 0, 0]
