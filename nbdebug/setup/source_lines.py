@@ -52,6 +52,13 @@ def creation_line(setup: Setup, created: object) -> SourceLine | None:
     return creation.line if creation else None
 
 
+def argument_line(setup: Setup, owner: object, option: str) -> SourceLine | None:
+    """Return the line of an argument in the call that creates an object, whatever its variable holds."""
+    creation = find_setup_creation(setup, owner)
+    argument = creation.argument(owner, option) if creation is not None else None
+    return SourceLine(creation.file, argument.lineno) if creation is not None and argument is not None else None
+
+
 def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceLine | None:
     """Return the line that sets an option of an optimizer or a scheduler to a value.
 

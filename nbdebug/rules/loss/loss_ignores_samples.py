@@ -29,6 +29,7 @@ from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line, written_line
 from nbdebug.setup.losses import ignore_index
+from nbdebug.setup.source_lines import argument_line
 from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = ("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709")
@@ -110,6 +111,8 @@ def loss_ignores_samples(
         return
     if isinstance(ignored_target, IgnoredTarget):
         finding = _target_finding(ignored_target)
+        if ignored_target.value == ignore_index(setup.loss_fn):
+            finding = _ignored_index_finding(finding, ignored_target.value, setup)
         line = producing_line(graph) if ignored_target.are_flags and isinstance(graph, Graph) else None
         yield replace(finding, where=get_location(line)) if line else finding
         return
@@ -244,6 +247,16 @@ def _target_finding(ignored: IgnoredTarget) -> Finding:
         evidence={"target": ignored.value, "samples without influence": ignored.samples},
         explains=(*_CONSEQUENCES, "D102", "E706", "G403", "G409", "G415", "L211", "L218", "M306", "M307", "T607"),
         severity=None if ignored.is_torch_loss else "warning",
+    )
+
+
+def _ignored_index_finding(finding: Finding, label: float, setup: Setup) -> Finding:
+    """Add where the loss gets a class as the label that it ignores, and how to change it."""
+    return replace(
+        finding,
+        where=get_location(argument_line(setup, setup.loss_fn, "ignore_index")),
+        cause=f"The ignore_index of the loss is {label:g}, which is one of the classes.",
+        fix="loss_fn = nn.CrossEntropyLoss()   # ignore_index only for a label that is no class, such as -100 or 255",
     )
 
 
