@@ -74,9 +74,8 @@ def random_crops_in_python(change: Change) -> Program:
             image = images[index]
             for _ in range(12):
                 top, left = random.randrange(4), random.randrange(4)  # here
-                image = torch.nn.functional.pad(
-                    images[index][:, top : top + 16, left : left + 16], (2, 2, 2, 2)
-                )  # here
+                crop = images[index][:, top : top + 16, left : left + 16]  # here
+                image = torch.nn.functional.pad(crop, (2, 2, 2, 2))  # here
                 image = torch.flip(image, [2]) * random.uniform(0.9, 1.1)  # here
             return image[:, 2:18, 2:18], self.y[index]
 
@@ -177,10 +176,9 @@ def weighted_by_lookup(change: Change) -> Program:
 
 @plant(CASES, "dtype")
 def default_dtype_is_double(change: Change) -> Program:
-    dtype = torch.float32 if change.fixed else torch.float64
-    model = nn.Sequential(nn.Linear(128, 640), nn.Tanh(), nn.Linear(640, 640), nn.Tanh(), nn.Linear(640, 1)).to(
-        dtype
-    )  # here
+    dtype = torch.float32 if change.fixed else torch.float64  # here
+    layers = [nn.Linear(128, 640), nn.Tanh(), nn.Linear(640, 640), nn.Tanh(), nn.Linear(640, 1)]
+    model = nn.Sequential(*layers).to(dtype)  # here
     data = TensorDataset(torch.randn(2048, 128).to(dtype), torch.randn(2048, 1).to(dtype))  # here
     return Program(model, DataLoader(data, batch_size=256, shuffle=True), nn.MSELoss())
 
@@ -244,7 +242,7 @@ def spectral_norm_for_the_log(change: Change) -> Program:
 
 @plant(CASES, "line")
 def counts_of_predictions(change: Change) -> Program:
-    program, counter = Program(mlp(width=256), cached(512)), Counter[Any]()
+    program, counter = Program(mlp(width=64), cached(1024)), Counter[Any]()
 
     def train() -> None:
         for step, (x, y) in endless(program.train_loader):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from types import CodeType
 from typing import Any
 
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import search_files
@@ -62,7 +64,7 @@ class Diagnosis:
     def advice(self) -> tuple[Advice, ...]:
         """Return the advice with the largest gain first; a larger batch, which changes the training, counts less."""
         items = [*self._data(), *self._transfer(), *self._batch_size(), *self._trials(), *self._loss()]
-        items += [*self._forward(), *self._evaluation(), *self._loop_lines()]
+        items += [*self._forward(), *self._plain_python(), *self._evaluation(), *self._loop_lines()]
         return tuple(sorted(items, key=rank))
 
     def _gain(self, saved: float) -> float:
@@ -158,12 +160,12 @@ class Diagnosis:
         """
         profile, present = self.profile, self.profile.cached_trial
         factor = trial.size / max(profile.batch_size, 1)
-        rest = self._other_seconds
+        rest = self._other_seconds - sum(self._python_seconds.values())  # it has to go whatever the size
         before = after = profile.phases["data"]
         after *= factor
         if present is not None and present.data_seconds is not None and trial.data_seconds is not None:
             before, after = present.data_seconds, trial.data_seconds
-        return factor * (profile.replay_seconds + before + rest) / (trial.seconds + after + rest)
+        return factor * (profile.replay_seconds + before + rest) / max(trial.seconds + after + rest, 1e-6)
 
     def _trials(self) -> Iterator[Advice]:
         """Advise on threads, precision, settings and optimizers by their trials."""
@@ -246,6 +248,40 @@ class Diagnosis:
             cause = f"Its operations take {milliseconds(seconds)}, on whole tensors about {milliseconds(least)}."
             code = "# replace the Python loop by operations on whole tensors"
             yield Advice("module", gain, headline, cause, code, slowest.line)
+
+    def _plain_python(self) -> Iterator[Advice]:
+        """Advise on code in the model that takes time without any operation on tensors."""
+        for item, seconds in self._python_seconds.items():
+            name = function_name(item.line)
+            headline = f"{name}() computes for {milliseconds(seconds)} of each step without tensors."
+            cause = "This part of the forward pass is Python code, which neither a device nor larger batches speed up."
+            code = "# compute it once before training, as a buffer, or with operations on whole tensors"
+            yield Advice("module", self._gain(seconds), headline, cause, code, item.line)
+
+    @cached_property
+    def _python_seconds(self) -> dict[LineTime, float]:
+        """Return the slowest line of each function in the forward pass with the seconds of its lines without tensors.
+
+        Only functions whose time is worth an advice are returned.
+        """
+        by_function: dict[tuple[str, str], list[LineTime]] = {}
+        for item in self.profile.lines:
+            if item.phase == "forward" and not item.is_loop_line and not self._has_operations(item):
+                by_function.setdefault((item.line.file, function_name(item.line)), []).append(item)
+        sums = {
+            max(items, key=lambda item: item.seconds): sum(item.seconds for item in items)
+            for items in by_function.values()
+        }
+        return {item: seconds for item, seconds in sums.items() if self._gain(seconds) >= MIN_GAIN}
+
+    def _has_operations(self, item: LineTime) -> bool:
+        """Check whether the statement of a line makes operations on tensors, or what it makes is unknown."""
+        statement = covering_statement(item.line)
+        if statement is None or not self.facts.counter.line_costs:
+            return True
+        numbers = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+        counted = {line.number for line in self.facts.counter.line_costs if line.file == item.line.file}
+        return not counted.isdisjoint(numbers)
 
     def _costs(self, item: LineTime) -> list[int]:
         """Return operations, bytes and calls of a line in a forward pass."""

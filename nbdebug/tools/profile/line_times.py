@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import mean, median
 from typing import Any
 
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, function_by_name
 from nbdebug.source.location import SourceLine, get_code
 from nbdebug.source.search import call_name, covers_line, enclosing_scope, innermost_loop
 from nbdebug.tools.profile.line_sampler import LineSampler
@@ -112,8 +112,11 @@ def called_names(line: SourceLine) -> set[str]:
 
 
 def saves_checkpoint(line: SourceLine) -> bool:
-    """Check whether a line calls a function that writes a checkpoint."""
-    return bool(called_names(line) & _SAVING_CALLS)
+    """Check whether a line calls a function that writes a checkpoint, or one of its file that does so."""
+    names = called_names(line)
+    bodies = [function_by_name(line.file, name) for name in names - _SAVING_CALLS]
+    calls = (node for body in bodies if body is not None for node in ast.walk(body) if isinstance(node, ast.Call))
+    return bool(names & _SAVING_CALLS) or any(call_name(call) in _SAVING_CALLS for call in calls)
 
 
 def find_line(files: Iterable[str], is_match: Callable[[str], bool]) -> SourceLine | None:
