@@ -42,6 +42,12 @@ _MIN_CPU_SHARE = 0.5  # of the wait for data, from which a faster line is better
 _MIN_LOW_GAIN = 1.1  # in every round of a trial
 
 
+_SETTING_WORDS = {
+    "anomaly mode off": ("detect_anomaly(",),
+    "deterministic algorithms off": ("use_deterministic_algorithms(", "deterministic="),
+}
+
+
 @dataclass(frozen=True)
 class Facts:
     """Facts that the diagnosis reads beside the profile."""
@@ -197,7 +203,7 @@ class Diagnosis:
         }
         headline, cause, word = texts[kind]
         cause = f"{cause} The step takes {milliseconds(trial.seconds)} with {trial.name}.".strip()
-        words = {"dtype": ("double()", "float64"), "settings": ("detect_anomaly", "deterministic")}.get(kind, (word,))
+        words = {"dtype": ("double()", "float64"), "settings": _SETTING_WORDS.get(trial.name, ())}.get(kind, (word,))
         if kind == "optimizer":
             optimizers = self.facts.setup.optimizers
             return Advice(kind, gain, headline, cause, trial.code, self._line(optimizers[0]))
