@@ -291,8 +291,9 @@ class Diagnosis:
 
     def _costs(self, item: LineTime) -> list[int]:
         """Return operations, bytes and calls of a line in a forward pass."""
-        line = SourceLine(item.line.file, item.line.number, item.line.function)
-        return self.facts.counter.line_costs.get(line, [0, 0, 0])
+        place = item.line.file, item.line.number
+        costs = [costs for line, costs in self.facts.counter.line_costs.items() if (line.file, line.number) == place]
+        return [sum(amounts) for amounts in zip([0, 0, 0], *costs, strict=True)]
 
     def _least_seconds(self, item: LineTime) -> float:
         """Return the seconds that the operations of a line need on whole tensors, with their backward pass."""

@@ -53,8 +53,16 @@ def _loop_lines(charges: list[LineCharges], phase_seconds: Mapping[str, float]) 
 
 
 def _called_lines(sampler: LineSampler, phase_seconds: Mapping[str, float], loss_fn: Any) -> Iterator[LineTime]:
-    """Yield the sampled lines of the functions that the loop calls."""
+    """Yield the sampled lines of the functions that the loop calls.
+
+    A line and a comprehension in it, which may have a frame of its own, are one line.
+    """
+    sums: dict[tuple[str, str, int], tuple[SourceLine, float]] = {}
     for (phase, line), seconds in sampler.seconds.items():
+        known, earlier = sums.get((phase, line.file, line.number), (line, 0.0))
+        outer = known if line.function.startswith("<") else line
+        sums[phase, line.file, line.number] = outer, seconds + earlier
+    for (phase, _, _), (line, seconds) in sums.items():
         is_loss = phase == "python" and _is_line_of(line, loss_fn)
         if phase in phase_seconds and (phase not in _LOOP_PHASES or is_loss):
             share = seconds / sampler.totals[phase]

@@ -217,9 +217,9 @@ def _without_anomaly_mode(switch: Switch) -> Iterator[None]:
     original, present = torch.set_anomaly_enabled, (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
     requested = [present]
 
-    def set_enabled(mode: bool, check_nan: bool = True) -> None:
-        requested[0] = mode, check_nan
-        original(mode and not switch.is_on, check_nan)
+    def set_enabled(enabled: bool, check_nan: bool = True) -> None:
+        requested[0] = enabled, check_nan
+        original(enabled and not switch.is_on, check_nan)
 
     switch.on_change.append(lambda _: set_enabled(*requested[0]))
     torch.set_anomaly_enabled = set_enabled

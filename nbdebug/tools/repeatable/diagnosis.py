@@ -157,8 +157,8 @@ class Diagnoser:
         located = self.locate(difference) or difference
         horizon = min(self.steps, 2 * difference.step + 2)
         pairs = 1 if difference.step < _EARLY else _CONFIRMED_PAIRS
-        if causes := self.filled_caches(horizon):
-            return self.verdict("not repeatable", located, causes)
+        if caches := self.filled_caches(horizon):
+            return self.verdict("not repeatable", located, caches)
         candidates = self.candidates()
         for candidate in candidates:
             self.on_progress(f"with {candidate.name} held constant")

@@ -225,7 +225,8 @@ class Environment:
                 array.fill(value)
             return array
 
-        functions = {make.__name__: for_user(make, partial(filled, make), log) for make in (np.empty, np.empty_like)}
+        makers: dict[str, Any] = {"empty": np.empty, "empty_like": np.empty_like}
+        functions = {name: for_user(make, partial(filled, make), log) for name, make in makers.items()}
         with _FilledMemory(value, log), replaced(np, functions, self.namespaces):
             yield
 

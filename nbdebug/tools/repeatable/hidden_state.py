@@ -106,6 +106,7 @@ def can_restart(value: Any) -> bool:
 def restarted(variable: Variable) -> Iterator[None]:
     """Replace a generator in the block by a new one that starts at its beginning."""
     value: GeneratorType[Any, Any, Any] = variable.read()
+    assert value.gi_frame is not None
     variable.write(FunctionType(value.gi_code, value.gi_frame.f_globals)())
     try:
         yield
