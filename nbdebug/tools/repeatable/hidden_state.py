@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -190,7 +191,7 @@ def _variables(function: FunctionType) -> Iterator[tuple[Any, Variable]]:
         if name in namespace:
             value = namespace[name]
             yield (id(namespace), name), _item_variable(name, namespace, function)
-            if isinstance(value, ModuleType) and is_user_code(getattr(value, "__file__", None) or "/"):
+            if isinstance(value, ModuleType) and _is_user_module(value):
                 inner = vars(value)
                 for attribute in names:
                     if attribute in inner:
@@ -205,6 +206,10 @@ def _variables(function: FunctionType) -> Iterator[tuple[Any, Variable]]:
             name = inspect.getfullargspec(function).args[-len(function.__defaults__ or ()) :][number]
             yield id(value), Variable(name, partial(_same, value), _ignore, function)
     yield from _class_variables(function)
+
+
+def _is_user_module(module: ModuleType) -> bool:
+    return module.__name__ not in sys.builtin_module_names and is_user_code(getattr(module, "__file__", None) or "/")
 
 
 def _class_variables(function: FunctionType) -> Iterator[tuple[Any, Variable]]:
