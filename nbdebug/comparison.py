@@ -15,12 +15,12 @@ from nbdebug.validation import describe_type
 
 if TYPE_CHECKING:
     from nbdebug.tools.agreement import Agreement
-    from nbdebug.tools.divergence import RunComparison
+    from nbdebug.tools.divergence import RunDivergence
     from nbdebug.tools.provenance import ProgramSnapshot, SnapshotChanges
 
 
 @check_option_names()
-def compare(a: Any, b: Any, inputs: Any = None) -> Agreement | RunComparison | SnapshotChanges:
+def compare(a: Any, b: Any, inputs: Any = None) -> Agreement | RunDivergence | SnapshotChanges:
     """Compare two models or setups that ought to compute the same, two watched runs, or two snapshots.
 
     Of two models or setups, names the first module at which they part: forward, backward and, of two Debuggers, the

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from nbdebug.tools.divergence.comparison import compare_runs, run_record
-from nbdebug.tools.divergence.result import RunComparison
+from nbdebug.tools.divergence.result import RunDivergence
 
-__all__ = ["RunComparison", "compare_runs", "run_record"]
+__all__ = ["RunDivergence", "compare_runs", "run_record"]

@@ -14,7 +14,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.formatting import join_names
 from nbdebug.records import Record
 from nbdebug.records.record import load, signal_label
-from nbdebug.tools.divergence.result import RunComparison, SignalDifference, SignalGroup
+from nbdebug.tools.divergence.result import RunDivergence, SignalDifference, SignalGroup
 from nbdebug.validation import describe_type
 
 _NOT_COMPARED = {"step_seconds", "wait_seconds"}  # measured times, which no two runs share
@@ -47,7 +47,7 @@ def _is_record_file(path: Path) -> bool:
         return False
 
 
-def compare_runs(first: Any, second: Any) -> RunComparison:
+def compare_runs(first: Any, second: Any) -> RunDivergence:
     """Return the first step and signal at which two runs part, of the numbers that both have recorded.
 
     Values are compared in every bit. Raises SetupError if one of them is no run, and if they share no step.
@@ -63,7 +63,7 @@ def compare_runs(first: Any, second: Any) -> RunComparison:
     one, other = (set(_columns(record)) for record in records)
     only_one = sorted(f"{group}: {name}".rstrip(" |") for group, name in one ^ other)
     steps = (records[0].steps, records[1].steps)
-    result = RunComparison("", groups, steps, _names(first, second), tuple(_changes(*records)), tuple(_cut(only_one)))
+    result = RunDivergence("", groups, steps, _names(first, second), tuple(_changes(*records)), tuple(_cut(only_one)))
     return replace(result, headline=_headline(result), notes=_notes(result))
 
 
@@ -77,7 +77,7 @@ def _cut(names: list[str]) -> list[str]:
     return [*names[:_MAX_ONE_SIDED], *([f"{more} more"] if more > 0 else [])]
 
 
-def _headline(result: RunComparison) -> str:
+def _headline(result: RunDivergence) -> str:
     """Return the verdict in a sentence."""
     first = result.first
     if first is None:
@@ -91,7 +91,7 @@ def _headline(result: RunComparison) -> str:
     return f"The runs {before}part {when} {place}."
 
 
-def _notes(result: RunComparison) -> tuple[str, ...]:
+def _notes(result: RunDivergence) -> tuple[str, ...]:
     """Return what the resolution of the records leaves open."""
     notes = []
     if result.steps[0] != result.steps[1]:

@@ -53,7 +53,7 @@ class SignalGroup:
 
 
 @dataclass(frozen=True)
-class RunComparison(Result):
+class RunDivergence(Result):
     """The first step and signal at which two watched runs part.
 
     ``groups`` are in the order of a step: settings, outputs of layers, loss, gradients, updates, weights, evaluations.

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import nbdebug
 from nbdebug.records import Record
-from nbdebug.tools.divergence import RunComparison
+from nbdebug.tools.divergence import RunDivergence
 from nbdebug.tools.divergence.strip import MAX_CELLS, DivergenceStrip, StripRow
 from nbdebug.watching.result import WatchResult
 
@@ -46,9 +46,9 @@ def plain() -> WatchResult:
 
 
 @pytest.fixture(scope="module")
-def parted(plain: WatchResult) -> RunComparison:
+def parted(plain: WatchResult) -> RunDivergence:
     result = nbdebug.compare(plain, watched(bump=7))
-    assert isinstance(result, RunComparison)
+    assert isinstance(result, RunDivergence)
     return result
 
 
@@ -60,7 +60,7 @@ def test_equal_runs_are_equal_in_every_bit(plain: WatchResult) -> None:
     assert all(group.differences and not any(group.differences.values()) for group in result.groups)
 
 
-def test_first_step_and_signal_are_named_in_the_order_of_a_step(parted: RunComparison) -> None:
+def test_first_step_and_signal_are_named_in_the_order_of_a_step(parted: RunDivergence) -> None:
     first = parted.first
     assert first is not None
     assert (first.step, first.signal, first.tensor) == (7, "norm of the activation", "0")
@@ -124,13 +124,13 @@ def test_runs_without_a_common_step_are_refused(plain: WatchResult) -> None:
         nbdebug.compare(plain, Record())
 
 
-def test_result_is_plain_data_with_frame_chart_and_escaped_page(parted: RunComparison) -> None:
+def test_result_is_plain_data_with_frame_chart_and_escaped_page(parted: RunDivergence) -> None:
     copy = pickle.loads(pickle.dumps(parted))
     assert copy.to_text() == parted.to_text()
     frame = copy.to_frame()
     assert frame.loc[frame["step"] == 7, "loss"].item() > 0
     assert copy.plot().get_yscale() == "log"
-    html = RunComparison("<b>", parted.groups, notes=("<i>",)).view().html()
+    html = RunDivergence("<b>", parted.groups, notes=("<i>",)).view().html()
     assert "&lt;b&gt;" in html
     assert "&lt;i&gt;" in html
     assert "http" not in copy.to_html().replace("http://www.w3.org", "")
