@@ -11,10 +11,11 @@ import time
 import torch
 
 import nbdebug
-from benchmarks.agreement_pairs import benign
-from benchmarks.agreement_pairs.planted import PLANTED
+from benchmarks.agreement_pairs import benign, everyday, planted
 
-TUNED = sorted(PLANTED)[::2]  # the others were scored once the tool was finished
+PLANTED = planted.PLANTED | everyday.PLANTED
+BENIGN = (*benign.BENIGN, *everyday.BENIGN)
+TUNED = sorted(planted.PLANTED)[::2]  # the others were scored once the tool was finished
 
 
 def score_planted(names: list[str]) -> None:
@@ -52,7 +53,7 @@ def score_benign(names: list[str]) -> None:
     alarms = 0
     for name in names:
         torch.manual_seed(len(name))
-        a, b, inputs = benign.make(name)
+        a, b, inputs = everyday.BENIGN[name]() if name in everyday.BENIGN else benign.make(name)
         try:
             result = nbdebug.compare(a, b, inputs)
             is_quiet, text = result.agrees, result.to_text().replace("\n", " | ")
@@ -70,9 +71,9 @@ def main() -> None:
     parser.add_argument("--tuned", action="store_true", help="only the pairs that were tuned on")
     options = parser.parse_args()
     names = [n for n in PLANTED if not options.tuned or n in TUNED]
-    quiet = [n for number, n in enumerate(benign.BENIGN) if not options.tuned or number % 2 == 0]
+    quiet = [n for number, n in enumerate(BENIGN) if not options.tuned or number % 2 == 0]
     if options.only is not None:
-        names, quiet = ([n for n in options.only if n in group] for group in (PLANTED, benign.BENIGN))
+        names, quiet = ([n for n in options.only if n in group] for group in (PLANTED, BENIGN))
     score_planted(names)
     score_benign(quiet)
 

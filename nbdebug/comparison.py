@@ -1,4 +1,4 @@
-"""Snapshots of a program, and comparisons of two snapshots or of two computations that ought to agree."""
+"""Snapshots of a program, and comparisons of two snapshots, two runs, or two computations that ought to agree."""
 
 from __future__ import annotations
 
@@ -15,26 +15,32 @@ from nbdebug.validation import describe_type
 
 if TYPE_CHECKING:
     from nbdebug.tools.agreement import Agreement
+    from nbdebug.tools.divergence import RunDivergence
     from nbdebug.tools.provenance import ProgramSnapshot, SnapshotChanges
 
 
 @check_option_names()
-def compare(a: Any, b: Any, inputs: Any = None) -> Agreement | SnapshotChanges:
-    """Compare two models or setups that ought to compute the same, or two snapshots.
+def compare(a: Any, b: Any, inputs: Any = None) -> Agreement | RunDivergence | SnapshotChanges:
+    """Compare two models or setups that ought to compute the same, two watched runs, or two snapshots.
 
     Of two models or setups, names the first module at which they part: forward, backward and, of two Debuggers, the
     update, in eval and in train mode with dropout off. How far results may differ is measured by rounding noise. Names
-    of modules need not be equal. Everything is restored. Of two snapshots, lists what has changed, the code by cell.
+    of modules need not be equal. Everything is restored. Of two runs, names the
+    first step and signal at which they part. Of two snapshots, lists what has changed, the code by cell.
     Raises SetupError for objects that cannot be compared or run.
 
     Args:
-        a: A model, a function that calls models, or a Debugger; or a snapshot, or the path of one.
-        b: What ought to compute the same; or a later snapshot.
+        a: A model, a function that calls models, or a Debugger; or a watched run, its record, or a snapshot, or the
+            path of a record or a snapshot.
+        b: What ought to compute the same; or another run, or a later snapshot.
         inputs: Inputs of both: a tensor, a tuple of arguments or a mapping of keywords; by default a batch of ``a``, if
             that is a Debugger.
     """
+    from nbdebug.tools.divergence import compare_runs, run_record
     from nbdebug.tools.provenance import ProgramSnapshot, compare_snapshots, load_snapshot
 
+    if any(run_record(item) is not None for item in (a, b)):
+        return compare_runs(a, b)
     if any(isinstance(item, (ProgramSnapshot, str, Path)) for item in (a, b)):
         for name, item in (("a", a), ("b", b)):
             if not isinstance(item, (ProgramSnapshot, str, Path)):

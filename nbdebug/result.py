@@ -6,6 +6,7 @@ from base64 import b64decode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nbdebug.atomic_files import write_atomically
 from nbdebug.finding import MAX_REPR_LENGTH
 from nbdebug.formatting import encodable_text, truncate
 from nbdebug.validation import argument_error
@@ -91,7 +92,7 @@ class Result(TextRepr):
         data = saved_output.picture([self.to_text().partition("\n")[0]], self.draw)
         if picture is None:
             return saved_output.markdown(self.to_text(), f"data:image/png;base64,{data}")
-        Path(picture).write_bytes(b64decode(data))
+        write_atomically(Path(picture), b64decode(data))
         return saved_output.markdown(self.to_text(), Path(picture).as_posix())
 
     def plot(self, ax: Axes | None = None) -> Axes:

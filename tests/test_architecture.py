@@ -30,6 +30,8 @@ SMALL_BY_NATURE = {
         "the adapter of one tracker, which is imported only with it",
     ),
     "nbdebug.trackers.registry": "one lookup among the trackers",
+    "nbdebug.setup.callable_state": "one question, whether a callable has state that can be restored",
+    "nbdebug.tools.repeatable.caches": "one source of differences, which nothing else needs",
     "nbdebug.crashes.stuck_samples": "one search, for the sample at which a loader hangs",
     **dict.fromkeys(
         [f"nbdebug.measurements.{name}" for name in ("nominal_targets", "oversized_tensors", "sorted_targets")],

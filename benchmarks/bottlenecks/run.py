@@ -1,6 +1,7 @@
 """Measure how well ``profile()`` names planted bottlenecks, and what applying its advice brings.
 
-Run ``python -m benchmarks.bottlenecks.run tuning``, ``fresh`` or ``held_out``, with names of cases to run only those.
+Run ``python -m benchmarks.bottlenecks.run tuning``, ``fresh``, ``held_out`` or ``everyday``, with names of cases to run
+only those.
 A bottleneck is right if the first advice is of its kind, placed if the advice names one of its marked lines, and
 predicted if the gain is within 10 % of what the program with the advice applied brings. A balanced program must get no
 advice and no finding of P801 to P808. Programs run interleaved, in load-free time: without the time in which other
@@ -42,7 +43,7 @@ from nbdebug.debugger import Debugger
 def debug(p):
     return Debugger(p.model, p.train_loader, p.val_loader, loss_fn=p.loss_fn, optimizer=p.optimizer)
 """
-NAMES = ("tuning", "fresh", "held_out")
+NAMES = ("tuning", "fresh", "held_out", "everyday")
 
 
 class StepLimit(BaseException):

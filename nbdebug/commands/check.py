@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.atomic_files import write_atomically
 from nbdebug.exceptions import SetupError, first_line
 from nbdebug.finding import Finding
 from nbdebug.formatting import encodable_text
@@ -225,7 +226,7 @@ def _rule_summaries() -> dict[str, str]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(f"{text}\n", encoding="utf-8")
+        write_atomically(path, f"{text}\n".encode())
     except OSError as error:
         print(
             f"nbdebug: path is {str(path)!r}; expected a file to write ({error}). Pass another path.", file=sys.stderr

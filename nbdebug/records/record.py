@@ -9,12 +9,14 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nbdebug.atomic_files import write_atomically
 from nbdebug.exceptions import SetupError
 from nbdebug.records.table import FloatArray, HistogramTable, StepTable
 from nbdebug.tensors.histogram_bins import BIN_COUNT, TENSOR_STATISTICS
@@ -180,26 +182,33 @@ class RecordWriter:
     """Keeps a file up to date with a growing record.
 
     Appends what is new. Only after a table was thinned, the file is rewritten next to the old one, which it then
-    replaces. Raises SetupError if writing fails.
+    replaces. A reader leaves out what a killed writer has appended in part. Raises SetupError if writing fails.
     """
 
     path: Path
     written_rows: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def update(self, record: Record) -> None:
-        """Write what is new since the last update."""
+        """Write what is new since the last update; after a failure, the next update writes everything."""
         strides = {name: getattr(record, name).stride for name in (*_TABLE_NAMES, "shapes")}
-        if not self.written_rows or any(self.written_rows[name][0] != stride for name, stride in strides.items()):
-            self.written_rows = {}
-            new_path = self.path.with_name(self.path.name + ".new")
+        is_new = not self.written_rows or any(self.written_rows[name][0] != n for name, n in strides.items())
+        try:
             with _convert_os_errors(self.path):
-                with open(new_path, "wb") as file:
-                    file.write(_FILE_SIGNATURE)
-                    self.append_new(file, record)
-                os.replace(new_path, self.path)
-        else:
-            with _convert_os_errors(self.path), open(self.path, "ab") as file:
-                self.append_new(file, record)
+                if is_new:
+                    self._rewrite(record)
+                else:
+                    with open(self.path, "ab") as file:
+                        self.append_new(file, record)
+        except SetupError:
+            self.written_rows = {}
+            raise
+
+    def _rewrite(self, record: Record) -> None:
+        """Replace the file in one step."""
+        self.written_rows, content = {}, BytesIO()
+        content.write(_FILE_SIGNATURE)
+        self.append_new(content, record)
+        write_atomically(self.path, content.getvalue())
 
     def append_new(self, file: BinaryIO, record: Record) -> None:
         """Write the new rows, then the metadata."""

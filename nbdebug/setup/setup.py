@@ -17,6 +17,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve
 from nbdebug.setup import loaders, losses, unpacking
 from nbdebug.setup.batch import Batch
+from nbdebug.setup.callable_state import stateful_callable
 from nbdebug.setup.task import LearningTask, parse_task
 from nbdebug.source.references import user_files
 from nbdebug.tensors.pytree import to_device
@@ -156,8 +157,13 @@ class Setup:
     @property
     def mutable_objects(self) -> tuple[Any, ...]:
         """All objects that a run can change, except the loaders."""
-        loss_module = self.loss_fn if isinstance(self.loss_fn, nn.Module) else None
-        return (unwrap_parallel(self.model), loss_module, *self.optimizers, *self.schedulers, *self.extra_state)
+        return (
+            unwrap_parallel(self.model),
+            stateful_callable(self.loss_fn),
+            *self.optimizers,
+            *self.schedulers,
+            *self.extra_state,
+        )
 
     @property
     def schedulers(self) -> tuple[Any, ...]:

@@ -72,6 +72,31 @@ def test_record_writer_file_is_readable_while_it_grows_and_when_truncated(tmp_pa
     assert len(content) < 2_000_000
 
 
+@pytest.mark.parametrize("is_rewritten", [False, True])
+def test_record_is_complete_after_a_full_disk(
+    is_rewritten: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, record, random = tmp_path / "run.nbd", make_record(3), np.random.default_rng(1)
+    writer = RecordWriter(path)
+    writer.update(record)
+    append_step(record, 3, random)
+    if is_rewritten:
+        writer.written_rows = {}
+
+    def fail(file: object, header: object, body: object) -> None:
+        file.write(b"half a chunk")  # type: ignore[attr-defined]
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nbdebug.records.record._write_chunk", fail)
+        with pytest.raises(SetupError, match="No space left"):
+            writer.update(record)
+    assert load(path).steps == 2
+    writer.update(record)
+    assert load(path).to_frame().equals(record.to_frame())
+    assert [file.name for file in tmp_path.iterdir()] == ["run.nbd"]
+
+
 def test_load_and_save_with_wrong_paths_raise_setup_error(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"PK\x03\x04")
     with pytest.raises(SetupError, match="expected an nbdebug record"):

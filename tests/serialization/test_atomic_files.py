@@ -11,6 +11,12 @@ from typing import Any
 import pytest
 
 from nbdebug.atomic_files import write_atomically
+from nbdebug.records import Record
+from nbdebug.run_report.sections import Paragraph, Section
+from nbdebug.run_report.writers import write_report
+from nbdebug.tools.provenance import ProgramSnapshot
+from nbdebug.watching.result import WatchResult
+from nbdebug.watching.run_folder import RunFolder
 
 FORMER, NEW = b"former" * 1000, b"new" * 5000
 
@@ -43,19 +49,56 @@ def die_before_rename() -> None:
     Path.replace = die  # type: ignore[method-assign]
 
 
+def write_bytes(path: Path, number: int) -> None:
+    write_atomically(path, FORMER if number == 1 else NEW)
+
+
+def write_snapshot(path: Path, number: int) -> None:
+    ProgramSnapshot(config={"number": number, "filling": "x" * 20_000}).save(path)
+
+
+def write_picture(path: Path, number: int) -> None:
+    record = Record()
+    for step in range(1, 5):
+        record.run.append(step, {"loss": 1.0 / (step + number)})
+    WatchResult(record, 4).to_markdown(picture=path)
+
+
+def write_record(path: Path, number: int) -> None:
+    record = Record()
+    for step in range(1, 400):
+        record.run.append(step, {"loss": 1.0 / (step + number)})
+    record.save(path)
+
+
+def write_report_page(path: Path, number: int) -> None:
+    write_report(path.with_suffix(".html"), [Section("Report", (Paragraph(f"number {number} " * 1000),))], "Report")
+
+
+def write_findings(path: Path, number: int) -> None:
+    RunFolder(path.parent).write_findings({"number": number, "filling": "x" * 20_000})
+
+
+WRITERS = [write_bytes, write_snapshot, write_picture, write_record, write_report_page, write_findings]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("plan", [die_at_open, die_within_content, die_before_flush, die_before_rename])
-def test_killed_writer_leaves_the_former_file(plan: Callable[[], None], tmp_path: Path) -> None:
-    path = tmp_path / "file.json"
-    write_atomically(path, FORMER)
+def test_killed_writer_leaves_the_former_file(
+    plan: Callable[[], None], write: Callable[[Path, int], None], tmp_path: Path
+) -> None:
+    write(tmp_path / "file.json", 1)
+    (path,) = tmp_path.iterdir()
+    former = path.read_bytes()
     process = os.fork()
     if process == 0:
         try:
             plan()
-            write_atomically(path, NEW)
+            write(tmp_path / "file.json", 2)
         finally:
             os._exit(0)
     assert os.WTERMSIG(os.waitpid(process, 0)[1]) == signal.SIGKILL
-    assert path.read_bytes() == FORMER
-    write_atomically(path, NEW)
-    assert path.read_bytes() == NEW
+    assert path.read_bytes() == former
+    write(tmp_path / "file.json", 2)
+    assert path.read_bytes() != former

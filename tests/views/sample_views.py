@@ -12,6 +12,7 @@ from nbdebug.crashes.crash_report import CrashView
 from nbdebug.finding import Finding, Location
 from nbdebug.tools.batch_size.view import BatchSizeRow, BatchSizeView
 from nbdebug.tools.compare_optimizers.view import CandidatePanel, OptimizerComparisonView
+from nbdebug.tools.divergence.strip import DivergenceStrip, StripRow
 from nbdebug.tools.lr_range.data import Suggestion, Sweep
 from nbdebug.tools.lr_range.view import LrRangeView
 from nbdebug.tools.overfit.view import ExampleCard, OverfitView
@@ -166,6 +167,25 @@ def overfit_view(count: int = 8, side: int = 8, steps: int = 100) -> OverfitView
         ruled_out=["contradictory duplicates"],
         class_names=[f"digit {i}" for i in range(10)],
         log=True,
+    )
+
+
+def divergence_view(text: str = "loss") -> DivergenceStrip:
+    """A comparison of two runs that part at the third of five steps."""
+    rows = [
+        StripRow(text, [0.0, 0.0, 1e-3, 0.1, 1.0], ["step 2", "step 3", text]),
+        StripRow("weights", [0.0, None, None, None, 1e-6], ["step 1", "step 5", text]),
+    ]
+    return DivergenceStrip(
+        status=text,
+        headline=text,
+        tone="warning",
+        steps=range(1, 6),
+        rows=rows,
+        first=2,
+        columns=(text, "last equal", "first different", "values there"),
+        details=[(text, text)],
+        notes=[text],
     )
 
 
@@ -353,4 +373,5 @@ def hostile_views() -> list[View]:
             panels=[replace(candidate_panel("", 1, 0.1), name=HOSTILE_TEXT, rate=HOSTILE_TEXT, words=HOSTILE_TEXT)],
         ),
         batch_size_view(**texts, **banner, rows=[BatchSizeRow(8, 1, HOSTILE_TEXT, 1, 1, 1, 1)]),
+        divergence_view(HOSTILE_TEXT),
     ]

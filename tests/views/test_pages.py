@@ -21,6 +21,7 @@ from .sample_views import (
     batch_size_view,
     comparison_view,
     crash_view,
+    divergence_view,
     findings_view,
     hostile_views,
     line_chart_view,
@@ -39,6 +40,7 @@ VIEWS = [
     comparison_view,
     batch_size_view,
     crash_view,
+    divergence_view,
     profile_view,
 ]
 MAX_PAGE_LENGTHS = {overfit_view: 60_000, lr_range_view: 60_000}

@@ -26,6 +26,14 @@ def test_recommended_change_shows_its_code(open_page: OpenPage) -> None:
     assert "num_workers=4" in row.inner_text()
 
 
+def test_columns_without_values_are_left_out(open_page: OpenPage) -> None:
+    view = profile_view()
+    view.tables["trials"] = [{**row, "cells": [*row["cells"][:3], "–", "–"]} for row in view.tables["trials"]]
+    table = open_page(view).get_by_role("table", name="Changes that were tried")
+    assert table.locator("th").all_inner_texts() == ["change", "ms per step", "gain"]
+    assert table.locator("tbody td").count() == 3
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_roofline_has_a_point_for_each_module_below_the_ceiling(open_page: OpenPage, dark: bool) -> None:
     svg = open_page(profile_view(), dark=dark).get_by_role("img", name="Roofline: modules below the measured ceilings")

@@ -20,6 +20,8 @@ from nbdebug.tensors.pytree import tree_tensors
 
 _NO_COMPUTATION = {"requires_grad_", "register_hook", "backward", "__get__", "__set__"}
 _Perturb = Callable[[Tensor], Tensor]
+# Momentum and averages start at zero, so only a second update with other gradients depends on their settings.
+_SECOND_GRADIENT = -0.5
 
 
 @dataclass(eq=False)
@@ -194,14 +196,18 @@ class Computation:
         return recording
 
     def _train(self, recording: Recording, loss: Tensor | None, parameters: dict[str, Tensor]) -> None:
-        """Run the backward pass and the update, if there are any."""
+        """Run the backward pass and two updates, if there are any."""
         recording.buffers = {name: b.detach().clone() for name, b in self.buffers().items()}
         if loss is None or not loss.requires_grad:
             return
         loss.backward()  # type: ignore[no-untyped-call]
         recording.gradients = {n: p.grad.detach().clone() for n, p in parameters.items() if p.grad is not None}
-        for optimizer in self.optimizers:
-            optimizer.step()
+        for scale in (1.0, _SECOND_GRADIENT):
+            for parameter in parameters.values():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(scale)
+            for optimizer in self.optimizers:
+                optimizer.step()
         if self.optimizers:
             recording.updated = {name: p.detach().clone() for name, p in parameters.items()}
 

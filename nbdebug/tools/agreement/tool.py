@@ -13,16 +13,19 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from nbdebug.exceptions import SetupError
+from nbdebug.formatting import join_names
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.agreement.causes import optimizer_causes, setting_causes
 from nbdebug.tools.agreement.matching import Matching, is_equal
+from nbdebug.tools.agreement.pairing import tensor_pairs, unequal_parameters
 from nbdebug.tools.agreement.recording import RecordedTensor, Recording
 from nbdebug.tools.agreement.result import Agreement, DivergencePlace, ModuleRow, Phase
 from nbdebug.tools.agreement.sides import Side, copied, make_side, shared_inputs
 from nbdebug.tools.agreement.tolerance import Deviation, NodeTolerances, RoundingNoise, tolerance, unit_roundoff
 
 _NOISE_RUNS = 3
+_MAX_NAMES = 3
 
 
 @dataclass
@@ -43,6 +46,7 @@ class _AgreementCheck:
         self.first, self.second, self.inputs = first, second, inputs
         self.checked: list[str] = []
         self.rows: tuple[ModuleRow, ...] = ()
+        self.unequal: tuple[str, ...] = ()
         self.roundoff = 0.0
 
     def run(self) -> Agreement:
@@ -57,7 +61,13 @@ class _AgreementCheck:
             if difference is not None:
                 return replace(difference, rows=_module_rows(runs.first, matching, tolerances), mode=mode)
         return Agreement(True, f"Both sides agree within rounding: {', '.join(self.checked)}.", rows=self.rows,
-                         roundoff=self.roundoff, checked=tuple(self.checked))  # fmt: skip
+                         notes=self.unequal_notes(), roundoff=self.roundoff, checked=tuple(self.checked))  # fmt: skip
+
+    def unequal_notes(self) -> tuple[str, ...]:
+        """Return the note on parameters whose gradients are not compared."""
+        if not self.unequal:
+            return ()
+        return (f"{join_names(self.unequal, _MAX_NAMES)} differ in value, so their gradients are not compared",)
 
     def modes(self) -> tuple[str, ...]:
         """Return the modes to compare: no train mode if a whole side is in eval mode, as for inference."""
@@ -131,7 +141,10 @@ class _AgreementCheck:
         reverse = Matching(runs.second, runs.first, tolerances.of_second)
         counterpart = None if is_opaque else reverse.first_unmatched(other)
         second_place = _place(counterpart, self.second) if counterpart is not None else DivergencePlace()
-        if _parts_earlier(root, counterpart, runs.first, reverse) and _has_module(self.first, second_place.module):
+        is_earlier = _parts_earlier(root, counterpart, runs.first, reverse) or _adds_to_module(
+            root, counterpart, runs.first, matching
+        )
+        if is_earlier and _has_module(self.first, second_place.module):
             place = DivergencePlace(second_place.operation, second_place.module, _kind(self.first, second_place.module))
         causes = []
         if root is not None and (name := matching.unmatched_parameter(root)):
@@ -148,7 +161,10 @@ class _AgreementCheck:
         self, runs: _Round, phase: Phase, matching: Matching | None = None, tolerances: NodeTolerances | None = None
     ) -> Agreement | None:
         """Compare the buffers, the gradients or the changes of the parameters, those of the last modules first."""
-        pairs = self.pairs(phase)
+        pairs = tensor_pairs(self.first, self.second, phase)
+        if phase != "buffers":
+            self.unequal = unequal_parameters(self.first, self.second, runs.roundoff)
+            pairs = [(name, other) for name, other in pairs if name != other or name not in self.unequal]
         mine, theirs = _named(runs.first, phase), _named(runs.second, phase)
         mine, theirs = self.changes(mine, theirs, phase)
         for name, other in pairs:
@@ -176,20 +192,6 @@ class _AgreementCheck:
             for values, start in zip((mine, theirs), before, strict=True)
         )  # type: ignore[return-value]
 
-    def pairs(self, phase: Phase) -> list[tuple[str, str]]:
-        """Return the names of parameters or buffers on both sides that belong together, the last first."""
-        first, second = (_tensors(side, phase) for side in (self.first, self.second))
-        if first.keys() == second.keys():
-            return [(name, name) for name in reversed(first)]
-        named = [(name, name) for name in first if name in second and second[name].shape == first[name].shape]
-        rest = {name: tensor for name, tensor in second.items() if (name, name) not in named}
-        for name, tensor in first.items():
-            if (name, name) not in named and (other := _equal_tensor(tensor, rest)) is not None:
-                rest.pop(other)
-                named.append((name, other))
-        order = list(first)
-        return sorted(named, key=lambda pair: -order.index(pair[0]))
-
     def missing(
         self, runs: _Round, phase: Phase, name: str, is_in_first: bool, matching: Any, tolerances: Any
     ) -> Agreement:
@@ -206,12 +208,16 @@ class _AgreementCheck:
         """Return the difference of a parameter's gradient or change, or of a buffer."""
         place = self.gradient_place(runs, matching, tolerances) or _parameter_place(name, self.first)
         second = _parameter_place(other, self.second)
+        if self.unequal and phase != "buffers":  # a weight differs whose effect on the output is within the tolerance
+            place, second = (_parameter_place(self.unequal[0], side) for side in (self.first, self.second))
         what = {"buffers": name, "backward": f"the gradient of {name}", "update": f"the change of {name}"}[phase]
         if phase == "update":
             computations = [side.make(copied(self.inputs, side.device, None)) for side in (self.first, self.second)]
             causes = optimizer_causes(computations[0], computations[1], name, other)
         else:
             causes = setting_causes(self.first, self.second, place.module, second.module)
+        if phase != "buffers":
+            causes += [f"the values of {parameter} differ" for parameter in self.unequal[:_MAX_NAMES]]
         deviation = Deviation.between(mine, theirs.to(mine.device)) if mine.shape == theirs.shape else None
         return self.difference(phase, runs, what, place, second, deviation, limit, causes)
 
@@ -313,13 +319,6 @@ def _parts(side: Side) -> list[dict[str, nn.Module]]:
     return [dict(module.named_modules(prefix=prefix)) for prefix, module in side.modules.items()]
 
 
-def _equal_tensor(tensor: Tensor, others: dict[str, Tensor]) -> str | None:
-    """Return the name of the first tensor with the same values, as a port has under another name."""
-    value = tensor.detach().double().cpu()
-    equal = (n for n, t in others.items() if t.shape == tensor.shape and torch.equal(t.detach().double().cpu(), value))
-    return next(equal, None)
-
-
 def _consumers(node: RecordedTensor, recording: Recording) -> list[RecordedTensor]:
     """Return the operations that read a node and have a gradient."""
     return [user for user in recording.nodes if user.gradient is not None and any(n is node for n in user.inputs)]
@@ -338,16 +337,19 @@ def _parts_earlier(
     return bool(mine) and bool(earliest) and max(earliest) < max(mine)
 
 
+def _adds_to_module(
+    root: RecordedTensor | None, counterpart: RecordedTensor | None, first: Recording, matching: Matching
+) -> bool:
+    """Return whether the second side adds an operation to a module all of whose results on the first side agree."""
+    if root is None or counterpart is None or counterpart.module in ("", root.module):
+        return False
+    order = {id(node): number for number, node in enumerate(first.nodes)}
+    nodes = [node for node in first.nodes if node.module == counterpart.module]
+    return bool(nodes) and all(order[id(n)] < order[id(root)] and matching.partner(n) is not None for n in nodes)
+
+
 def _named(run: Recording, phase: Phase) -> dict[str, Tensor]:
     return {"buffers": run.buffers, "backward": run.gradients, "update": run.updated}[phase]
-
-
-def _tensors(side: Side, phase: Phase) -> dict[str, Tensor]:
-    computation_tensors = {}
-    for prefix, module in side.modules.items():
-        named = module.named_buffers() if phase == "buffers" else module.named_parameters()
-        computation_tensors.update({".".join(filter(None, [prefix, name])): tensor for name, tensor in named})
-    return computation_tensors
 
 
 def _module_rows(recording: Recording, matching: Matching, tolerances: NodeTolerances) -> tuple[ModuleRow, ...]:

@@ -96,11 +96,11 @@ def host_seconds() -> float:
 
 
 def reading_cost() -> float:
-    """Return the seconds that ``host_seconds()`` takes."""
-    started = time.perf_counter()
+    """Return the seconds that ``host_seconds()`` takes, without those of other programs."""
+    started = host_seconds()
     for _ in range(_CALIBRATION_READINGS):
         host_seconds()
-    return (time.perf_counter() - started) / _CALIBRATION_READINGS
+    return max(host_seconds() - started, 0.0) / (_CALIBRATION_READINGS + 1)
 
 
 def _read_clocks() -> tuple[float, float]:

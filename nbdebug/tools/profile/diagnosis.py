@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from types import CodeType
 from typing import Any
 
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import search_files
@@ -40,6 +42,12 @@ _MIN_CPU_SHARE = 0.5  # of the wait for data, from which a faster line is better
 _MIN_LOW_GAIN = 1.1  # in every round of a trial
 
 
+_SETTING_WORDS = {
+    "anomaly mode off": ("detect_anomaly(",),
+    "deterministic algorithms off": ("use_deterministic_algorithms(", "deterministic="),
+}
+
+
 @dataclass(frozen=True)
 class Facts:
     """Facts that the diagnosis reads beside the profile."""
@@ -62,7 +70,7 @@ class Diagnosis:
     def advice(self) -> tuple[Advice, ...]:
         """Return the advice with the largest gain first; a larger batch, which changes the training, counts less."""
         items = [*self._data(), *self._transfer(), *self._batch_size(), *self._trials(), *self._loss()]
-        items += [*self._forward(), *self._evaluation(), *self._loop_lines()]
+        items += [*self._forward(), *self._plain_python(), *self._evaluation(), *self._loop_lines()]
         return tuple(sorted(items, key=rank))
 
     def _gain(self, saved: float) -> float:
@@ -158,12 +166,12 @@ class Diagnosis:
         """
         profile, present = self.profile, self.profile.cached_trial
         factor = trial.size / max(profile.batch_size, 1)
-        rest = self._other_seconds
+        rest = self._other_seconds - sum(self._python_seconds.values())  # it has to go whatever the size
         before = after = profile.phases["data"]
         after *= factor
         if present is not None and present.data_seconds is not None and trial.data_seconds is not None:
             before, after = present.data_seconds, trial.data_seconds
-        return factor * (profile.replay_seconds + before + rest) / (trial.seconds + after + rest)
+        return factor * (profile.replay_seconds + before + rest) / max(trial.seconds + after + rest, 1e-6)
 
     def _trials(self) -> Iterator[Advice]:
         """Advise on threads, precision, settings and optimizers by their trials."""
@@ -195,7 +203,7 @@ class Diagnosis:
         }
         headline, cause, word = texts[kind]
         cause = f"{cause} The step takes {milliseconds(trial.seconds)} with {trial.name}.".strip()
-        words = {"dtype": ("double()", "float64"), "settings": ("detect_anomaly", "deterministic")}.get(kind, (word,))
+        words = {"dtype": ("double()", "float64"), "settings": _SETTING_WORDS.get(trial.name, ())}.get(kind, (word,))
         if kind == "optimizer":
             optimizers = self.facts.setup.optimizers
             return Advice(kind, gain, headline, cause, trial.code, self._line(optimizers[0]))
@@ -247,10 +255,45 @@ class Diagnosis:
             code = "# replace the Python loop by operations on whole tensors"
             yield Advice("module", gain, headline, cause, code, slowest.line)
 
+    def _plain_python(self) -> Iterator[Advice]:
+        """Advise on code in the model that takes time without any operation on tensors."""
+        for item, seconds in self._python_seconds.items():
+            name = function_name(item.line)
+            headline = f"{name}() computes for {milliseconds(seconds)} of each step without tensors."
+            cause = "This part of the forward pass is Python code, which neither a device nor larger batches speed up."
+            code = "# compute it once before training, as a buffer, or with operations on whole tensors"
+            yield Advice("module", self._gain(seconds), headline, cause, code, item.line)
+
+    @cached_property
+    def _python_seconds(self) -> dict[LineTime, float]:
+        """Return the slowest line of each function in the forward pass with the seconds of its lines without tensors.
+
+        Only functions whose time is worth an advice are returned.
+        """
+        by_function: dict[tuple[str, str], list[LineTime]] = {}
+        for item in self.profile.lines:
+            if item.phase == "forward" and not item.is_loop_line and not self._has_operations(item):
+                by_function.setdefault((item.line.file, function_name(item.line)), []).append(item)
+        sums = {
+            max(items, key=lambda item: item.seconds): sum(item.seconds for item in items)
+            for items in by_function.values()
+        }
+        return {item: seconds for item, seconds in sums.items() if self._gain(seconds) >= MIN_GAIN}
+
+    def _has_operations(self, item: LineTime) -> bool:
+        """Check whether the statement of a line makes operations on tensors, or what it makes is unknown."""
+        statement = covering_statement(item.line)
+        if statement is None or not self.facts.counter.line_costs:
+            return True
+        numbers = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+        counted = {line.number for line in self.facts.counter.line_costs if line.file == item.line.file}
+        return not counted.isdisjoint(numbers)
+
     def _costs(self, item: LineTime) -> list[int]:
         """Return operations, bytes and calls of a line in a forward pass."""
-        line = SourceLine(item.line.file, item.line.number, item.line.function)
-        return self.facts.counter.line_costs.get(line, [0, 0, 0])
+        place = item.line.file, item.line.number
+        costs = [costs for line, costs in self.facts.counter.line_costs.items() if (line.file, line.number) == place]
+        return [sum(amounts) for amounts in zip([0, 0, 0], *costs, strict=True)]
 
     def _least_seconds(self, item: LineTime) -> float:
         """Return the seconds that the operations of a line need on whole tensors, with their backward pass."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import mean, median
 from typing import Any
 
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, function_by_name
 from nbdebug.source.location import SourceLine, get_code
 from nbdebug.source.search import call_name, covers_line, enclosing_scope, innermost_loop
 from nbdebug.tools.profile.line_sampler import LineSampler
@@ -53,8 +53,16 @@ def _loop_lines(charges: list[LineCharges], phase_seconds: Mapping[str, float]) 
 
 
 def _called_lines(sampler: LineSampler, phase_seconds: Mapping[str, float], loss_fn: Any) -> Iterator[LineTime]:
-    """Yield the sampled lines of the functions that the loop calls."""
+    """Yield the sampled lines of the functions that the loop calls.
+
+    A line and a comprehension in it, which may have a frame of its own, are one line.
+    """
+    sums: dict[tuple[str, str, int], tuple[SourceLine, float]] = {}
     for (phase, line), seconds in sampler.seconds.items():
+        known, earlier = sums.get((phase, line.file, line.number), (line, 0.0))
+        outer = known if line.function.startswith("<") else line
+        sums[phase, line.file, line.number] = outer, seconds + earlier
+    for (phase, _, _), (line, seconds) in sums.items():
         is_loss = phase == "python" and _is_line_of(line, loss_fn)
         if phase in phase_seconds and (phase not in _LOOP_PHASES or is_loss):
             share = seconds / sampler.totals[phase]
@@ -112,8 +120,11 @@ def called_names(line: SourceLine) -> set[str]:
 
 
 def saves_checkpoint(line: SourceLine) -> bool:
-    """Check whether a line calls a function that writes a checkpoint."""
-    return bool(called_names(line) & _SAVING_CALLS)
+    """Check whether a line calls a function that writes a checkpoint, or one of its file that does so."""
+    names = called_names(line)
+    bodies = [function_by_name(line.file, name) for name in names - _SAVING_CALLS]
+    calls = (node for body in bodies if body is not None for node in ast.walk(body) if isinstance(node, ast.Call))
+    return bool(names & _SAVING_CALLS) or any(call_name(call) in _SAVING_CALLS for call in calls)
 
 
 def find_line(files: Iterable[str], is_match: Callable[[str], bool]) -> SourceLine | None:

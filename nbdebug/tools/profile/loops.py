@@ -185,7 +185,8 @@ def _preserved_variables(functions: list[FunctionType]) -> Iterator[None]:
 def used_up_iterators(train: Callable[[], Any]) -> list[str]:
     """Return the types of the iterators in variables of the user's loop, which it reads and nothing can rewind."""
     values = [value for function in _reachable_functions(train) for value in _variables(function)]
-    return sorted({type(value).__name__ for value in values if hasattr(value, "__next__")})
+    iterators = [value for value in values if hasattr(value, "__next__") and not isinstance(value, type)]
+    return sorted({type(iterator).__name__ for iterator in iterators})
 
 
 def _is_debugger_object(value: Any) -> bool:

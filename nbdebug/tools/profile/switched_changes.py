@@ -213,10 +213,18 @@ def _other_threads(count: int, switch: Switch) -> Iterator[None]:
 
 @contextmanager
 def _without_anomaly_mode(switch: Switch) -> Iterator[None]:
-    """Switch the anomaly mode off, also where the loop has switched it on."""
-    switch.on_change.append(lambda is_on: torch.set_anomaly_enabled(not is_on))
-    present = torch.is_anomaly_enabled()
+    """Switch the anomaly mode off, also where the loop switches it on, before its first step or in each."""
+    original, present = torch.set_anomaly_enabled, (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
+    requested = [present]
+
+    def set_enabled(enabled: bool, check_nan: bool = True) -> None:
+        requested[0] = enabled, check_nan
+        original(enabled and not switch.is_on, check_nan)
+
+    switch.on_change.append(lambda _: set_enabled(*requested[0]))
+    torch.set_anomaly_enabled = set_enabled
     try:
         yield
     finally:
-        torch.set_anomaly_enabled(present)
+        torch.set_anomaly_enabled = original
+        original(*present)

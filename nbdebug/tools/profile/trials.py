@@ -29,6 +29,8 @@ _ROUNDS = 4
 _MIN_BLOCK_STEPS, _SECONDS_PER_STEP = 3, 0.002  # of a block, and for each step that it may have
 _FACTORS, _MAX_BATCH_SIZE = (2, 4, 8, 16, 32), 512
 _MAX_READING_SECONDS, _READ_BATCHES = 0.3, 6
+_MAX_STEP_SECONDS, _SLOW_SECONDS = 0.5, 0.05
+_SUPERLINEAR = 3.0  # times the seconds of half the samples; a loss over all pairs takes four times as long
 _MEMORY_SHARE = 0.5  # of the available memory, for larger batches
 
 
@@ -195,14 +197,16 @@ def batch_size_candidates(setup: Setup, step: TrainingStep, size: int, data_seco
         return candidates
     free = available_bytes(step.device)
     largest = min(_MAX_BATCH_SIZE, builder.sample_count or _MAX_BATCH_SIZE)
-    per_sample = peak_bytes(lambda: step.step(builder.batch(size)), step.resident_tensors, step.device) / size
+    present_batch = builder.batch(size)
+    per_sample = peak_bytes(lambda: step.step(present_batch), step.resident_tensors, step.device) / size
+    present = seconds = _step_seconds(step, present_batch)
     for factor in _FACTORS:
         new_size = factor * size
         if new_size > largest or (free is not None and new_size * per_sample > _MEMORY_SHARE * free):
             break
         try:
             batch = builder.batch(new_size)
-            step.step(batch)
+            previous, seconds = seconds, _step_seconds(step, batch)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -212,7 +216,17 @@ def batch_size_candidates(setup: Setup, step: TrainingStep, size: int, data_seco
         candidate = Candidate("batch size", str(new_size), new_size, partial(step.step, batch), code)
         candidate.data_seconds = reading_seconds(setup.train_loader, new_size, factor * data_seconds)
         candidates.append(candidate)
+        if seconds > max(_MAX_STEP_SECONDS, 2 * present) or seconds > max(_SLOW_SECONDS, _SUPERLINEAR * previous):
+            break  # still larger ones gain nothing, and one step of them may take minutes
     return candidates
+
+
+def _step_seconds(step: TrainingStep, batch: Batch) -> float:
+    synchronize(step.device)
+    started = host_seconds()
+    step.step(batch)
+    synchronize(step.device)
+    return host_seconds() - started
 
 
 def plain_reading_seconds(batch: Batch, size: int) -> float:

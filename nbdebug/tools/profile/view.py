@@ -13,6 +13,7 @@ from nbdebug.tools.profile.phases import PHASES
 from nbdebug.tools.profile.time_profile import Advice, LineTime, ModuleCost, SpeedTrial, TimeProfile, milliseconds
 from nbdebug.views.page import View
 
+_NO_VALUE = "–"
 _MAX_STEPS, _MAX_LINES, _MAX_MODULES = 120, 12, 30
 _PHASE_TEXTS = {
     "data": "waiting for data",
@@ -58,15 +59,24 @@ class ProfileView(View):
         """Return the state for the browser."""
         names = ("title", "status", "headline", "tone", "reasons", "code", "where", "phases", "steps", "tables")
         values = {name: to_json_value(getattr(self, name)) for name in (*names, "roofline", "notes", "stoppable")}
-        return {**values, "columns": {name: list(columns) for name, columns in _COLUMNS.items()}}
+        tables = {name: self._shown(name) for name in _COLUMNS}
+        rows = {name: shown for name, (_, shown) in tables.items() if shown}
+        return {**values, "tables": rows, "columns": {name: columns for name, (columns, _) in tables.items()}}
+
+    def _shown(self, name: str) -> tuple[list[str], list[dict[str, Any]]]:
+        """Return the columns of a table that have a value in any row, and its rows with these cells."""
+        rows, columns = self.tables.get(name, []), _COLUMNS[name]
+        kept = [i for i in range(len(columns)) if not rows or any(row["cells"][i] != _NO_VALUE for row in rows)]
+        return [columns[i] for i in kept], [{**row, "cells": [row["cells"][i] for i in kept]} for row in rows]
 
     def html(self) -> str:
         """Return the verdict and the tables as HTML."""
         parts = [html_paragraph(f"{self.title} {self.status}"), html_paragraph(self.headline), html_list(self.reasons)]
         parts += [html_paragraph(text) for text in (self.where, self.code) if text]
         parts.append(html_table([[p["text"], p["milliseconds"], p["percent"]] for p in self.phases], _PHASE_COLUMNS))
-        for name, columns in _COLUMNS.items():
-            if rows := self.tables.get(name):
+        for name in _COLUMNS:
+            columns, rows = self._shown(name)
+            if rows:
                 parts.append(html_table([row["cells"] for row in rows], columns))
         return "".join([*parts, *map(html_paragraph, self.notes)])
 
@@ -146,7 +156,7 @@ def _module_row(item: ModuleCost, result: TimeProfile) -> dict[str, Any]:
         milliseconds(item.backward),
         f"{share:.0%}",
         format_bytes(item.kept_bytes),
-        f"{item.intensity:.1f}" if item.flops else "–",
+        f"{item.intensity:.1f}" if item.flops else _NO_VALUE,
     ]
     return {"cells": cells, "part": share}
 
@@ -156,10 +166,10 @@ def _trial_row(trial: SpeedTrial, first: Advice | None) -> dict[str, Any]:
     is_recommended = first is not None and bool(trial.code) and trial.code == first.code
     mark = "recommended" if is_recommended else "present" if trial.is_present else ""
     if trial.failure:
-        cells = [f"{trial.group}: {trial.name}", trial.failure, "–", "–", "–"]
+        cells = [f"{trial.group}: {trial.name}", trial.failure, _NO_VALUE, _NO_VALUE, _NO_VALUE]
     else:
-        difference = "–" if trial.difference is None else f"{trial.difference:.1g}"
-        peak = format_bytes(trial.peak_bytes) if trial.peak_bytes else "–"
+        difference = _NO_VALUE if trial.difference is None else f"{trial.difference:.1g}"
+        peak = format_bytes(trial.peak_bytes) if trial.peak_bytes else _NO_VALUE
         cells = [f"{trial.group}: {trial.name}", milliseconds(trial.seconds), f"{trial.gain:.2f}×", difference, peak]
     return {"cells": cells, "mark": mark, "code": trial.code if is_recommended else ""}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import FunctionType
+from types import FunctionType, GeneratorType
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ from nbdebug.setup import Setup
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.source.location import SourceLine, get_definition_line
 from nbdebug.tensors.hashing import hash_value
+from nbdebug.tools.repeatable.caches import called_caches, emptied, emptied_afterwards
 from nbdebug.tools.repeatable.draws import DrawLog, variable_line
 from nbdebug.tools.repeatable.environment import Environment, seed_source
-from nbdebug.tools.repeatable.hidden_state import HiddenState, Variable
+from nbdebug.tools.repeatable.hidden_state import HiddenState, Variable, can_restart, restarted
 from nbdebug.tools.repeatable.records import Difference, StepRecord
 from nbdebug.tools.repeatable.runner import StepRunner
 from nbdebug.tools.repeatable.seeds import (
@@ -76,6 +77,7 @@ class Diagnoser:
     def __init__(self, setup: Setup, steps: int, on_progress: Any) -> None:
         self.setup, self.steps, self.on_progress = setup, steps, on_progress
         self.hidden = HiddenState(setup)
+        self.caches = called_caches(self.hidden.functions)
         self.environment = Environment(setup, self.hidden)
         self.runner = StepRunner(setup)
         self.files = source_files(setup)
@@ -92,7 +94,11 @@ class Diagnoser:
 
     def diagnose(self) -> RunDiagnosis:
         """Return the diagnosis; everything of the user's is restored."""
-        with closing(self.environment), self.hidden.restored(self.hidden.variables):
+        with (
+            closing(self.environment),
+            self.hidden.restored(self.hidden.variables),
+            emptied_afterwards(self.caches.values()),
+        ):
             self.split_first_batch()
             return self.diagnose_inside()
 
@@ -151,13 +157,44 @@ class Diagnoser:
         located = self.locate(difference) or difference
         horizon = min(self.steps, 2 * difference.step + 2)
         pairs = 1 if difference.step < _EARLY else _CONFIRMED_PAIRS
+        if caches := self.filled_caches(horizon):
+            return self.verdict("not repeatable", located, caches)
         candidates = self.candidates()
         for candidate in candidates:
             self.on_progress(f"with {candidate.name} held constant")
             if self.agrees([candidate], horizon, pairs) and self.is_confirmed(candidate, horizon):
                 return self.verdict("not repeatable", located, [self.cause(candidate, horizon)])
         causes = self.necessary(candidates, horizon, pairs)
+        if not causes:
+            self.unchecked += [
+                f"{variable.name}: a generator goes on from one run to the next and cannot be rewound; "
+                "create it inside the function that trains"
+                for variable in self.hidden.variables
+                if isinstance(variable.read(), GeneratorType)
+            ]
         return self.verdict("not repeatable", located, [self.cause(candidate, horizon) for candidate in causes])
+
+    def filled_caches(self, steps: int) -> list[DifferenceCause]:
+        """Return the caches because of which only the first run differs, while later ones find them filled."""
+        if not self.caches or not self.agrees([], steps, _CONFIRMED_PAIRS):
+            return []
+        return [self.cache_cause(name, steps) for name, cache in self.caches.items() if self.matters(cache, steps)]
+
+    def matters(self, cache: Any, steps: int) -> bool:
+        """Return whether a run with an empty cache differs from one with a full cache, and not from one like itself."""
+        first = self.runner.run(steps, around=self.base(emptied(cache))).records
+        is_different = self.runner.run(steps, first, around=self.base()).stopped_at is not None
+        return is_different and self.runner.run(steps, first, around=self.base(emptied(cache))).stopped_at is None
+
+    def cache_cause(self, name: str, steps: int) -> DifferenceCause:
+        """Return a cache as a cause, with the line that calls its function."""
+        return DifferenceCause(
+            f"cache of {name}",
+            f"the cache of {name}(), which the first run fills and later runs find full",
+            f"{name}.cache_clear()   # before each run; better, cache nothing that draws random numbers",
+            f"with the cache emptied before both runs, {steps} steps are equal; before the first only, they differ",
+            self.line_of_variable(name),
+        )
 
     def locate(self, difference: Difference, varied: Sequence[Source] = ()) -> Difference | None:
         """Repeat both runs with every operation recorded from the first differing step on."""
@@ -178,6 +215,10 @@ class Diagnoser:
             kind = type(variable.read()).__name__
             description = f"the generator {variable.name} ({kind}), which no seed of your program sets"
             return Source(f"generator {variable.name}", description, _generator_cure(variable), restored)
+        if can_restart(variable.read()):
+            description = f"the generator {variable.name}, which goes on from one run to the next"
+            cure = f"Create {variable.name} at the start of each run."
+            return Source(f"variable {variable.name}", description, cure, lambda _: restarted(variable))
         description = f"the variable {variable.name}, which keeps its value from one run to the next"
         cure = f"Reset {variable.name} at the start of each run, or make it an attribute of the model."
         return Source(f"variable {variable.name}", description, cure, restored)

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -213,9 +214,21 @@ class Environment:
         with replaced(os, functions, self.namespaces):
             yield
 
-    def filled_memory(self, value: float) -> _Block:
-        """Fill uninitialized memory that the user's code asks for."""
-        return _FilledMemory(value, self.log("uninitialized memory"))
+    @contextmanager
+    def filled_memory(self, value: float) -> Iterator[None]:
+        """Fill uninitialized memory that the user's code asks for, of torch and of NumPy."""
+        log = self.log("uninitialized memory")
+
+        def filled(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            array = make(*args, **kwargs)
+            if array.dtype.kind in "biufc":
+                array.fill(value)
+            return array
+
+        makers: dict[str, Any] = {"empty": np.empty, "empty_like": np.empty_like}
+        functions = {name: for_user(make, partial(filled, make), log) for name, make in makers.items()}
+        with _FilledMemory(value, log), replaced(np, functions, self.namespaces):
+            yield
 
     @contextmanager
     def single_thread(self) -> Iterator[None]:

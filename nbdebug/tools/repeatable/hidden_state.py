@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 from nbdebug.preserve import Preserve
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.setup import Setup
+from nbdebug.setup.callable_state import stateful_callable
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import is_user_code
 from nbdebug.tensors.hashing import hash_value
@@ -48,6 +50,13 @@ class Variable:
         value = self.read()
         if isinstance(value, GENERATOR_TYPES):
             return hash_value(GeneratorSnapshot(value).state)
+        if isinstance(value, nn.Module):
+            return hash_value(dict(value.state_dict()))
+        if isinstance(value, GeneratorType):
+            frame = value.gi_frame
+            return hash_value(None if frame is None else [frame.f_lasti, dict(frame.f_locals)])
+        if callable(value):
+            return hash_value(dict(vars(value)))
         return hash_value(repr(value) if _is_counter(value) else value)
 
 
@@ -86,6 +95,26 @@ class HiddenState:
             yield
 
 
+def can_restart(value: Any) -> bool:
+    """Return whether a new generator like this one can be made: of a function without arguments and free variables."""
+    if not isinstance(value, GeneratorType) or value.gi_frame is None:
+        return False
+    code = value.gi_code
+    return not (code.co_argcount or code.co_kwonlyargcount or code.co_freevars)
+
+
+@contextmanager
+def restarted(variable: Variable) -> Iterator[None]:
+    """Replace a generator in the block by a new one that starts at its beginning."""
+    value: GeneratorType[Any, Any, Any] = variable.read()
+    assert value.gi_frame is not None
+    variable.write(FunctionType(value.gi_code, value.gi_frame.f_globals)())
+    try:
+        yield
+    finally:
+        variable.write(value)
+
+
 def _known_objects(setup: Setup) -> Iterator[Any]:
     """Yield the objects that Preserve restores already."""
     yield from setup.mutable_objects
@@ -99,7 +128,7 @@ def _known_objects(setup: Setup) -> Iterator[Any]:
 
 def _has_state(value: Any) -> bool:
     """Return whether a value can hold state that is worth restoring: no code, no data set, not large."""
-    if isinstance(value, _NO_STATE) or (callable(value) and not isinstance(value, nn.Module)):
+    if isinstance(value, _NO_STATE) or (callable(value) and stateful_callable(value) is None):
         return False
     if isinstance(value, (Tensor, np.ndarray)):
         return value.nbytes <= _MAX_BYTES
@@ -162,7 +191,7 @@ def _variables(function: FunctionType) -> Iterator[tuple[Any, Variable]]:
         if name in namespace:
             value = namespace[name]
             yield (id(namespace), name), _item_variable(name, namespace, function)
-            if isinstance(value, ModuleType) and is_user_code(getattr(value, "__file__", None) or "/"):
+            if isinstance(value, ModuleType) and _is_user_module(value):
                 inner = vars(value)
                 for attribute in names:
                     if attribute in inner:
@@ -177,6 +206,10 @@ def _variables(function: FunctionType) -> Iterator[tuple[Any, Variable]]:
             name = inspect.getfullargspec(function).args[-len(function.__defaults__ or ()) :][number]
             yield id(value), Variable(name, partial(_same, value), _ignore, function)
     yield from _class_variables(function)
+
+
+def _is_user_module(module: ModuleType) -> bool:
+    return module.__name__ not in sys.builtin_module_names and is_user_code(getattr(module, "__file__", None) or "/")
 
 
 def _class_variables(function: FunctionType) -> Iterator[tuple[Any, Variable]]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from nbdebug.finding import Location, format_module
 from nbdebug.result import Result
 from nbdebug.source.location import SourceLine
+from nbdebug.tools.divergence.strip import DivergenceStrip, StripRow
 from nbdebug.tools.repeatable.diagnosis import DifferenceCause
 from nbdebug.tools.repeatable.records import PHASES, Phase
-from nbdebug.views.table import Column, FoldableTable, TableRow, TextCell
 
 if TYPE_CHECKING:
     import pandas
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["repeatable", "not repeatable", "unseeded", "stopped"]
 _COLORS = {"equal": "#4c9f70", "differs": "#c8553d", "not compared": "#d8d8d8"}
-_COLUMNS = (Column("step", hint="Steps are counted from 0."), *(Column(phase) for phase in PHASES))
+_DIFFERENCES = {"equal": 0.0, "differs": 1.0, "not compared": None}
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,21 @@ class Repeatable(Result):
         ax.set(yticks=range(len(PHASES)), yticklabels=PHASES[::-1], xlabel="step", title=self.verdict)
 
     def view(self) -> View:
-        """A row for each step with its phases, below the verdict."""
-        tone = "good" if self.verdict == "repeatable" else "warning"
-        return FoldableTable(
+        """A strip of steps for each phase up to the first difference, below the verdict."""
+        rows = [
+            StripRow(phase, [_DIFFERENCES[self.status(step, phase)] for step in range(self.steps)]) for phase in PHASES
+        ]
+        return DivergenceStrip(
             title="Repeatability",
             status=f"{self.total_steps:,} steps, {self.seconds:.1f} s",
-            columns=_COLUMNS,
-            rows=[self._row(step) for step in range(self.steps)],
-            notice=(" ".join([self.headline, *(f"Cure: {cause.cure}" for cause in self.causes)]), tone),  # type: ignore[arg-type]
-            note=". ".join([*(f"{label}: {text}" for label, text in self._details()), *self.unchecked]),
-            noun="steps",
+            headline=self.headline,
+            tone="good" if self.verdict == "repeatable" else "warning",
+            steps=range(self.steps),
+            rows=rows,
+            first=self.step,
+            details=self._details(),
+            notes=[f"Not checked: {reason}" for reason in self.unchecked],
         )
-
-    def _row(self, step: int) -> TableRow:
-        tones = {"equal": "soft", "differs": "error", "not compared": ""}
-        statuses = [self.status(step, phase) for phase in PHASES]
-        cells = [TextCell(status, tone=tones[status]) for status in statuses]  # type: ignore[arg-type]
-        return TableRow(str(step), cells, details=self._details() if step == self.step else ())
 
     def _details(self) -> list[tuple[str, str]]:
         """Return the first difference and the causes as labelled texts; nothing for equal runs."""

@@ -80,8 +80,8 @@ SOURCES: tuple[Source, ...] = (
     ),
     Source(
         "uninitialized memory",
-        "memory that torch.empty() does not initialize",
-        "torch.zeros(...)   # instead of torch.empty(...)",
+        "memory that torch.empty() or np.empty() does not initialize",
+        "torch.zeros(...)   # instead of torch.empty(...), and np.zeros(...) instead of np.empty(...)",
         lambda environment: environment.filled_memory(0.0),
         lambda environment: environment.filled_memory(77.0),
     ),

@@ -160,6 +160,56 @@ def test_update_of_two_setups_is_compared(net: Net) -> None:
     assert result.causes == ("lr is 0.001 in a, and 0.00101 in b",)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "cause"),
+    [
+        ({}, {"momentum": 0.9}, "momentum is 0 in a, and 0.9 in b"),
+        ({}, {"momentum": 1e-4}, "momentum is 0 in a, and 0.0001 in b"),
+        ({"momentum": 0.9}, {"momentum": 0.9, "dampening": 0.1}, "dampening is 0 in a, and 0.1 in b"),
+    ],
+)
+def test_settings_that_the_first_update_does_not_use_are_compared(
+    net: Net, first: dict[str, float], second: dict[str, float], cause: str
+) -> None:
+    other = copy.deepcopy(net)
+    optimizers = [torch.optim.SGD(n.parameters(), lr=1e-2, **o) for n, o in ((net, first), (other, second))]
+    result = nbdebug.compare(debugger(net, optimizers[0]), debugger(other, optimizers[1]))
+    assert (result.phase, result.causes) == ("update", (cause,))
+
+
+def test_operation_that_the_second_side_adds_is_located_in_its_module(net: Net, images: Tensor) -> None:
+    other = copy.deepcopy(net)
+    other.norm.forward = lambda x: nn.BatchNorm2d.forward(other.norm, x).clamp_max(0.5)
+    result = nbdebug.compare(net, other, images)
+    assert (result.phase, result.module) == ("forward", "norm")
+    assert result.first.operation == "clamp_max"
+
+
+def test_folded_norm_agrees_with_a_note_on_its_gradients(net: Net, images: Tensor) -> None:
+    for _ in range(3):
+        net(1 + images)
+    other = copy.deepcopy(net.eval())
+    other.conv = torch.nn.utils.fusion.fuse_conv_bn_eval(other.conv, other.norm)
+    other.norm = nn.Identity()
+    result = nbdebug.compare(net, other, 1 + images)
+    assert result.agrees
+    assert result.notes == ("conv.weight, conv.bias differ in value, so their gradients are not compared",)
+
+
+def test_weight_whose_effect_rounding_hides_is_named_by_the_gradients(images: Tensor) -> None:
+    net = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 8), nn.Linear(8, 2))
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        for model in (net, other):
+            model[3].weight.mul_(1e-4)
+        other[2].weight.mul_(3)
+    low = other.bfloat16()
+    result = nbdebug.compare(net, lambda x: low(x.bfloat16()).float(), images[0, 0])
+    assert not result.agrees
+    assert result.module == "2"
+    assert any("2.weight" in cause for cause in result.causes)
+
+
 def test_loss_of_two_setups_is_compared(net: Net) -> None:
     other = copy.deepcopy(net)
     first = debugger(net, torch.optim.SGD(net.parameters(), lr=1e-3))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -119,6 +121,29 @@ def test_larger_batches_gain_samples_per_second() -> None:
     trial = SpeedTrial("batch size", "32", size=32, code="batch_size=32")
     advice = Advice("batch size", 2.0, "", "", trial.code)
     assert measure(setup, advice, profile=Profile("", (), batch_size=BATCH, trials=(trial,))).gain > 1.5
+
+
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_anomaly_mode_is_switched_off_where_the_loop_switches_it_on(is_inner: bool) -> None:
+    setup = make_setup()
+    trial = SpeedTrial("settings", "anomaly mode off", code="set_detect_anomaly(False)")
+
+    def anomaly_mode(is_here: bool) -> Any:
+        return torch.autograd.set_detect_anomaly(True) if is_here else nullcontext()
+
+    def train() -> None:
+        with anomaly_mode(not is_inner):
+            for x, y in cycle(setup.train_loader):
+                with anomaly_mode(is_inner):
+                    if torch.is_anomaly_enabled():
+                        time.sleep(0.004)
+                    setup.loss_fn(setup.model(x), y).backward()
+                setup.optimizers[0].step()
+
+    original, before = torch.set_anomaly_enabled, torch.is_anomaly_enabled()
+    profile = Profile("", (), batch_size=BATCH, trials=(trial,))
+    assert measure(setup, Advice("settings", 2.0, "", "", trial.code), train, profile).gain > 1.5
+    assert (torch.set_anomaly_enabled, torch.is_anomaly_enabled()) == (original, before)
 
 
 def test_restarted_loader_is_continued() -> None:

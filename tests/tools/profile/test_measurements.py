@@ -18,7 +18,8 @@ from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile.changes import ModelChanges
 from nbdebug.tools.profile.clocks import HostClock, host_seconds
 from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
-from nbdebug.tools.profile.line_times import function_name
+from nbdebug.tools.profile.line_sampler import LineSampler
+from nbdebug.tools.profile.line_times import function_name, line_times
 from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import OperationTotals, measure_roofline
 from nbdebug.tools.profile.phases import PHASES, WARMUP_STEPS, LoopEnd, LoopTimer, StepTime
@@ -212,6 +213,15 @@ def test_gain_of_a_faster_line_leaves_the_time_to_collate() -> None:
 def test_comprehension_belongs_to_its_function() -> None:
     names = [function_name(SourceLine(__file__, frame.f_lineno, "<listcomp>")) for frame in [sys._getframe()]]
     assert names == ["test_comprehension_belongs_to_its_function"]
+
+
+def test_line_and_its_comprehension_are_one_line() -> None:
+    sampler = LineSampler(LoopTimer(make_setup(), 2, 60.0), 0, ())
+    for name, seconds in (("<listcomp>", 3.0), ("read", 1.0), ("<genexpr>", 2.0)):
+        sampler.seconds["data", SourceLine(__file__, 7, name)] = seconds
+    sampler.totals["data"] = 8.0
+    (line,) = line_times(sampler, [], {"data": 4.0}, None)
+    assert (line.line.function, line.seconds) == ("read", 3.0)
 
 
 def test_loop_of_the_profiler_is_not_charged_with_its_own_lines() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import sys
 import time
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,72 @@ def test_python_loop_in_loss_is_named() -> None:
     advice = next(item for item in result.advice if item.kind == "loss")
     assert advice.line.file == __file__
     assert "operations" in advice.headline
+
+
+class ComputesTable(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        total = sum(number % 7 for number in range(40_000))  # without tensors
+        return self.model(x) + total % 1
+
+
+def test_python_code_in_the_model_precedes_larger_batches() -> None:
+    setup = make_setup()
+    setup.model = ComputesTable(setup.model)
+    result = profile(setup, steps=6)
+    assert result.bottleneck == "module"
+    assert result.advice[0].headline.startswith("forward() computes for ")
+    assert result.advice[0].line.number == number_of("# without tensors")
+
+
+def number_of(text: str) -> int:
+    with open(__file__, encoding="utf-8") as file:
+        return next(number for number, line in enumerate(file, 1) if line.rstrip().endswith(text))
+
+
+def test_checkpoint_behind_a_function_is_named() -> None:
+    setup = make_setup()
+
+    def keep_weights(step: int, loss: Tensor) -> None:
+        torch.save(setup.model.state_dict(), io.BytesIO())
+        time.sleep(0.006)
+
+    def train() -> None:
+        for x, y in cycle(setup.train_loader):
+            loss = setup.loss_fn(setup.model(x), y)
+            loss.backward()
+            setup.optimizers[0].step()
+            keep_weights(0, loss)  # each step
+
+    result = profile(setup, train, steps=6)
+    assert result.bottleneck == "checkpoint"
+    assert result.advice[0].line.number == number_of("# each step")
+
+
+def test_loop_over_an_iterator_type_is_not_used_up() -> None:
+    setup = make_setup()
+
+    def train() -> None:
+        for x, y in cycle(setup.train_loader):
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+
+    assert not any("rewound" in note for note in profile(setup, train, steps=4).notes)
+
+
+def test_batches_of_a_loss_over_all_pairs_stop_growing() -> None:
+    sizes: list[int] = []
+
+    def loss_fn(output: Tensor, target: Tensor) -> Tensor:
+        sizes.append(len(output))
+        time.sleep(1e-3 * len(output) ** 2)  # as a loop over all pairs
+        return output.square().mean()
+
+    profile(make_setup(loss_fn=loss_fn), steps=4)
+    assert max(sizes) <= 32  # of 96 samples; a step on all of them would sleep for nine seconds
 
 
 def test_own_loop_stops_after_steps_and_restores_variables() -> None:

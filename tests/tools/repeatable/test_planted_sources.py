@@ -12,6 +12,7 @@ PLANTED = FOLDER / "planted"
 NAMES = [
     "hashed_words", "literal_set_of_losses", "unsorted_files", "half_filled_buffer", "futures_as_completed",
     "worker_fresh_generator", "process_number_in_workers", "own_torch_generator",
+    "cached_draw", "generator_of_weights", "loss_object_with_memory", "numpy_empty_padding", "teacher_that_drifts",
 ]  # fmt: skip
 
 
@@ -24,12 +25,23 @@ def test_planted_source_is_named_with_its_line(name: str) -> None:
     assert line in (result.where.source or "")
 
 
-@pytest.mark.parametrize("name", ["sets_for_membership", "filled_empty", "futures_in_order", "sorted_files"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sets_for_membership",
+        "filled_empty",
+        "futures_in_order",
+        "sorted_files",
+        "memoized_table",
+        "numpy_empty_filled",
+        "loss_object_of_the_setup",
+    ],
+)
 def test_repeatable_program_that_reads_a_source_is_left_alone(name: str) -> None:
     assert debugger_of(FOLDER / "healthy" / f"{name}.py").repeatable(steps=6).verdict == "repeatable"
 
 
 def test_every_planted_program_states_its_source() -> None:
     paths = sorted(Path(PLANTED).glob("[a-z]*.py"))
-    assert len(paths) == 30
+    assert len(paths) == 40
     assert all(truth_of(path)[0] for path in paths)

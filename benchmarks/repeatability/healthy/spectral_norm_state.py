@@ -1,0 +1,17 @@
+"""Spectral normalization keeps its vectors in buffers of the model."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import nbdebug
+
+torch.manual_seed(0)
+
+x = torch.randn(80, 6)
+loader = DataLoader(TensorDataset(x, x[:, :1]), batch_size=16, shuffle=True)
+
+model = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(6, 16)), nn.ReLU(), nn.Linear(16, 1))
+loss_fn = nn.MSELoss()
+
+dbg = nbdebug.Debugger(model, loader, loss_fn=loss_fn, optimizer=torch.optim.Adam(model.parameters(), lr=0.01))
