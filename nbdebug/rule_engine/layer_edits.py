@@ -12,6 +12,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.creation import consistent_creations
 from nbdebug.source.edits import append_argument, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, search_files, syntax_tree
@@ -60,18 +61,26 @@ def insert_activation(setup: Setup, path: str) -> tuple[Edit, ...]:
 
 
 def set_layer_option(setup: Setup, path: str, option: str, value: str) -> tuple[Edit, ...]:
-    """Return the change of a keyword of the only call on a line that creates a layer; () if that is ambiguous."""
-    line = module_line(setup, path)
-    tree = syntax_tree(line.file) if line else None
-    kind = type(setup.eager_model.get_submodule(path)).__name__
-    calls = [node for node in ast.walk(tree) if call_name(node) == kind] if tree else []
-    calls = [node for node in calls if line and getattr(node, "lineno", 0) == line.number]
-    if line is None or len(calls) != 1 or not isinstance(calls[0], ast.Call):
+    """Return the change of a keyword of the only call on a line that creates a layer; () if that is ambiguous.
+
+    Among several lines that can have created it, only those count that do not have the option already.
+    """
+    layer, line = setup.eager_model.get_submodule(path), module_line(setup, path)
+    creations = consistent_creations(layer, search_files(user_written_objects(setup)))
+    calls = [
+        (creation.file, creation.call) for creation in creations if call_name(creation.call) == type(layer).__name__
+    ]
+    on_line = [(file, call) for file, call in calls if line and (file, call.lineno) == (line.file, line.number)]
+    candidates = [(file, call) for file, call in on_line or calls if _option(call, option) != value]
+    if len(candidates) != 1:
         return ()
-    present = next((keyword.value for keyword in calls[0].keywords if keyword.arg == option), None)
-    if present is not None:
-        return (replace_node(line.file, present, value),) if isinstance(present, ast.Constant) else ()
-    return (append_argument(line.file, calls[0], f"{option}={value}"),)
+    file, call = candidates[0]
+    present = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
+    return (replace_node(file, present, value) if present else append_argument(file, call, f"{option}={value}"),)
+
+
+def _option(call: ast.Call, option: str) -> str:
+    return next((ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == option), "")
 
 
 def add_causal_mask(setup: Setup, path: str | None, line: SourceLine | None) -> tuple[Edit, ...]:

@@ -408,11 +408,15 @@ def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Finding:
     name = _feature_name(setup, part, column)
+    is_table = part.dim() == 2 and input_index == 0
     return Finding(
         message=f"The inputs contain the target: {name} of input {input_index} equals the target, up to scaling or "
         f"renumbering of the classes, in all {len(part):,} training samples.",
         cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
-        fix="x = np.delete(x, column, axis=1)   # or end the window of a series one step earlier",
+        fix=f"x[:, {column}] = 0   # or drop the column, and give the first layer one input fewer"
+        if is_table
+        else "x = np.delete(x, column, axis=1)   # or end the window of a series one step earlier",
+        setup_fix=f"hide column={column}" if is_table else "",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),
     )

@@ -13,6 +13,7 @@ from nbdebug.finding import Finding, Location
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.padding import Padding, TrailingPadding
 from nbdebug.measurements.padding_attention import PaddingAttention
+from nbdebug.rule_engine.expression_edits import invert_padding_mask, line_of
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Setup
 
@@ -111,6 +112,7 @@ def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
         fix=f"src_key_padding_mask = tokens == {influence.token}   # true at padding; the weights of a mean are the "
         "opposite",
+        edits=invert_padding_mask(line_of(influence.where)),
         evidence={
             "real": influence.real,
             "influential_real": influence.influential_real,
@@ -129,6 +131,7 @@ def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
         where=attention.where,
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
         fix="mask = ~mask   # src_key_padding_mask and masked_fill: true at padding; attn_mask: true at real positions",
+        edits=invert_padding_mask(line_of(attention.where)),
         evidence={"rows": attention.rows, "real_weight": attention.real_weight},
         explains=_INVERSION_CONSEQUENCES,
         severity="error",

@@ -1,0 +1,89 @@
+"""Changes of the lines that put inputs or targets into another order than the other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from nbdebug.finding import Edit
+from nbdebug.rule_engine.statement_edits import remove_statement
+from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.creation import find_creation
+from nbdebug.source.edits import insert_after_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import enclosing_scope, search_files
+
+_SHUFFLES = ("shuffle", "permuted")
+
+
+def find_reordering(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
+    """Return the only line that reorders inputs or targets alone, and the edit that reorders both alike or neither.
+
+    Reads the function that creates the training dataset from a variable of inputs and one of targets.
+    """
+    dataset = getattr(setup.train_loader, "dataset", None)
+    dataset = getattr(dataset, "dataset", dataset)  # of a Subset
+    creation = find_creation(dataset, search_files(user_written_objects(setup))) if dataset is not None else None
+    names = [_variable(argument) for argument in creation.call.args] if creation else []
+    if creation is None or len(names) < 2 or not names[0] or not names[-1]:
+        return None, ()
+    scope = enclosing_scope(SourceLine(creation.file, creation.call.lineno))
+    nodes = list(ast.walk(scope)) if scope else []
+    pair = (names[0], names[-1])
+    changes = [change for node in nodes if isinstance(node, ast.stmt) for change in _reorderings(node, pair)]
+    single = [
+        change
+        for change in changes
+        if not any(_is_counterpart(change, other) for other in changes if other is not change)
+    ]
+    if len(single) != 1:
+        return None, ()
+    statement, name, index = single[0]
+    line = SourceLine(creation.file, statement.lineno)
+    if not index.isidentifier():
+        return line, (remove_statement(creation.file, statement),)
+    other = pair[1] if name == pair[0] else pair[0]
+    code = re.sub(rf"(?<![\w.]){re.escape(name)}(?!\w)", other, ast.unparse(statement))
+    return line, (insert_after_statement(creation.file, statement, code),)
+
+
+def _variable(node: ast.expr) -> str:
+    """Return the variable inside slices and conversions; "" for any other value."""
+    while True:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and (node.args or isinstance(node.func, ast.Attribute)):
+            node = node.args[0] if node.args else node.func.value  # type: ignore[union-attr]
+        else:
+            return ast.unparse(node) if isinstance(node, ast.Name) else ""
+
+
+def _reorderings(statement: ast.stmt, names: tuple[str, str]) -> Iterator[tuple[ast.stmt, str, str]]:
+    """Yield the statement, the variable and the index, if a statement reorders one of two variables in place."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
+        call, name = statement.value, _variable(statement.value.args[0])
+        if name in names and isinstance(call.func, ast.Attribute) and call.func.attr in _SHUFFLES:
+            yield statement, name, ast.unparse(call.func) + "()"
+        return
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return
+    target, value = statement.targets[0], statement.value
+    pairs = (
+        list(zip(target.elts, value.elts, strict=True))
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
+        else [(target, value)]
+    )
+    for part, new in pairs:
+        name = _variable(part)
+        if name in names and isinstance(new, ast.Subscript) and _variable(new) == name and _is_order(new.slice):
+            yield statement, name, ast.unparse(new.slice)
+
+
+def _is_order(index: ast.expr) -> bool:
+    return isinstance(index, (ast.Name, ast.Call))
+
+
+def _is_counterpart(first: tuple[ast.stmt, str, str], other: tuple[ast.stmt, str, str]) -> bool:
+    return first[1] != other[1] and first[2] == other[2] and first[2].isidentifier()
