@@ -65,11 +65,10 @@ def set_layer_option(setup: Setup, path: str, option: str, value: str) -> tuple[
 
     Among several lines that can have created it, only those count that do not have the option already.
     """
-    layer, line = setup.eager_model.get_submodule(path), module_line(setup, path)
-    creations = consistent_creations(layer, search_files(user_written_objects(setup)))
-    calls = [
-        (creation.file, creation.call) for creation in creations if call_name(creation.call) == type(layer).__name__
-    ]
+    calls = _creating_calls(setup, path)
+    if not calls and "." in path:  # a layer of torch creates its own parts
+        return set_layer_option(setup, path.rpartition(".")[0], option, value)
+    line = module_line(setup, path)
     on_line = [(file, call) for file, call in calls if line and (file, call.lineno) == (line.file, line.number)]
     candidates = [(file, call) for file, call in on_line or calls if _option(call, option) != value]
     if len(candidates) != 1:
@@ -77,6 +76,14 @@ def set_layer_option(setup: Setup, path: str, option: str, value: str) -> tuple[
     file, call = candidates[0]
     present = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
     return (replace_node(file, present, value) if present else append_argument(file, call, f"{option}={value}"),)
+
+
+def _creating_calls(setup: Setup, path: str) -> list[tuple[str, ast.Call]]:
+    """Return the calls that can have created a layer, with their files; of another class, they have other options."""
+    layer = setup.eager_model.get_submodule(path)
+    creations = consistent_creations(layer, search_files(user_written_objects(setup)))
+    calls = [(creation.file, creation.call) for creation in creations]
+    return [(file, call) for file, call in calls if call_name(call) == type(layer).__name__]
 
 
 def _option(call: ast.Call, option: str) -> str:

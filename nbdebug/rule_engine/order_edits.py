@@ -10,10 +10,10 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.creation import find_creation
+from nbdebug.source.creation import Creation, find_creation
 from nbdebug.source.edits import insert_after_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import enclosing_scope, search_files
+from nbdebug.source.search import enclosing_scope, search_files, syntax_tree
 
 _SHUFFLES = ("shuffle", "permuted")
 
@@ -23,16 +23,16 @@ def find_reordering(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
 
     Reads the function that creates the training dataset from a variable of inputs and one of targets.
     """
-    dataset = getattr(setup.train_loader, "dataset", None)
-    dataset = getattr(dataset, "dataset", dataset)  # of a Subset
-    creation = find_creation(dataset, search_files(user_written_objects(setup))) if dataset is not None else None
-    names = [_variable(argument) for argument in creation.call.args] if creation else []
-    if creation is None or len(names) < 2 or not names[0] or not names[-1]:
+    creation = find_creation(setup.train_loader, search_files(user_written_objects(setup)))
+    made = _dataset_call(creation) if creation else None
+    names = [_variable(argument) for argument in made.args] if made else []
+    if creation is None or made is None or len(names) < 2 or not names[0] or not names[-1]:
         return None, ()
-    scope = enclosing_scope(SourceLine(creation.file, creation.call.lineno))
+    scope = enclosing_scope(SourceLine(creation.file, made.lineno))
     nodes = list(ast.walk(scope)) if scope else []
     pair = (names[0], names[-1])
-    changes = [change for node in nodes if isinstance(node, ast.stmt) for change in _reorderings(node, pair)]
+    by_statement = [[*_reorderings(node, pair)] for node in nodes if isinstance(node, ast.stmt)]
+    changes = [change for group in by_statement if len(group) == 1 for change in group]  # not of both in one statement
     single = [
         change
         for change in changes
@@ -47,6 +47,20 @@ def find_reordering(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
     other = pair[1] if name == pair[0] else pair[0]
     code = re.sub(rf"(?<![\w.]){re.escape(name)}(?!\w)", other, ast.unparse(statement))
     return line, (insert_after_statement(creation.file, statement, code),)
+
+
+def _dataset_call(creation: Creation) -> ast.Call | None:
+    """Return the call that makes the dataset of a loader, in the call of the loader or assigned before."""
+    argument = next(iter(creation.call.args), None)
+    if isinstance(argument, ast.Name):
+        tree = syntax_tree(creation.file)
+        values = [
+            node.value
+            for node in (ast.walk(tree) if tree else ())
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == argument.id
+        ]
+        argument = values[0] if len(values) == 1 else None
+    return argument if isinstance(argument, ast.Call) else None
 
 
 def _variable(node: ast.expr) -> str:
