@@ -13,8 +13,8 @@ comes from a checkup and a watched run of another instance of the program.
 
 A fix that changes lines of the program is applied to them, and the program is started again with its own loop; so is
 every arm of a program whose twin has another training function. If those lines cannot run again, as those outside of
-functions, and the finding has the same fix for the setup, that is tried. Any other fix changes a copy of the setup, and all arms
-are then trained by a plain loop.
+functions, and the finding has the same fix for the setup, that is tried. Any other fix changes a copy of the setup, and
+all arms are then trained by a plain loop.
 
 - gain: programs whose difference between the twin and the program has an interval above zero.
 - no gain of the null change: programs whose difference between the two orders has not.

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import ast
+import linecache
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from nbdebug.finding import Edit, Location
 from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import append_argument, node_text, replace_node, wrap_node
+from nbdebug.source.edits import OPERATOR_SIGNS, append_argument, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_scope
 
 RESET_PARAMETERS = 'for module in model.modules():\n    getattr(module, "reset_parameters", lambda: None)()'
 _NAMESPACES = ("torch", "F", "nn", "np", "functional", "nn.functional", "torch.nn.functional", "torch.special")
 _PRODUCTS = ("matmul", "bmm", "einsum")
+_PADDING_MASKS = ("src_key_padding_mask", "key_padding_mask", "memory_key_padding_mask", "tgt_key_padding_mask")
+_DOMAINS = {
+    "sqrt": (("sqrt",), "({} + 1e-12)"),
+    "log": (("log", "log2", "log10"), "{}.clamp_min(1e-8)"),
+    "pow": (("pow",), "({} + 1e-12)"),
+    "exp": (("exp",), "{}.clamp(max=30)"),
+    "acos": (("acos", "arccos"), "{}.clamp(-1 + 1e-6, 1 - 1e-6)"),
+    "asin": (("asin", "arcsin"), "{}.clamp(-1 + 1e-6, 1 - 1e-6)"),
+}
 _INITIALIZATIONS = (
     *(
         "normal_",
@@ -94,7 +105,7 @@ def remove_option(file: str, call: ast.Call, option: str) -> tuple[Edit, ...]:
     if keyword is None:
         return ()
     removed, end = replace_node(file, keyword, ""), replace_node(file, call, "")
-    others = [*call.args, *(other for other in call.keywords if other is not keyword)]
+    others: list[ast.expr | ast.keyword] = [*call.args, *(other for other in call.keywords if other is not keyword)]
     positions = [replace_node(file, other, "") for other in others]
     before = [edit for edit in positions if (edit.line, edit.column) < (removed.line, removed.column)]
     after = [edit for edit in positions if (edit.line, edit.column) > (removed.line, removed.column)]
@@ -160,12 +171,9 @@ def exchange_operator(file: str, operation: ast.BinOp, sign: str) -> Edit:
     if left.end_line != right.line:
         text = f"{node_text(file, operation.left)} {sign} {node_text(file, operation.right)}"
         return replace_node(file, operation, text)
-    between = node_text(file, operation)[len(node_text(file, operation.left)) :]
-    after = between[: len(between) - len(node_text(file, operation.right))]  # with parentheses around the operands
-    changed = (
-        after.replace(next(part for part in after.split() if part.strip("()")), sign, 1) if after.split() else sign
-    )
-    return Edit(file, left.end_line, left.end_column, right.line, right.column, changed)
+    between = linecache.getline(file, right.line)[left.end_column : right.column]  # with parentheses of the operands
+    text = between.replace(OPERATOR_SIGNS[type(operation.op)], sign, 1)
+    return Edit(file, left.end_line, left.end_column, right.line, right.column, text)
 
 
 def scale_product(line: SourceLine | None, width: int) -> tuple[Edit, ...]:
@@ -185,23 +193,15 @@ def scale_product(line: SourceLine | None, width: int) -> tuple[Edit, ...]:
     ]
     if scaled:
         return (exchange_operator(line.file, scaled[0], "/"),) if scaled[0].left is product else ()
-    is_part = any(isinstance(node, (ast.BinOp, ast.Attribute)) and product in ast.walk(node) for node in nodes)
-    is_part = is_part and not (isinstance(product, ast.Call) and _is_only_operation(nodes, product))
-    template = "({{}} / {} ** 0.5)" if is_part and not _is_whole(line, product) else "{{}} / {} ** 0.5"
-    return (wrap_node(line.file, product, template.format(width)),)
+    is_owner = any(isinstance(node, ast.Attribute) and node.value is product for node in nodes)
+    needs_parentheses = is_owner and isinstance(product, ast.Call)  # an operation has them already
+    return (
+        wrap_node(line.file, product, f"({{}} / {width} ** 0.5)" if needs_parentheses else f"{{}} / {width} ** 0.5"),
+    )
 
 
 def _is_product(node: ast.AST) -> bool:
     return (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)) or call_name(node) in _PRODUCTS
-
-
-def _is_only_operation(nodes: list[ast.AST], product: ast.expr) -> bool:
-    return not any(isinstance(node, ast.BinOp) and product in (node.left, node.right) for node in nodes)
-
-
-def _is_whole(line: SourceLine, product: ast.expr) -> bool:
-    """Return whether a product is the whole value of its statement."""
-    return getattr(covering_statement(line), "value", None) is product
 
 
 def invert_mask(file: str, mask: ast.expr) -> Edit:
@@ -229,8 +229,8 @@ def detach_stored_value(line: SourceLine | None) -> tuple[Edit, ...]:
     statement = covering_statement(line) if line else None
     if line is None or statement is None:
         return ()
-    value = getattr(statement, "value", None)
-    if isinstance(statement, ast.Expr) and call_name(statement.value) in ("append", "add") and value.args:
+    value: Any = getattr(statement, "value", None)
+    if isinstance(value, ast.Call) and call_name(value) in ("append", "add") and value.args:
         value = value.args[0]
     elif isinstance(statement, ast.Assign) and isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
         target = ast.unparse(statement.targets[0])
@@ -242,16 +242,6 @@ def detach_stored_value(line: SourceLine | None) -> tuple[Edit, ...]:
 
 def _is_namespace(node: ast.expr) -> bool:
     return ast.unparse(node) in _NAMESPACES
-
-
-_DOMAINS = {
-    "sqrt": (("sqrt",), "({} + 1e-12)"),
-    "log": (("log", "log2", "log10"), "{}.clamp_min(1e-8)"),
-    "pow": (("pow",), "({} + 1e-12)"),
-    "exp": (("exp",), "{}.clamp(max=30)"),
-    "acos": (("acos", "arccos"), "{}.clamp(-1 + 1e-6, 1 - 1e-6)"),
-    "asin": (("asin", "arcsin"), "{}.clamp(-1 + 1e-6, 1 - 1e-6)"),
-}
 
 
 def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, ...]:
@@ -266,9 +256,6 @@ def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, .
         if name.startswith(start) and not name.startswith(("log_", "logs", "logadd", "expm", "expand")):
             return wrap_operand(line, calls, template)
     return ()
-
-
-_PADDING_MASKS = ("src_key_padding_mask", "key_padding_mask", "memory_key_padding_mask", "tgt_key_padding_mask")
 
 
 def invert_padding_mask(line: SourceLine | None) -> tuple[Edit, ...]:

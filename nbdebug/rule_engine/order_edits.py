@@ -68,8 +68,10 @@ def _variable(node: ast.expr) -> str:
     while True:
         if isinstance(node, ast.Subscript):
             node = node.value
-        elif isinstance(node, ast.Call) and (node.args or isinstance(node.func, ast.Attribute)):
-            node = node.args[0] if node.args else node.func.value  # type: ignore[union-attr]
+        elif isinstance(node, ast.Call) and node.args:
+            node = node.args[0]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
         else:
             return ast.unparse(node) if isinstance(node, ast.Name) else ""
 
