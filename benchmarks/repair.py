@@ -100,7 +100,8 @@ def reorder(copy: Any) -> bool:
     loader = copy.train_loader
     if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, RandomSampler):
         return False
-    sampler = RandomSampler(loader.dataset, generator=torch.Generator())
+    dataset: Any = loader.dataset
+    sampler = RandomSampler(dataset, generator=torch.Generator())
     copy.train_loader = rebuild_loader(loader, sampler=sampler)  # no call here that could have made a user's loader
     return True
 

@@ -291,3 +291,16 @@ def remove_initialization(where: Location) -> tuple[Edit, ...]:
     if call_name(call) not in _INITIALIZATIONS:
         return ()
     return (remove_statement(line.file, statement),)
+
+
+def only_in_training(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edit by which an assignment in a method changes a variable in train mode only: ``x = x * mask``."""
+    statement, scope = covering_statement(line) if line else None, enclosing_scope(line) if line else None
+    arguments = scope.args.args if isinstance(scope, ast.FunctionDef) else []
+    if line is None or not isinstance(statement, ast.Assign) or not arguments or arguments[0].arg != "self":
+        return ()
+    target = statement.targets[0]
+    reads = [node for node in ast.walk(statement.value) if isinstance(node, ast.Name)]
+    if not isinstance(target, ast.Name) or target.id not in [node.id for node in reads]:
+        return ()
+    return (wrap_node(line.file, statement.value, f"{{}} if self.training else {target.id}"),)

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.finding import Edit
+from nbdebug.rule_engine.expression_edits import expressions_at, line_of
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.user_code import user_written_objects
@@ -15,12 +17,18 @@ from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import consistent_creations
 from nbdebug.source.edits import append_argument, replace_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, search_files, syntax_tree
+from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
 _MASK_OPTIONS: dict[type[nn.Module], str] = {
     nn.TransformerEncoderLayer: "src_mask",
     nn.TransformerEncoder: "mask",
     nn.MultiheadAttention: "attn_mask",
+}
+
+_PADDING_OPTIONS: dict[type[nn.Module], str] = {
+    nn.TransformerEncoderLayer: "src_key_padding_mask",
+    nn.TransformerEncoder: "src_key_padding_mask",
+    nn.MultiheadAttention: "key_padding_mask",
 }
 
 
@@ -105,6 +113,25 @@ def add_causal_mask(setup: Setup, path: str | None, line: SourceLine | None) -> 
             return (replace_node(line.file, present, value),)
         if option:
             return (append_argument(line.file, call, f"{option}={value}"),)
+    return ()
+
+
+def add_padding_mask(setup: Setup, recorded: TorchCall, token: int) -> tuple[Edit, ...]:
+    """Return the edit that passes the mask of padded tokens where a method calls an attention of torch.
+
+    Return () if the method has not the tokens as its only argument, and for any other call.
+    """
+    line = line_of(recorded.where)
+    scope, path = enclosing_scope(line) if line else None, recorded.where.module or ""
+    arguments = scope.args.args if isinstance(scope, ast.FunctionDef) else []
+    if line is None or len(arguments) != 2 or getattr(scope, "name", "") != "forward":
+        return ()
+    for call in (node for node in expressions_at(line) if isinstance(node, ast.Call)):
+        before, is_called, _ = f"{path}.".partition(f"{call_name(call)}.")
+        kind = type(setup.eager_model.get_submodule(f"{before}{call_name(call)}")) if is_called else None
+        option = _PADDING_OPTIONS.get(kind, "") if kind else ""
+        if option and all(keyword.arg != option for keyword in call.keywords):
+            return (append_argument(line.file, call, f"{option}={arguments[1].arg} == {token}"),)
     return ()
 
 

@@ -10,9 +10,9 @@ from nbdebug.rule_engine.loop_edits import name_at
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.creation import find_creation
-from nbdebug.source.edits import insert_before, replace_node, wrap_node
+from nbdebug.source.edits import insert_before, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, enclosing_scope, innermost_loop, search_files, syntax_tree
+from nbdebug.source.search import call_name, call_subject, enclosing_scope, innermost_loop, search_files, syntax_tree
 
 
 def count_rows(line: SourceLine | None) -> tuple[Edit, ...]:
@@ -74,3 +74,56 @@ def _sibling(setup: Setup, path: str) -> str:
     creation = find_creation(setup.val_loader, search_files(user_written_objects(setup)))
     owner, names = path.rpartition(".")[0], creation.names if creation else frozenset()
     return f"{owner}.{next(iter(names))}" if owner and len(names) == 1 else ""
+
+
+def replace_decision(line: SourceLine, operation: str) -> tuple[Edit, ...]:
+    """Return the change of an index along an axis of one value into a comparison, or of the threshold on a line.
+
+    A threshold of 0 becomes 0.5, and one of 0.5 becomes 0.
+    """
+    nodes = expressions_at(line)
+    calls = [node for node in nodes if isinstance(node, ast.Call) and operation and call_name(node) == operation]
+    subject = call_subject(calls[0]) if len(calls) == 1 else None
+    if subject is not None:
+        return (replace_node(line.file, calls[0], f"({node_text(line.file, subject)}.squeeze(1) > 0).long()"),)
+    comparisons = [
+        node for node in nodes if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Gt, ast.GtE))
+    ]
+    limits = [node.comparators[0] for node in comparisons if isinstance(node.comparators[0], ast.Constant)]
+    opposite = {"0": "0.5", "0.0": "0.5", "0.5": "0"}.get(ast.unparse(limits[0])) if len(limits) == 1 else None
+    return (replace_node(line.file, limits[0], opposite),) if opposite else ()
+
+
+def select_lowest(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the only comparison that decides which weights are stored, so that the lowest value does.
+
+    The variable of the best value then starts at infinity.
+    """
+    tree = syntax_tree(line.file) if line else None
+    choices = [node for node in ast.walk(tree) if isinstance(node, ast.If) and _stores_weights(node)] if tree else []
+    test = choices[0].test if len(choices) == 1 else None
+    if line is None or tree is None or not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return ()
+    sign = {ast.Gt: "<", ast.GtE: "<="}.get(type(test.ops[0]))
+    best = test.comparators[0]
+    starts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == ast.unparse(best)
+    ]
+    starts = [value for value in starts if _is_constant(value)]
+    if sign is None or len(starts) != 1:
+        return ()
+    text = f"{node_text(line.file, test.left)} {sign} {node_text(line.file, best)}"
+    return replace_node(line.file, test, text), replace_node(line.file, starts[0], 'float("inf")')
+
+
+def _stores_weights(choice: ast.If) -> bool:
+    return any(call_name(node) == "state_dict" for statement in choice.body for node in ast.walk(statement))
+
+
+def _is_constant(value: ast.expr) -> bool:
+    """Return whether a value is a number or an infinity: ``0.0``, ``-1``, ``float("-inf")``, ``-math.inf``."""
+    operand = value.operand if isinstance(value, ast.UnaryOp) else value
+    is_infinity = call_name(operand) == "float" or getattr(operand, "attr", "") == "inf"
+    return isinstance(operand, ast.Constant) or is_infinity

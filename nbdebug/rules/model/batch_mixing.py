@@ -15,6 +15,7 @@ from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.batch_independence import CarriedState, SampleMixing
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.sample_company import SampleCompany
+from nbdebug.rule_engine.expression_edits import line_of, set_axis
 from nbdebug.rule_engine.layer_edits import set_layer_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
@@ -39,6 +40,7 @@ _AXIS_OPERATIONS = _LAYER_CALLS | {
 
 _SELECTION_CALLS = {"getitem", "select", "narrow", "index_select"}
 _MASKED_CALLS = {"masked_fill", "where", "scaled_dot_product_attention"}
+_AXIS_CALLS = ("softmax", "log_softmax", "Softmax", "LogSoftmax", "normalize")
 _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "inner", "cdist", "tensordot"}
 
 
@@ -122,7 +124,7 @@ def _mixing_findings(setup: Setup, sample_mixing: SampleMixing) -> Iterator[Find
         where=_mixing_location(setup, mixing_call) if mixing_call else Location(),
         cause=_mixing_cause(mixing_call),
         fix=_mixing_fix(mixing_call, size),
-        edits=_batch_first_edits(setup, mixing_call),
+        edits=_axis_edits(mixing_call) or _batch_first_edits(setup, mixing_call),
         setup_fix=_batch_first_code(mixing_call),
         evidence={"touched": affected, "size": size, "call": call},
         explains=(*_LEARNING, "E703") if affected else (*_LEARNING, *_UNREAD),
@@ -260,6 +262,13 @@ def _batch_first_edits(setup: Setup, mixing_call: MixingCall | None) -> tuple[Ed
         return ()
     path = mixing_call.call.module
     return set_layer_option(setup, path, "batch_first", "True") if path else ()
+
+
+def _axis_edits(mixing_call: MixingCall | None) -> tuple[Edit, ...]:
+    """Return the change of a softmax or a normalization along the samples into one along the last axis."""
+    if mixing_call is None or mixing_call.axis != 0:
+        return ()
+    return set_axis(line_of(mixing_call.call.where), _AXIS_CALLS, "-1")
 
 
 def _batch_first_code(mixing_call: MixingCall | None) -> str:
