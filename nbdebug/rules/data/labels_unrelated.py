@@ -33,7 +33,7 @@ from nbdebug.source.search import call_name, find_unique_line
 _CLASS_LOSSES = ("cross-entropy", "nll", "bce", "bce-with-logits")  # of others, integers may be actions or indices
 _LISTING_CALLS = {"sorted", "sort", "listdir", "scandir", "glob", "iglob", "iterdir"}
 _MIN_GAIN = 0.1  # over shuffled targets
-_FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
+_FIX = "# apply the same permutation to inputs and targets: x, y = x[order], y[order]"
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E709", "E706", "E702", "E703", "D111")
 
 
@@ -197,7 +197,7 @@ def _finding(
     reference: LabelPredictability | None = None,
 ) -> Finding:
     extent = "almost no" if relation.is_detectable else "no detectable"
-    line, edits = find_reordering(setup) if severity is None else (None, ())
+    line, edits = find_reordering(setup)
     return Finding(
         message=f"The {split} labels have {extent} relation to the inputs: a simple learner on them reaches an "
         f"{relation.metric} of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} "

@@ -40,6 +40,9 @@ _AXIS_OPERATIONS = _LAYER_CALLS | {
 
 _SELECTION_CALLS = {"getitem", "select", "narrow", "index_select"}
 _MASKED_CALLS = {"masked_fill", "where", "scaled_dot_product_attention"}
+_BATCH_FIRST = (
+    'for module in model.modules():\n    if hasattr(module, "batch_first"):\n        module.batch_first = True'
+)
 _AXIS_CALLS = ("softmax", "log_softmax", "Softmax", "LogSoftmax", "normalize")
 _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "inner", "cdist", "tensordot"}
 
@@ -100,7 +103,7 @@ def batch_mixing(
     if isinstance(sample_mixing, NotChecked):
         raise sample_mixing
     if isinstance(position_dependent_call, TorchCall):
-        yield _position_finding(position_dependent_call, sample_mixing.batch_size)
+        yield _position_finding(setup, position_dependent_call, sample_mixing.batch_size)
     yield from _mixing_findings(setup, sample_mixing)
 
 
@@ -170,14 +173,19 @@ def _unshifted_index_finding(company: SampleCompany) -> Finding:
     )
 
 
-def _position_finding(call: TorchCall, size: int) -> Finding:
+def _position_finding(setup: Setup, call: TorchCall, size: int) -> Finding:
+    takes_sequences = call.name in _SEQUENCE_CALLS and bool(call.module)
     return Finding(
         message=f"Shifting the {size} samples of a batch by one position changes the output for a sample. "
         f"{call.name} is the first call that treats samples by their position.",
         where=call.where,
         cause=f"The tensor that {call.name} combines with the samples runs along the batch axis instead of "
         "another axis.",
-        fix="x = x + positions[: x.shape[1]]  # along the sequence: axis 1, for inputs with the batch first",
+        fix="batch_first=True   # where the layer is created"
+        if takes_sequences
+        else "x = x + positions[: x.shape[1]]  # along the sequence: axis 1, for inputs with the batch first",
+        edits=set_layer_option(setup, str(call.module), "batch_first", "True") if takes_sequences else (),
+        setup_fix=_BATCH_FIRST if takes_sequences else "",
         evidence={"call": call.name, "size": size},
         explains=("M311", "T606", "T607", "T608", "E703", "E709"),
         severity="error",
@@ -278,7 +286,7 @@ def _batch_first_code(mixing_call: MixingCall | None) -> str:
     """
     if mixing_call is None or mixing_call.axis is None or mixing_call.call.name not in _SEQUENCE_CALLS:
         return ""
-    return 'for module in model.modules():\n    if hasattr(module, "batch_first"):\n        module.batch_first = True'
+    return _BATCH_FIRST
 
 
 def _mixing_fix(mixing_call: MixingCall | None, size: int) -> str:
