@@ -40,6 +40,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, RandomSampler
 
 from nbdebug.debugger import Debugger
@@ -81,8 +82,19 @@ def create_debugger(module: ModuleType, fixed: bool, seed: int = 0) -> tuple[Deb
 def has_own_loop(module: ModuleType) -> bool:
     """Check whether the training functions of the program and of its twin differ."""
     functions = [module.program(fixed=fixed, seed=0).train for fixed in (False, True)]
-    first, second = [(f.__code__, [cell.cell_contents for cell in f.__closure__ or ()]) for f in functions]
+    first, second = map(_code_and_values, functions)
     return first != second
+
+
+def _code_and_values(train: Any) -> tuple[Any, list[Any]]:
+    """Return the code of a function with the values that it encloses, or the class of an object and its attributes."""
+    if isinstance(train, partial):
+        code, values = _code_and_values(train.func)
+        return code, [*values, *train.args, *train.keywords.values()]
+    code = getattr(train, "__code__", None)
+    if code is None:
+        return type(train), [id(value) if isinstance(value, Tensor) else value for value in vars(train).values()]
+    return code, [cell.cell_contents for cell in train.__closure__ or ()]
 
 
 def accepted_finding(module: ModuleType) -> tuple[bool, Finding | None]:
