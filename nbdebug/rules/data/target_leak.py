@@ -46,6 +46,7 @@ _ENCODING_TEXTS = {
         "the share of ones among the rows with the same value is a simple fraction, as in two or three rows",
     ),
 }
+_DROP_COLUMN = "x = np.delete(x, column, axis=1)   # or end the window of a series one step earlier"
 
 
 @rule("D115", "error", origin="inputs")
@@ -413,9 +414,7 @@ def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Findi
         message=f"The inputs contain the target: {name} of input {input_index} equals the target, up to scaling or "
         f"renumbering of the classes, in all {len(part):,} training samples.",
         cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
-        fix=f"x[:, {column}] = 0   # or drop the column, and give the first layer one input fewer"
-        if is_table
-        else "x = np.delete(x, column, axis=1)   # or end the window of a series one step earlier",
+        fix=f"x[:, {column}] = 0   # or drop the column" if is_table else _DROP_COLUMN,
         setup_fix=f"hide column={column}" if is_table else "",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),
