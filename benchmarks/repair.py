@@ -12,8 +12,9 @@ another order (a change without effect), and with the fix of the first accepted 
 comes from a checkup and a watched run of another instance of the program.
 
 A fix that changes lines of the program is applied to them, and the program is started again with its own loop; so is
-every arm of a program whose twin has another training function. Any other fix changes a copy of the setup, and all arms
-are then trained by a plain loop.
+every arm of a program whose twin has another training function. If those lines cannot run again, as those outside of
+functions, and the finding has the same fix for the setup, that is tried. Any other fix changes a copy of the setup, and
+all arms are then trained by a plain loop.
 
 - gain: programs whose difference between the twin and the program has an interval above zero.
 - no gain of the null change: programs whose difference between the two orders has not.
@@ -39,16 +40,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, RandomSampler
 
 from nbdebug.debugger import Debugger
-from nbdebug.exceptions import SetupError
 from nbdebug.finding import Edit, Finding
 from nbdebug.statistics.paired_differences import PairedDifference, paired_difference
 from nbdebug.tools.try_fix.arms import Arm, ArmRunner
 from nbdebug.tools.try_fix.change import parse_change
 from nbdebug.tools.try_fix.program import BuiltProgram
 from nbdebug.tools.try_fix.tool import prepare_experiment
+from nbdebug.training.changed_loaders import rebuild_loader
 from nbdebug.views.live import Screen
 from nbdebug.views.page import View
 
@@ -80,8 +82,19 @@ def create_debugger(module: ModuleType, fixed: bool, seed: int = 0) -> tuple[Deb
 def has_own_loop(module: ModuleType) -> bool:
     """Check whether the training functions of the program and of its twin differ."""
     functions = [module.program(fixed=fixed, seed=0).train for fixed in (False, True)]
-    first, second = [(f.__code__, [cell.cell_contents for cell in f.__closure__ or ()]) for f in functions]
+    first, second = map(_code_and_values, functions)
     return first != second
+
+
+def _code_and_values(train: Any) -> tuple[Any, list[Any]]:
+    """Return the code of a function with the values that it encloses, or the class of an object and its attributes."""
+    if isinstance(train, partial):
+        code, values = _code_and_values(train.func)
+        return code, [*values, *train.args, *train.keywords.values()]
+    code = getattr(train, "__code__", None)
+    if code is None:
+        return type(train), [id(value) if isinstance(value, Tensor) else value for value in vars(train).values()]
+    return code, [cell.cell_contents for cell in train.__closure__ or ()]
 
 
 def accepted_finding(module: ModuleType) -> tuple[bool, Finding | None]:
@@ -99,10 +112,9 @@ def reorder(copy: Any) -> bool:
     loader = copy.train_loader
     if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, RandomSampler):
         return False
-    sampler = RandomSampler(loader.dataset, generator=torch.Generator())
-    copy.train_loader = DataLoader(
-        loader.dataset, loader.batch_size, sampler=sampler, collate_fn=loader.collate_fn, drop_last=loader.drop_last
-    )
+    dataset: Any = loader.dataset
+    sampler = RandomSampler(dataset, generator=torch.Generator())
+    copy.train_loader = rebuild_loader(loader, sampler=sampler)  # no call here that could have made a user's loader
     return True
 
 
@@ -111,20 +123,32 @@ def examine(module: ModuleType, name: str, steps: int, seeds: int) -> dict[str, 
     row: dict[str, Any] = {"program": name, "loop": has_own_loop(module)}
     started = time.perf_counter()
     row["found"], finding = accepted_finding(module)
-    row["own loop"] = own_loop = row["loop"] or bool(finding and finding.edits)
     row["repair"] = f"{finding.code}: {finding.setup_fix or finding.fix_text}" if finding is not None else ""
     row["diff"] = bool(finding and finding.edits)
+    row["own loop"] = row["loop"] or row["diff"]
+    row |= _run_arms(module, steps, seeds, finding, row["own loop"], row["loop"])
+    if row["diff"] and not row["loop"] and finding is not None and finding.setup_fix and "fix error" in row:
+        row["diff"] = row["own loop"] = False  # lines that cannot run again: the same fix, on a copy of the setup
+        row |= _run_arms(module, steps, seeds, finding, False, False)
+    return {**row, "seconds": time.perf_counter() - started}
+
+
+def _run_arms(
+    module: ModuleType, steps: int, seeds: int, finding: Finding | None, own_loop: bool, is_loop_of_twin: bool
+) -> dict[str, Any]:
+    """Return the scores of each arm by its name, or its error."""
     trial = partial(_loop_scores if own_loop else _scores, module, steps, seeds)
     twin = partial(trial, fixed=True) if own_loop else partial(trial, change=_twin(module))
     arms = {"before": trial, "twin": twin, "null": partial(_scores, module, steps, seeds, change=reorder)}
-    if finding is not None and (finding.edits or not row["loop"]):
+    if finding is not None and (finding.edits or not is_loop_of_twin):
         arms["fix"] = partial(trial, edits=finding.edits) if own_loop else partial(trial, change=finding)
+    row: dict[str, Any] = {}
     for arm, run in arms.items():
         try:
             row[arm] = run()
-        except SetupError as error:
-            row[f"{arm} error"] = str(error)[:300]
-    return {**row, "seconds": time.perf_counter() - started}
+        except Exception as error:  # a changed program may raise whatever it does
+            row[f"{arm} error"] = f"{type(error).__name__}: {error}"[:300]
+    return row
 
 
 def _twin(module: ModuleType) -> Callable[[Any], Debugger]:

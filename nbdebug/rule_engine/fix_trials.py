@@ -21,6 +21,8 @@ from nbdebug.rule_engine.fix_edits import removed_module
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import setup_objects
 from nbdebug.setup.fix_text import IMPORTS, free_names, missing_imports
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import enclosing_scope
 
 QUIET = "the rule no longer reports it"
 Ask = Callable[[Measurements], list[Finding]]
@@ -48,9 +50,13 @@ def try_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], ask: Ask | 
     """
     if _value_count(setup) > _MAX_VALUES:
         return FixTrial()
-    if is_code(finding.fix) and free_names(ast.parse(finding.fix)) <= setup_objects(setup).keys() | IMPORTS.keys():
+    code = finding.fix
+    if edits and any(map(_is_in_constructor, edits)):  # which a copy of the model does not run again
+        code = finding.setup_fix
+        edits = ()
+    if is_code(code) and free_names(ast.parse(code)) <= setup_objects(setup).keys() | IMPORTS.keys():
         try:
-            fixed = _run_code(finding.fix, setup)
+            fixed = _run_code(code, setup)
         except _NotCopied:
             return FixTrial()
         if fixed is None:
@@ -58,6 +64,11 @@ def try_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], ask: Ask | 
         return FixTrial(True, _is_quiet(fixed, finding, ask))
     model = _changed_model(setup, finding.fix, edits) if ask else None
     return FixTrial(is_quiet=_is_quiet(replace(setup, model=model), finding, ask)) if model is not None else FixTrial()
+
+
+def _is_in_constructor(edit: Edit) -> bool:
+    scope = enclosing_scope(SourceLine(edit.file, edit.line))
+    return getattr(scope, "name", "") == "__init__"
 
 
 class _NotCopied(Exception):

@@ -7,19 +7,28 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.finding import Edit
+from nbdebug.rule_engine.expression_edits import expressions_at, line_of
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.creation import consistent_creations
 from nbdebug.source.edits import append_argument, replace_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, search_files, syntax_tree
+from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
 _MASK_OPTIONS: dict[type[nn.Module], str] = {
     nn.TransformerEncoderLayer: "src_mask",
     nn.TransformerEncoder: "mask",
     nn.MultiheadAttention: "attn_mask",
+}
+
+_PADDING_OPTIONS: dict[type[nn.Module], str] = {
+    nn.TransformerEncoderLayer: "src_key_padding_mask",
+    nn.TransformerEncoder: "src_key_padding_mask",
+    nn.MultiheadAttention: "key_padding_mask",
 }
 
 
@@ -60,18 +69,33 @@ def insert_activation(setup: Setup, path: str) -> tuple[Edit, ...]:
 
 
 def set_layer_option(setup: Setup, path: str, option: str, value: str) -> tuple[Edit, ...]:
-    """Return the change of a keyword of the only call on a line that creates a layer; () if that is ambiguous."""
+    """Return the change of a keyword of the only call on a line that creates a layer; () if that is ambiguous.
+
+    Among several lines that can have created it, only those count that do not have the option already.
+    """
+    calls = _creating_calls(setup, path)
+    if not calls and "." in path:  # a layer of torch creates its own parts
+        return set_layer_option(setup, path.rpartition(".")[0], option, value)
     line = module_line(setup, path)
-    tree = syntax_tree(line.file) if line else None
-    kind = type(setup.eager_model.get_submodule(path)).__name__
-    calls = [node for node in ast.walk(tree) if call_name(node) == kind] if tree else []
-    calls = [node for node in calls if line and getattr(node, "lineno", 0) == line.number]
-    if line is None or len(calls) != 1 or not isinstance(calls[0], ast.Call):
+    on_line = [(file, call) for file, call in calls if line and (file, call.lineno) == (line.file, line.number)]
+    candidates = [(file, call) for file, call in on_line or calls if _option(call, option) != value]
+    if len(candidates) != 1:
         return ()
-    present = next((keyword.value for keyword in calls[0].keywords if keyword.arg == option), None)
-    if present is not None:
-        return (replace_node(line.file, present, value),) if isinstance(present, ast.Constant) else ()
-    return (append_argument(line.file, calls[0], f"{option}={value}"),)
+    file, call = candidates[0]
+    present = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
+    return (replace_node(file, present, value) if present else append_argument(file, call, f"{option}={value}"),)
+
+
+def _creating_calls(setup: Setup, path: str) -> list[tuple[str, ast.Call]]:
+    """Return the calls that can have created a layer, with their files; of another class, they have other options."""
+    layer = setup.eager_model.get_submodule(path)
+    creations = consistent_creations(layer, search_files(user_written_objects(setup)))
+    calls = [(creation.file, creation.call) for creation in creations]
+    return [(file, call) for file, call in calls if call_name(call) == type(layer).__name__]
+
+
+def _option(call: ast.Call, option: str) -> str:
+    return next((ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == option), "")
 
 
 def add_causal_mask(setup: Setup, path: str | None, line: SourceLine | None) -> tuple[Edit, ...]:
@@ -89,6 +113,25 @@ def add_causal_mask(setup: Setup, path: str | None, line: SourceLine | None) -> 
             return (replace_node(line.file, present, value),)
         if option:
             return (append_argument(line.file, call, f"{option}={value}"),)
+    return ()
+
+
+def add_padding_mask(setup: Setup, recorded: TorchCall, token: int) -> tuple[Edit, ...]:
+    """Return the edit that passes the mask of padded tokens where a method calls an attention of torch.
+
+    Return () if the method has not the tokens as its only argument, and for any other call.
+    """
+    line = line_of(recorded.where)
+    scope, path = enclosing_scope(line) if line else None, recorded.where.module or ""
+    arguments = scope.args.args if isinstance(scope, ast.FunctionDef) else []
+    if line is None or len(arguments) != 2 or getattr(scope, "name", "") != "forward":
+        return ()
+    for call in (node for node in expressions_at(line) if isinstance(node, ast.Call)):
+        before, is_called, _ = f"{path}.".partition(f"{call_name(call)}.")
+        kind = type(setup.eager_model.get_submodule(f"{before}{call_name(call)}")) if is_called else None
+        option = _PADDING_OPTIONS.get(kind, "") if kind else ""
+        if option and all(keyword.arg != option for keyword in call.keywords):
+            return (append_argument(line.file, call, f"{option}={arguments[1].arg} == {token}"),)
     return ()
 
 

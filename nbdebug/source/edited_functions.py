@@ -51,7 +51,11 @@ def find_edited_code(edits: Sequence[Edit]) -> dict[FunctionType, CodeType] | No
             continue
         if own := [edit for edit in edits if covers(function, edit)]:
             code = _edited_code(function, [edit for edit in edits if edit.file == own[0].file])
-            if code is None or code.co_freevars != function.__code__.co_freevars:
+            if code is None:
+                return None
+            if code.co_freevars != function.__code__.co_freevars:
+                if "<locals>" in function.__qualname__:  # the function around it makes another one
+                    continue
                 return None
             codes[function] = code
             reached.update(own)

@@ -20,6 +20,7 @@ from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, Unequ
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
 from nbdebug.measurements.text_order import TextOrder
+from nbdebug.rule_engine.order_edits import find_reordering
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
@@ -32,7 +33,7 @@ from nbdebug.source.search import call_name, find_unique_line
 _CLASS_LOSSES = ("cross-entropy", "nll", "bce", "bce-with-logits")  # of others, integers may be actions or indices
 _LISTING_CALLS = {"sorted", "sort", "listdir", "scandir", "glob", "iglob", "iterdir"}
 _MIN_GAIN = 0.1  # over shuffled targets
-_FIX = "order = torch.randperm(len(x))\nx, y = x[order], y[order]   # apply the same permutation to both"
+_FIX = "# apply the same permutation to inputs and targets: x, y = x[order], y[order]"
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "T614", "E707", "E709", "E706", "E702", "E703", "D111")
 
 
@@ -138,7 +139,7 @@ def labels_unrelated(
     if not label_probe.within or (label_probe.is_by_position and not is_related):
         if isinstance(target_relations, NotChecked):
             raise NotChecked("needs 100 readable training samples with one class each, of at least two classes")
-        yield from _unrelated_target_findings(target_relations, related, unrelated, faint)
+        yield from _unrelated_target_findings(setup, target_relations, related, unrelated, faint)
         return
     related_splits = {split: reference for split, reference in label_probe.within.items() if reference.sigma >= related}
     unrelated_splits = {
@@ -152,6 +153,7 @@ def labels_unrelated(
             offset, reference = max(shifted.items(), key=lambda pair: pair[1].sigma)
             direction = "before" if offset < 0 else "after"
             yield _finding(
+                setup,
                 split,
                 relation,
                 f"If each sample gets the label of the sample {direction} it, the accuracy is {reference.accuracy:.0%}",
@@ -162,13 +164,13 @@ def labels_unrelated(
             yield _alignment_finding(label_alignment, lagging)
         elif related_splits and any(reference.rows <= relation.rows for reference in related_splits.values()):
             other, reference = next(iter(related_splits.items()))
-            yield _finding(split, relation, _describe_reference(other, reference), None, reference)
+            yield _finding(setup, split, relation, _describe_reference(other, reference), None, reference)
         elif split == "train" and not label_probe.is_by_position and loss_kind in _CLASS_LOSSES:
-            yield _finding(split, relation, "This learner may be too simple for the task", "note")
+            yield _finding(setup, split, relation, "This learner may be too simple for the task", "note")
 
 
 def _unrelated_target_findings(
-    relations: dict[str, LabelPredictability], related: float, unrelated: float, faint: float
+    setup: Setup, relations: dict[str, LabelPredictability], related: float, unrelated: float, faint: float
 ) -> Iterator[Finding]:
     """Report a split whose real-valued targets or labels are unrelated to the inputs, unlike those of the other."""
     for split, relation in relations.items():
@@ -176,7 +178,7 @@ def _unrelated_target_findings(
             has_relation = reference.sigma >= related and reference.gain >= _MIN_GAIN
             is_unrelated = relation.sigma < unrelated or relation.is_faint_beside(reference, faint)
             if is_unrelated and has_relation and reference.rows <= 2 * relation.rows:
-                yield _finding(split, relation, _describe_reference(other, reference), None, reference)
+                yield _finding(setup, split, relation, _describe_reference(other, reference), None, reference)
 
 
 def _describe_reference(split: str, reference: LabelPredictability) -> str:
@@ -187,6 +189,7 @@ def _describe_reference(split: str, reference: LabelPredictability) -> str:
 
 
 def _finding(
+    setup: Setup,
     split: str,
     relation: LabelPredictability,
     comparison: str,
@@ -194,6 +197,7 @@ def _finding(
     reference: LabelPredictability | None = None,
 ) -> Finding:
     extent = "almost no" if relation.is_detectable else "no detectable"
+    line, edits = find_reordering(setup)
     return Finding(
         message=f"The {split} labels have {extent} relation to the inputs: a simple learner on them reaches an "
         f"{relation.metric} of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} "
@@ -202,7 +206,9 @@ def _finding(
         if severity is None
         else "The labels are random or misaligned, or their relation to the inputs is too complex for this learner on "
         f"{relation.rows} samples.",
+        where=get_location(line),
         fix=_FIX,
+        edits=edits,
         evidence={
             "split": split,
             "right": relation.accuracy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,10 +18,15 @@ from nbdebug.loop_monitor.modes import EpochOrder
 from nbdebug.measurements.fresh_generators import FreshGenerator
 from nbdebug.measurements.repeated_seeds import RepeatedSeeds
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rule_engine.statement_edits import move_before_loops
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.attribute_makers import made_line
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, find_unique_line, search_files, syntax_tree
+
+_SEEDING_CALLS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_all", "manual_seed_all")
 
 
 @rule("D117", "warning")
@@ -77,9 +83,12 @@ def _draws_random_order(setup: Setup) -> bool:
 
 def _repeated_order_finding(setup: Setup, orders: EpochOrder) -> Finding:
     distributed = isinstance(setup.train_loader.sampler, DistributedSampler)
+    line = None if distributed else find_unique_line(_SeedInLoop(setup), user_written_objects(setup))
     return Finding(
         message=f"All {orders.epochs} epochs start with the same two batches, although the sampler of the training "
         "loader shuffles.",
+        where=get_location(line),
+        edits=move_before_loops(line) if line else (),
         cause="DistributedSampler seeds its order with the epoch number, which is never set."
         if distributed
         else "The generator of the order is seeded with the same number before each epoch.",
@@ -89,6 +98,20 @@ def _repeated_order_finding(setup: Setup, orders: EpochOrder) -> Finding:
         evidence={"epochs": orders.epochs, "alike": orders.repeated_epochs},
         explains=("T612", "T609"),
     )
+
+
+class _SeedInLoop:
+    """Matches calls that seed a generator inside a loop of the user's files."""
+
+    def __init__(self, setup: Setup) -> None:
+        trees = [syntax_tree(file) for file in search_files(user_written_objects(setup))]
+        loops = [node for tree in trees if tree for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
+        inside = [node for loop in loops for node in ast.walk(loop)]
+        self._calls = {id(node) for node in inside if call_name(node) in _SEEDING_CALLS}
+
+    def __call__(self, node: ast.AST) -> bool:
+        """Return whether a node is such a call."""
+        return id(node) in self._calls
 
 
 def _creation_line(setup: Setup, generator: FreshGenerator) -> SourceLine | None:

@@ -395,8 +395,7 @@ def _absolute_correlations(flat: Tensor, target: Tensor) -> Tensor:
 
 def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
     """Return the columns with exactly one value for each class, and a different one for each."""
-    classes = labels.unique().tolist()  # type: ignore[no-untyped-call]
-    if len(classes) < 2:
+    if len(classes := labels.unique().tolist()) < 2:  # type: ignore[no-untyped-call]
         return []
     first = torch.stack([flat[labels == label][0] for label in classes])
     class_indices = torch.searchsorted(torch.tensor(classes), labels)
@@ -407,12 +406,13 @@ def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
 
 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Finding:
-    name = _feature_name(setup, part, column)
+    is_table = part.dim() == 2 and input_index == 0
     return Finding(
-        message=f"The inputs contain the target: {name} of input {input_index} equals the target, up to scaling or "
-        f"renumbering of the classes, in all {len(part):,} training samples.",
+        message=f"The inputs contain the target: {_feature_name(setup, part, column)} of input {input_index} equals "
+        f"the target, up to scaling or renumbering of the classes, in all {len(part):,} training samples.",
         cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
-        fix="x = np.delete(x, column, axis=1)   # or end the window of a series one step earlier",
+        fix=f"x[:, {column}] = 0   # or drop the column" if is_table else "# end the window one step earlier",
+        setup_fix=f"hide column={column}" if is_table else "",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),
     )

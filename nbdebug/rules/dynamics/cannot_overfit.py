@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location, format_module
+from nbdebug.finding import Edit, Finding, Location, format_module
 from nbdebug.loop_monitor.conclusions import LEARNS_POORLY
 from nbdebug.measurements.random_zeros import RandomZeros
+from nbdebug.rule_engine.expression_edits import line_of, set_option
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
+from nbdebug.setup.module_lines import module_line
 
 if TYPE_CHECKING:
     from nbdebug.tools.overfit import Overfit
 
+_DROPOUT_CALLS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _CAUSES = {
     "settings": "The model can learn these examples, but not with your optimizer and its settings.",
     "not finite": "A value in the data, the model or the loss is not finite, or grows until it overflows.",
@@ -41,7 +44,7 @@ _FIXES = {
 
 @rule("T608", "error", prediction=POOR_TRAINING)
 def cannot_overfit(
-    overfit: Overfit, random_zeros: list[RandomZeros] | NotChecked, *, least_kept: float = 0.2
+    setup: Setup, overfit: Overfit, random_zeros: list[RandomZeros] | NotChecked, *, least_kept: float = 0.2
 ) -> Iterator[Finding]:
     """The model cannot overfit a tiny batch.
 
@@ -80,7 +83,7 @@ def cannot_overfit(
     if overfit.verdict == "pass" and overfit.without_dropout and not isinstance(random_zeros, NotChecked):
         strongest = min(random_zeros, key=lambda zeros: zeros.kept_share, default=None)
         if strongest is not None and strongest.kept_share <= least_kept:
-            yield _dropout_finding(overfit, strongest)
+            yield _dropout_finding(setup, overfit, strongest)
     if overfit.verdict != "fail":
         return
     without_gradient = overfit.attempts[-1].without_gradient if overfit.attempts else ()
@@ -103,7 +106,7 @@ def cannot_overfit(
     )
 
 
-def _dropout_finding(overfit: Overfit, zeros: RandomZeros) -> Finding:
+def _dropout_finding(setup: Setup, overfit: Overfit, zeros: RandomZeros) -> Finding:
     """Report a model that learns without its dropout only."""
     name = format_module(zeros.where.module or zeros.call)
     return Finding(
@@ -114,9 +117,20 @@ def _dropout_finding(overfit: Overfit, zeros: RandomZeros) -> Finding:
         cause="Dropout removes so many values that the others hardly distinguish the samples. The argument of "
         "nn.Dropout is the share to drop, not the share to keep.",
         fix="nn.Dropout(0.5)   # or less; in torch the rate is the share of values to drop",
+        setup_fix="dropout=0.5",
+        edits=_dropout_edits(setup, zeros),
         evidence={"kept share": zeros.kept_share, "noise to signal": zeros.noise_to_signal, "steps": overfit.steps},
         explains=("L208", "O502", "T601", "T606", "T607", "T610", "T614", "E702", "E706", "E709"),
     )
+
+
+def _dropout_edits(setup: Setup, zeros: RandomZeros) -> tuple[Edit, ...]:
+    """Return the change of the rate where the dropout is created, or where its function is called."""
+    path = zeros.where.module
+    module = setup.eager_model.get_submodule(path) if path else None
+    if path and isinstance(module, nn.modules.dropout._DropoutNd):
+        return set_option(module_line(setup, path), (type(module).__name__,), "p", "0.5", 0)
+    return set_option(line_of(zeros.where), _DROPOUT_CALLS, "p", "0.5", 1)
 
 
 def _parameter_location(parameters: tuple[str, ...]) -> Location:

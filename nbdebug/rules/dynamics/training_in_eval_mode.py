@@ -22,6 +22,7 @@ from nbdebug.loop_monitor.dropout_rates import LostRate
 from nbdebug.loop_monitor.modes import ForwardPasses, ModelMode
 from nbdebug.measurements.input_usage import find_module_definition_line
 from nbdebug.preserve import Preserve, seed_all
+from nbdebug.rule_engine.expression_edits import pass_mode
 from nbdebug.rule_engine.loop_edits import insert_before_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
@@ -98,6 +99,7 @@ def _switched_off_finding(call: ModeDependentCall) -> Finding:
         where=call.where,
         cause="The call receives training=False, explicitly or by default, in every mode.",
         fix=f"Pass training=self.training to {call.call}.",
+        edits=pass_mode(call.line, call.call),
         evidence={"call": call.call, "training": False},
         explains=("T609",),
         severity="warning",

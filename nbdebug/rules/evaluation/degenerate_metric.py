@@ -18,6 +18,7 @@ from nbdebug.loop_monitor.mistaken_metrics import MistakeKind, MistakenNumber
 from nbdebug.loop_monitor.modes import ShapeMismatch
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.wrong_decisions import DecisionKind, WrongDecision
+from nbdebug.rule_engine.metric_edits import replace_decision
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Batch, Setup
@@ -175,6 +176,7 @@ def _decision_finding(decision: ConstantDecision) -> Finding:
         if decision.operation
         else "All outputs are on the same side of the threshold, as probabilities are of 0.",
         fix="predicted = (output.squeeze(1) > 0).long()   # of a logit; > 0.5 of a probability",
+        edits=replace_decision(decision.line, decision.operation),
         evidence={"prediction": decision.value, "comparisons": decision.comparisons},
         explains=("E706", "E702", "E709", "T614", "E707", "E703", "O507:plateau mode"),
     )

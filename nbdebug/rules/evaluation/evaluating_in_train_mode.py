@@ -19,6 +19,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import ForwardPasses
 from nbdebug.measurements.forward_pass import EvalPasses
 from nbdebug.measurements.random_masks import RandomMask
+from nbdebug.rule_engine.expression_edits import line_of, only_in_training, pass_mode
 from nbdebug.rule_engine.loop_edits import insert_before_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
@@ -217,6 +218,7 @@ def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
         else "The call does not receive the mode of its module.",
         fix=f"Pass {_MODE_ARGUMENTS.get(call.call, 'training=self.training')} to {call.call}.",
         setup_fix="dropout in training only" if call.kind == "dropout" and not call.training else "",
+        edits=() if call.training or call.call in _MODE_ARGUMENTS else pass_mode(call.line, call.call),
         evidence={"call": call.call, "share of the largest output": spread},
         explains=("R902", "E703", "T611"),
         severity="note" if is_intentional else None,
@@ -231,6 +233,7 @@ def _mask_finding(mask: RandomMask, draws: list[ModeDependentCall], spread: floa
         where=_drawing_location(mask, draws),
         cause="The dropout does not depend on the mode of its module.",
         fix="Put the lines that drop values under: if self.training.",
+        edits=only_in_training(line_of(mask.where)),
         evidence={"call": mask.call, "share of the values": mask.share, "share of the largest output": spread},
         explains=("R902", "R901", "E703", "T611", "T610", "T606", "T609"),
         severity=None if has_targets else "note",

@@ -10,6 +10,7 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.rule_engine.metric_edits import exchange_loaders
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, train
 from nbdebug.setup import Setup
@@ -53,6 +54,7 @@ def evaluating_on_training(setup: Setup, loop: LoopSummary, *, least: int = 2, s
         where=get_location(evaluations.line),
         cause="The function that evaluates receives the training loader.",
         fix="Pass the validation loader to the function that evaluates.",
+        edits=exchange_loaders(setup, evaluations.line),
         evidence={"evaluations": evaluations.rounds, "batches": evaluations.passes},
     )
 

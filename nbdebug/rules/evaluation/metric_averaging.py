@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_averages import BatchAverage, Divisor
 from nbdebug.loop_monitor.correct_counts import CorrectCount
@@ -23,6 +23,7 @@ from nbdebug.loop_monitor.metric_code import (
     last_batch_only,
 )
 from nbdebug.loop_monitor.training_averages import LossDivisor, TrainingAverage
+from nbdebug.rule_engine.metric_edits import count_rows, reset_counters
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import mlp, rings, train, training_setup
 from nbdebug.setup import Setup
@@ -199,6 +200,7 @@ def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: flo
         where=average.line.where(),
         cause=_CAUSES[average.kind],
         fix=average.fix or _FIXES[average.kind].format(metric=average.metric),
+        edits=count_rows(average.line) if average.kind == "count" else (),
         evidence={
             "line": average.line.text.strip(),
             "kind": average.kind,
@@ -221,6 +223,7 @@ def _continued_finding(count: CorrectCount) -> Finding:
         where=(accumulation_line(count.name, count.line) or count.line).where(),
         cause="The metric is that of all evaluations so far, so it lags behind the model.",
         fix=f"{count.name} = 0   # before each evaluation",
+        edits=reset_counters(accumulation_line(count.name, count.line) or count.line),
         evidence={"kind": "continued", "continued evaluations": count.continued},
     )
 
@@ -252,6 +255,7 @@ def _average_finding(average: BatchAverage) -> Finding:
         where=where.where(),
         cause=_DIVISOR_CAUSES[average.divisor],
         fix=_DIVISOR_FIXES[average.divisor],
+        edits=_average_edits(average.divisor, where),
         evidence={
             "metric": average.metric,
             "mean over batches": average.value,
@@ -259,6 +263,13 @@ def _average_finding(average: BatchAverage) -> Finding:
             "batches": average.batches,
         },
     )
+
+
+def _average_edits(divisor: Divisor, line: SourceLine) -> tuple[Edit, ...]:
+    """Return the change of a wrong mean: the rows for the batches, or counters that start again."""
+    if divisor == "batches":
+        return count_rows(line)
+    return reset_counters(line) if divisor == "evaluations" else ()
 
 
 def _training_finding(average: TrainingAverage, forward_line: SourceLine | None) -> Finding:

@@ -21,6 +21,7 @@ from nbdebug.loss_curves.metric_agreement import (
     validation_loss,
 )
 from nbdebug.records import Record, signal_label
+from nbdebug.rule_engine.metric_edits import select_lowest
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import gaussian_clusters, mlp, train, training_setup
 from nbdebug.setup import Setup
@@ -106,6 +107,7 @@ def _restored_finding(restored: RestoredWeights, loss: float, lowest: float, bes
         cause="The comparison that selects the weights has the wrong direction: it fits a score, not a loss.",
         fix="if val_loss < best:   # from best = float('inf')\n    best, state = val_loss, "
         "copy.deepcopy(model.state_dict())",
+        edits=select_lowest(restored.line),
         evidence={"step": restored.step, "loss": loss, "lowest": lowest, "best step": best_step, "evaluations": count},
         explains=("R904", "E702", "E703", "E704", "E706", "E709", "T606", "T608", "T610", "T614"),
     )

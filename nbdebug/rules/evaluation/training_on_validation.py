@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rule_engine.statement_edits import remove_calls_in_loop
 from nbdebug.rules.examples import healthy_classifier, train
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
@@ -57,6 +58,7 @@ def training_on_validation(setup: Setup, loop: LoopSummary, *, least: int = 3) -
         fix="Validate after model.eval() and inside torch.no_grad(), without backward() and step().",
         evidence={"steps on validation batches": loop.validation_steps, "steps": loop.steps},
         explains=("T611", "E701:loop", "P806"),
+        edits=_remove_training(loop),
     )
 
 
@@ -71,7 +73,16 @@ def _contaminated_finding(loop: LoopSummary, steps: int) -> Finding:
         fix="Validate after model.eval() and inside torch.no_grad(), without backward() and step().",
         evidence={"steps with gradients of validation batches": steps, "steps": loop.steps},
         explains=("T611", "O505", "P806"),
+        edits=_remove_training(loop),
     )
+
+
+def _remove_training(loop: LoopSummary) -> tuple[Edit, ...]:
+    """Return the removal of the backward passes and steps from the validation loop; () if it trains, too."""
+    line, training = loop.forward_passes.lines.get("validation"), loop.forward_passes.lines.get("forward")
+    if line is None or training is None or (line.file, line.number) == (training.file, training.number):
+        return ()
+    return remove_calls_in_loop(line, ("backward", "step", "zero_grad"))
 
 
 def bad() -> Setup:

@@ -13,6 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.loss_reference import ExpectedLoss
 from nbdebug.measurements.oversized_tensors import OversizedTensor, find_oversized_tensor
+from nbdebug.rule_engine.expression_edits import RESET_PARAMETERS, remove_initialization
 from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -153,7 +154,8 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
         fix=f"{name}.data.mul_({factor})   # before the optimizer is created"
         if is_parameter
         else f"{name}.mul_({factor})   # or normalize its rows where it is created",
-        setup_fix="",
+        setup_fix=RESET_PARAMETERS if line and is_parameter else "",
+        edits=remove_initialization(get_location(line)),
         evidence={**finding.evidence, "tensor": tensor.name, "scale": tensor.scale, "usual loss": tensor.usual_loss},
     )
 

@@ -109,15 +109,17 @@ def loss_detached(
 
 def _loop_finding(loop: LoopSummary) -> Finding:
     line = loop.new_leaf_line or loop.lines.get("loss")
+    edits = stack_collected_losses(line)
     return Finding(
         message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "
         f"{loop.other_leaves or 'no'} newly created tensors.",
         where=get_location(line),
         cause="The loss was converted to plain numbers and back to a tensor that requires a gradient.",
-        fix="loss = torch.stack(losses).mean()   # of the loss tensors themselves: no .item(), no torch.tensor()",
+        fix=(not edits and statement_without_calls(line, CONVERSIONS))
+        or "loss = torch.stack(losses).mean()   # of the loss tensors themselves: no .item(), no torch.tensor()",
         evidence={"backward passes": loop.backward_passes, "fresh tensors": loop.other_leaves},
         explains=_CONSEQUENCES,
-        edits=stack_collected_losses(line),
+        edits=edits,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -24,13 +25,16 @@ from nbdebug.measurements.loss_places import early_return_line, ignored_part, pr
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
 from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.measurements.unlearned_token import UnlearnedToken
+from nbdebug.rule_engine.expression_edits import remove_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line, written_line
 from nbdebug.setup.losses import ignore_index
 from nbdebug.setup.source_lines import argument_line
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import search_files, syntax_tree
 
 _CONSEQUENCES = ("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709")
 
@@ -110,9 +114,7 @@ def loss_ignores_samples(
         yield _inverted_selection_finding(known_positions, get_location(line))
         return
     if isinstance(ignored_target, IgnoredTarget):
-        finding = _target_finding(ignored_target)
-        if ignored_target.value == ignore_index(setup.loss_fn):
-            finding = _ignored_index_finding(finding, ignored_target.value, setup)
+        finding = _without_ignored_index(setup, ignored_target, _target_finding(ignored_target))
         line = producing_line(graph) if ignored_target.are_flags and isinstance(graph, Graph) else None
         yield replace(finding, where=get_location(line)) if line else finding
         return
@@ -250,14 +252,37 @@ def _target_finding(ignored: IgnoredTarget) -> Finding:
     )
 
 
-def _ignored_index_finding(finding: Finding, label: float, setup: Setup) -> Finding:
-    """Add where the loss gets a class as the label that it ignores, and how to change it."""
+def _without_ignored_index(setup: Setup, ignored: IgnoredTarget, finding: Finding) -> Finding:
+    """Return the finding with the removal of the ``ignore_index`` that is the label of these samples."""
+    if getattr(setup.loss_fn, "ignore_index", ignored.value) != ignored.value:
+        return finding
+    files = search_files(user_written_objects(setup))
+    trees = [(file, tree) for file in files if (tree := syntax_tree(file))]
+    calls = [
+        (file, node) for file, tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call) and node.keywords
+    ]
+    matches = [(f, c) for f, c in calls if any(_is_label(k, "ignore_index", ignored.value) for k in c.keywords)]
+    edits = remove_option(*matches[0], "ignore_index") if len(matches) == 1 else ()
+    is_option = hasattr(setup.loss_fn, "ignore_index")
+    if not edits and not is_option:
+        return finding
+    line = (
+        SourceLine(matches[0][0], matches[0][1].lineno)
+        if edits
+        else argument_line(setup, setup.loss_fn, "ignore_index")
+    )
     return replace(
         finding,
-        where=get_location(argument_line(setup, setup.loss_fn, "ignore_index")),
-        cause=f"The ignore_index of the loss is {label:g}, which is one of the classes.",
+        where=replace(line.where(), sample=finding.where.sample) if line else finding.where,
+        cause=f"The ignore_index of the loss is {ignored.value:g}, which is one of the classes.",
         fix="loss_fn = nn.CrossEntropyLoss()   # ignore_index only for a label that is no class, such as -100 or 255",
+        setup_fix="loss_fn.ignore_index = -100" if is_option else "",
+        edits=edits,
     )
+
+
+def _is_label(keyword: ast.keyword, name: str, value: float) -> bool:
+    return keyword.arg == name and ast.unparse(keyword.value) == f"{value:g}"
 
 
 def _ignored_class_finding(ignored: IgnoredTarget) -> Finding:

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from nbdebug.autograd.patterns import FUNCTION_NAMES, statement_without_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loss_curves import RunSummary
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.records import Record
+from nbdebug.rule_engine.expression_edits import line_of
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import replace_node
 
 if TYPE_CHECKING:
     from nbdebug.tools.overfit.loss_floor import HeadFloor
@@ -63,7 +67,14 @@ def loss_on_floor(setup: Setup, first_pass: ForwardPass, record: Record, *, near
     if floor.any_output_loss < min(floor.in_range_loss, 0) - _UNBOUNDED_FACTOR * abs(run_summary.start):
         raise NotChecked("the loss has no minimum unless the outputs are restricted to a range")
     if _is_on_floor(run_summary, floor, near):
-        yield replace(_finding(run_summary, floor), where=_activation_location(first_pass, floor.activation))
+        line = line_of(where := _activation_location(first_pass, floor.activation))
+        name = FUNCTION_NAMES.get(floor.activation, floor.activation.lower())
+        statement, text = (
+            covering_statement(line) if line else None,
+            statement_without_calls(line, (name, name.title())),
+        )
+        edits = (replace_node(line.file, statement, text),) if line and statement and text else ()
+        yield replace(_finding(run_summary, floor), where=where, edits=edits)
 
 
 def _activation_location(first_pass: ForwardPass, activation: str) -> Location:

@@ -143,7 +143,8 @@ def _multi_label_finding(source: Node | str, graph: Graph, labels_per_row: Tenso
         f"{float(labels_per_row.mean()):.2g} classes per row), but {softmax_name} assumes exactly one class per row.",
         where=node.where if node else Location(),
         cause="The labels are multi-label, so classes do not exclude each other. Softmax is for classes that do.",
-        fix="# return one logit per class, without softmax, and use\n" + f"loss_fn = {_BINARY_LOSS}",
+        fix=("" if isinstance(source, str) else "# return one logit per class, without softmax, and use\n")
+        + f"loss_fn = {_BINARY_LOSS}",
         evidence={"rows": rows, "rows of other counts": others, "labels per row": float(labels_per_row.mean())},
         explains=_CONSEQUENCES,
     )

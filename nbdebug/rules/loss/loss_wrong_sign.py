@@ -21,6 +21,7 @@ from nbdebug.measurements.loss_places import negative_line, producing_line, reve
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.records import Record
+from nbdebug.rule_engine.expression_edits import flip_only_sign, negate_value
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network
 from nbdebug.setup import Setup
@@ -130,6 +131,7 @@ def loss_wrong_sign(
         if maximizes
         else "The loss is larger for a better prediction.",
         fix=setting_fix(setup, "maximize", False) if maximizes else "loss = -loss",
+        edits=() if maximizes else negate_value(line),
         evidence={
             "loss of a perfect answer": perfect_loss,
             "loss of a wrong answer": opposite_loss,
@@ -283,6 +285,7 @@ def _unbounded_finding(line: SourceLine | None, step: int, lowest: float, initia
         cause="A term that should be minimized is subtracted, or has the wrong sign, so the loss decreases as "
         "it grows.",
         fix="kl = -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum()   # each term must increase as it gets worse",
+        edits=flip_only_sign(line),
         evidence={"lowest": lowest, "first": initial, "step": step},
         explains=(*_CONSEQUENCES, "T603", "G405", "G406"),
     )

@@ -10,17 +10,20 @@ from torch.nn import functional as F
 
 from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.known_positions import KnownPositions
 from nbdebug.measurements.loss_places import producing_line
 from nbdebug.measurements.padding_gradient import PaddingGradient
+from nbdebug.rule_engine.expression_edits import set_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import find_unique_line
+from nbdebug.source.search import call_name, find_unique_line
+
+_CLASS_LOSSES = ("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss")
 
 
 @rule("L215", "warning", origin="loss")
@@ -77,6 +80,7 @@ def padding_in_loss(
         where=get_location(_padding_line(setup, padding)),
         cause="The loss averages over padded positions too.",
         fix=_get_fix(padding),
+        edits=_ignore_edits(setup, padding),
         evidence={"share of padding": padding.share, "target of padding": padding.value},
         explains=("L208", "M310", "D106", "E702", "E704", "E706", "T606"),
     )
@@ -102,6 +106,14 @@ def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Find
         evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
         explains=("L208", "D113", "T606", "T610"),
     )
+
+
+def _ignore_edits(setup: Setup, padding: PaddingGradient) -> tuple[Edit, ...]:
+    """Return the index to ignore as an argument of the only call of torch's loss of classes in the program."""
+    if not padding.is_class or padding.is_real_target:
+        return ()
+    line = find_unique_line(lambda node: call_name(node) in _CLASS_LOSSES, user_written_objects(setup))
+    return set_option(line, _CLASS_LOSSES, "ignore_index", f"{padding.value:g}")
 
 
 def _get_fix(padding: PaddingGradient) -> str:

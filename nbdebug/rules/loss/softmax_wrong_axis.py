@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.attention_effects import AttentionEffects
 from nbdebug.measurements.axes import MismatchedSoftmax
 from nbdebug.measurements.batch_distributions import BatchDistribution
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
+from nbdebug.rule_engine.expression_edits import set_axis
 from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -25,7 +26,7 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.attribute_makers import called_attribute_line
 from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import replace_node
-from nbdebug.source.location import add_line
+from nbdebug.source.location import SourceLine, add_line
 from nbdebug.source.search import search_files
 
 _SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
@@ -129,6 +130,7 @@ def softmax_wrong_axis(
         yield _weights_finding(crossed_effects[0], len(crossed_effects))
 
 
+_SOFTMAX_CALLS = ("softmax", "log_softmax")
 _SINGLE_OUTPUT = (
     "Softmax normalizes over all outputs of a sample, and there is only one.",
     "# for one binary output, remove the softmax and use\nloss_fn = nn.BCEWithLogitsLoss()",
@@ -262,9 +264,20 @@ def _finding(node: Node, shape: tuple[int, ...], axis: int, description: str, ex
         where=add_line(node.where, creation_line) if creation_line else node.where,
         cause=cause,
         fix=fix,
+        edits=_axis_edits(node, creation_line, explanation, axis),
         evidence={"shape": list(shape), "axis": axis},
         explains=_CONSEQUENCES,
     )
+
+
+def _axis_edits(
+    node: Node, creation_line: SourceLine | None, explanation: tuple[str, str], axis: int
+) -> tuple[Edit, ...]:
+    """Return the change of the axis of a softmax over the batch, over positions or over queries."""
+    if axis != 0 and explanation not in (_OTHER_AXIS, _QUERY_AXIS):
+        return ()
+    names = (*_SOFTMAX_CALLS, *(name.capitalize() for name in _SOFTMAX_CALLS), "LogSoftmax")
+    return set_axis(creation_line or node.line, names, "1" if explanation == _OTHER_AXIS else "-1")
 
 
 def _by_hand_finding(distribution: BatchDistribution) -> Finding:

@@ -8,13 +8,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.loss_scaling import LossScaling, MixedReductions
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, regressor
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import creation_line
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.creation import find_creation
+from nbdebug.source.edits import replace_node
 from nbdebug.source.location import get_location
+from nbdebug.source.search import search_files
 
 _NON_ADAPTIVE = (torch.optim.SGD, torch.optim.ASGD)
 _RATIO_TOLERANCE = 0.01
@@ -70,10 +74,20 @@ def sum_reduction(
         where=get_location(creation_line(setup, _summing_part(setup.loss_fn))),
         cause="The loss is summed instead of averaged over the batch.",
         fix="loss = loss / len(target)  # or reduction='mean'",
+        setup_fix='loss_fn.reduction = "mean"' if getattr(setup.loss_fn, "reduction", "") == "sum" else "",
+        edits=_mean_edits(setup),
         evidence={"samples": size, "rate times samples": rate_times_samples, "ratio": ratio},
         explains=("O501", "G404", "G410", "T602", "T604", "T605", "L208"),
         severity=None if rate_times_samples > most else "note",
     )
+
+
+def _mean_edits(setup: Setup) -> tuple[Edit, ...]:
+    """Return the change of ``reduction="sum"`` where the loss of torch is created."""
+    part = _summing_part(setup.loss_fn)
+    creation = find_creation(part, search_files(user_written_objects(setup))) if part is not None else None
+    option = creation.argument(part, "reduction") if creation and part is not None else None
+    return (replace_node(creation.file, option, '"mean"'),) if creation and option is not None else ()
 
 
 def _summing_part(loss_fn: Any) -> nn.Module | None:

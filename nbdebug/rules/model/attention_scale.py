@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from nbdebug.finding import Finding
 from nbdebug.measurements.attention_effects import AttentionEffects
+from nbdebug.rule_engine.expression_edits import line_of, scale_product
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -77,6 +78,7 @@ def attention_scale(attention_effects: list[AttentionEffects], *, spread: float 
             if math.prod(effects.factors) > 1 + _TOLERANCE
             else "The scores are not divided by sqrt(d).",
             fix="scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])",
+            edits=scale_product(line_of(effects.scores_where), effects.width),
             evidence=_evidence(effects, len(too_large)),
             explains=("G402", "G403", "L208"),
             severity="warning" if effects.spread > spread and _is_unintended(effects) else "note",

@@ -15,6 +15,7 @@ from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.batch_independence import CarriedState, SampleMixing
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.sample_company import SampleCompany
+from nbdebug.rule_engine.expression_edits import line_of, set_axis
 from nbdebug.rule_engine.layer_edits import set_layer_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
@@ -39,6 +40,10 @@ _AXIS_OPERATIONS = _LAYER_CALLS | {
 
 _SELECTION_CALLS = {"getitem", "select", "narrow", "index_select"}
 _MASKED_CALLS = {"masked_fill", "where", "scaled_dot_product_attention"}
+_BATCH_FIRST = (
+    'for module in model.modules():\n    if hasattr(module, "batch_first"):\n        module.batch_first = True'
+)
+_AXIS_CALLS = ("softmax", "log_softmax", "Softmax", "LogSoftmax", "normalize")
 _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "inner", "cdist", "tensordot"}
 
 
@@ -98,7 +103,7 @@ def batch_mixing(
     if isinstance(sample_mixing, NotChecked):
         raise sample_mixing
     if isinstance(position_dependent_call, TorchCall):
-        yield _position_finding(position_dependent_call, sample_mixing.batch_size)
+        yield _position_finding(setup, position_dependent_call, sample_mixing.batch_size)
     yield from _mixing_findings(setup, sample_mixing)
 
 
@@ -122,7 +127,7 @@ def _mixing_findings(setup: Setup, sample_mixing: SampleMixing) -> Iterator[Find
         where=_mixing_location(setup, mixing_call) if mixing_call else Location(),
         cause=_mixing_cause(mixing_call),
         fix=_mixing_fix(mixing_call, size),
-        edits=_batch_first_edits(setup, mixing_call),
+        edits=_axis_edits(mixing_call) or _batch_first_edits(setup, mixing_call),
         setup_fix=_batch_first_code(mixing_call),
         evidence={"touched": affected, "size": size, "call": call},
         explains=(*_LEARNING, "E703") if affected else (*_LEARNING, *_UNREAD),
@@ -168,14 +173,19 @@ def _unshifted_index_finding(company: SampleCompany) -> Finding:
     )
 
 
-def _position_finding(call: TorchCall, size: int) -> Finding:
+def _position_finding(setup: Setup, call: TorchCall, size: int) -> Finding:
+    takes_sequences = call.name in _SEQUENCE_CALLS and bool(call.module)
     return Finding(
         message=f"Shifting the {size} samples of a batch by one position changes the output for a sample. "
         f"{call.name} is the first call that treats samples by their position.",
         where=call.where,
         cause=f"The tensor that {call.name} combines with the samples runs along the batch axis instead of "
         "another axis.",
-        fix="x = x + positions[: x.shape[1]]  # along the sequence: axis 1, for inputs with the batch first",
+        fix="batch_first=True   # where the layer is created"
+        if takes_sequences
+        else "x = x + positions[: x.shape[1]]  # along the sequence: axis 1, for inputs with the batch first",
+        edits=set_layer_option(setup, str(call.module), "batch_first", "True") if takes_sequences else (),
+        setup_fix=_BATCH_FIRST if takes_sequences else "",
         evidence={"call": call.name, "size": size},
         explains=("M311", "T606", "T607", "T608", "E703", "E709"),
         severity="error",
@@ -262,6 +272,13 @@ def _batch_first_edits(setup: Setup, mixing_call: MixingCall | None) -> tuple[Ed
     return set_layer_option(setup, path, "batch_first", "True") if path else ()
 
 
+def _axis_edits(mixing_call: MixingCall | None) -> tuple[Edit, ...]:
+    """Return the change of a softmax or a normalization along the samples into one along the last axis."""
+    if mixing_call is None or mixing_call.axis != 0:
+        return ()
+    return set_axis(line_of(mixing_call.call.where), _AXIS_CALLS, "-1")
+
+
 def _batch_first_code(mixing_call: MixingCall | None) -> str:
     """Return code that makes all such layers take the first axis for the batch; "" for another call.
 
@@ -269,7 +286,7 @@ def _batch_first_code(mixing_call: MixingCall | None) -> str:
     """
     if mixing_call is None or mixing_call.axis is None or mixing_call.call.name not in _SEQUENCE_CALLS:
         return ""
-    return 'for module in model.modules():\n    if hasattr(module, "batch_first"):\n        module.batch_first = True'
+    return _BATCH_FIRST
 
 
 def _mixing_fix(mixing_call: MixingCall | None, size: int) -> str:

@@ -13,6 +13,8 @@ from nbdebug.finding import Finding, Location
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.padding import Padding, TrailingPadding
 from nbdebug.measurements.padding_attention import PaddingAttention
+from nbdebug.rule_engine.expression_edits import invert_padding_mask, line_of
+from nbdebug.rule_engine.layer_edits import add_padding_mask
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Setup
 
@@ -23,6 +25,7 @@ _INVERSION_CONSEQUENCES = (
 
 @rule("M310", "error")
 def padding_changes_output(
+    setup: Setup,
     padding: Padding | NotChecked,
     trailing_padding: TrailingPadding | NotChecked,
     position_influence: PositionInfluence | NotChecked,
@@ -80,7 +83,7 @@ def padding_changes_output(
         if isinstance(padding, NotChecked) and isinstance(trailing_padding, NotChecked):
             raise padding
         if isinstance(trailing_padding, TrailingPadding) and _changes_with_width(trailing_padding, share):
-            yield _batch_width_finding(trailing_padding)
+            yield _batch_width_finding(setup, trailing_padding)
         return
     outweighs = padding.relative_effect is not None and padding.relative_effect > dominant
     effect = f" It changes them {padding.relative_effect:.3g} times as much as other content does." if outweighs else ""
@@ -90,6 +93,9 @@ def padding_changes_output(
         where=call.where if (call := padding.mixing_call or padding.reading_call) else Location(),
         cause="Padded positions take part in an attention, a mean or a state as if they were real.",
         fix="x = encoder(x, src_key_padding_mask=~mask)  # mask: true where input is real; or pack_padded_sequence",
+        edits=add_padding_mask(setup, call, trailing_padding.token)
+        if isinstance(trailing_padding, TrailingPadding) and call
+        else (),
         evidence={"touched": padding.affected, "real": padding.real, "places": padding.padded_positions},
         explains=("E703", "E709"),
         severity="error" if padding.has_mask_or_lengths else "warning" if padding.mixing_call or outweighs else "note",
@@ -111,6 +117,7 @@ def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
         fix=f"src_key_padding_mask = tokens == {influence.token}   # true at padding; the weights of a mean are the "
         "opposite",
+        edits=invert_padding_mask(line_of(influence.where)),
         evidence={
             "real": influence.real,
             "influential_real": influence.influential_real,
@@ -129,13 +136,14 @@ def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
         where=attention.where,
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
         fix="mask = ~mask   # src_key_padding_mask and masked_fill: true at padding; attn_mask: true at real positions",
+        edits=invert_padding_mask(line_of(attention.where)),
         evidence={"rows": attention.rows, "real_weight": attention.real_weight},
         explains=_INVERSION_CONSEQUENCES,
         severity="error",
     )
 
 
-def _batch_width_finding(trailing_padding: TrailingPadding) -> Finding:
+def _batch_width_finding(setup: Setup, trailing_padding: TrailingPadding) -> Finding:
     narrow, wide = min(trailing_padding.widths), max(trailing_padding.widths)
     widths = f" Batches are padded to their longest sample, here to widths of {narrow} to {wide}."
     return Finding(
@@ -148,6 +156,7 @@ def _batch_width_finding(trailing_padding: TrailingPadding) -> Finding:
         else "Padded positions take part in an attention, a mean or a state; the model receives no mask.",
         fix=f"mask = tokens == {trailing_padding.token}\nx = encoder(x, "
         "src_key_padding_mask=mask)   # average over ~mask only",
+        edits=add_padding_mask(setup, trailing_padding.call, trailing_padding.token) if trailing_padding.call else (),
         evidence={
             "rows": trailing_padding.rows,
             "moved": trailing_padding.changed_rows,

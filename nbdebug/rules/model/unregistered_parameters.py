@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
@@ -9,13 +10,15 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.parameter_coverage import UnregisteredAttribute, UnregisteredTensors
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.rules.unregistered_tensors import unregistered_tensors_finding
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.attribute_makers import made_line
+from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import get_location
 from nbdebug.source.search import find_assignments
 
@@ -75,6 +78,7 @@ def _finding(items: list[UnregisteredAttribute], optimized: set[int]) -> Finding
         cause="Only an nn.Parameter, an nn.Module or a torch container of them is registered on assignment.",
         fix=_registration_fix(first),
         setup_fix="\n".join(map(_registration_code, items)) if _is_registrable(first) else "",
+        edits=_registration_edits(first),
         evidence={
             "attribute": _attribute_path(first),
             "values": values,
@@ -120,6 +124,18 @@ def _registration_fix(item: UnregisteredAttribute) -> str:
     if _is_registrable(item):
         return f"{name} = {_registered(item, name)}  # then create the optimizer"
     return f"# in __init__, next to {name}: assign each to an attribute of self, then create the optimizer"
+
+
+def _registration_edits(item: UnregisteredAttribute) -> tuple[Edit, ...]:
+    """Return the change of the only line that assigns the attribute, so that it registers the value."""
+    lines = find_assignments(item.owner, item.attribute)
+    lines = [line for line in lines if not _REGISTERING.search(line.text)] or lines
+    statement = covering_statement(lines[0]) if len(lines) == 1 else None
+    value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    is_attribute = value is not None and getattr(statement.targets[0], "attr", "") == item.attribute  # type: ignore[union-attr]
+    if not is_attribute or value is None or not _is_registrable(item):
+        return ()
+    return (wrap_node(lines[0].file, value, _registered(item, "{}")),)
 
 
 def _is_registrable(item: UnregisteredAttribute) -> bool:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from statistics import median
 
 from torch.nn.utils import clip_grad_norm_
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import ordering_line
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
+from nbdebug.rule_engine.expression_edits import only_call
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rule_engine.statement_edits import move_before
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import insert_before
 from nbdebug.source.location import get_location
 
 _CORRECT_ORDER = (
@@ -130,7 +135,21 @@ def clipping_misused(
         },
         explains=_CONSEQUENCES,
         aspect=aspect,
+        edits=_move_or_unscale(loop, aspect, fix),
     )
+
+
+def _move_or_unscale(loop: LoopSummary, aspect: str, fix: str) -> tuple[Edit, ...]:
+    """Return the change of the loop: clipping before the step, and after the gradients are unscaled."""
+    clip, step = loop.lines.get("clip"), loop.lines.get("optimizer")
+    if aspect == "order" and fix == _CORRECT_ORDER:
+        return move_before(clip, step)
+    call = only_call(step, ("step",))
+    if aspect != "scaled" or clip is None or call is None or len(call.args) != 1:
+        return ()  # only a GradScaler's step takes the optimizer
+    unscale = f"{ast.unparse(call.func).removesuffix('.step')}.unscale_({ast.unparse(call.args[0])})"
+    statement = covering_statement(clip)
+    return (insert_before(clip.file, statement.lineno, unscale),) if statement is not None else ()
 
 
 def _own_clipping(changes: GradientChanges) -> ClippingSummary | None:

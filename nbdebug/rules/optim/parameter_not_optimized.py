@@ -8,20 +8,27 @@ from collections.abc import Callable, Iterator
 import torch
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_updated
 from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names, largest_part
+from nbdebug.rule_engine.loop_edits import name_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.setup.source_lines import parameters_line
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.location import get_location
-from nbdebug.source.search import call_name, find_unique_line, matches_replacement
+from nbdebug.source.creation import find_creation
+from nbdebug.source.edits import replace_node
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, find_unique_line, matches_replacement, search_files
 
 _MAX_MODULES = 3
+_ADD_MISSING = (
+    "held = {id(p) for group in optimizer.param_groups for p in group['params']}\n"
+    "optimizer.add_param_group({'params': [p for p in model.parameters() if p.requires_grad and id(p) not in held]})"
+)
 _PARAMETRIZING_CALLS = {"weight_norm", "spectral_norm", "orthogonal", "register_parametrization"}  # replace weights
 
 
@@ -82,6 +89,8 @@ def parameter_not_optimized(
             fix=recreate_optimizer_fix(optimizers[0])
             if optimizer_count == 1
             else _further_optimizer(optimizers[0], module),
+            setup_fix=_ADD_MISSING if len(optimizers) == 1 else "",
+            edits=_all_parameters_edits(setup, [entry for entry in parameters if entry not in missing], missing),
             evidence={"parameters": [entry.name for entry in entries], "values": values},
             explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614"),
             assumes=tuple(parameter_not_updated(entry.name) for entry in entries),
@@ -181,6 +190,25 @@ def _unoptimized_loss_parameters(setup: Setup, optimizers: tuple[torch.optim.Opt
 def recreate_optimizer_fix(optimizer: torch.optim.Optimizer) -> str:
     """The line that creates an optimizer again, with the whole model."""
     return f"optimizer = {optimizer_code(optimizer, 'model.parameters()')}"
+
+
+def _all_parameters_edits(
+    setup: Setup, others: list[ParameterEntry], missing: list[ParameterEntry]
+) -> tuple[Edit, ...]:
+    """Return the change of the parameters that the only optimizer is created with into those of the whole model.
+
+    Return () if that would change settings of groups, or train parameters that should be frozen.
+    """
+    optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
+    creation = find_creation(optimizer, search_files(user_written_objects(setup))) if optimizer is not None else None
+    is_plain = optimizer is not None and len(optimizer.param_groups) == 1
+    is_whole = all(entry.groups or not entry.parameter.requires_grad for entry in others)
+    if creation is None or not is_plain or not is_whole or not creation.call.args or not missing:
+        return ()
+    first = creation.call.args[0]
+    name = name_at(setup, SourceLine(creation.file, creation.call.lineno), setup.model)
+    code = f"{name}.parameters()"
+    return (replace_node(creation.file, first, code),) if name and ast.unparse(first) != code else ()
 
 
 def _further_optimizer(optimizer: torch.optim.Optimizer, module: str) -> str:

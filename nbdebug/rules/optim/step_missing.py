@@ -117,7 +117,9 @@ def step_missing(
             ordering_line(loop.stacks, *(("zero_grad", "backward") if steps_in_loop else ("optimizer", "backward")))
             or loop.lines.get("backward"),
             {**evidence, "discarded batches": loop.discarded_batches},
-            edits=() if steps_in_loop else move_after(loop.lines.get("optimizer"), loop.lines.get("backward")),
+            edits=move_after(loop.lines.get("zero_grad"), loop.lines.get("optimizer"))
+            if steps_in_loop
+            else move_after(loop.lines.get("optimizer"), loop.lines.get("backward")),
         )
     elif (
         loop.steps

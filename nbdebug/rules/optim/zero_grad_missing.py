@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
@@ -95,11 +95,19 @@ def zero_grad_missing(
         if uncalled_line
         else _cause(is_outside, is_rare),
         fix=_FIX_OUTSIDE if is_outside else _FIX_ACCUMULATED if accumulates else _FIX,
-        edits=insert_at_line(setup, step_line, "optimizer.zero_grad()", "after") if accumulates and step_line else (),
+        edits=_clearing_edits(setup, loop, is_outside, accumulates),
         evidence={"looked at": loop.checked_intervals, "not cleared": loop.uncleared_intervals, "steps": loop.steps},
         explains=_CONSEQUENCES,
         severity="warning" if is_rare else None,
     )
+
+
+def _clearing_edits(setup: Setup, loop: LoopSummary, is_outside: bool, accumulates: bool) -> tuple[Edit, ...]:
+    """Return the insertion of zero_grad() after the step that ends a group of passes, or before each pass."""
+    step, backward = loop.lines.get("optimizer"), loop.lines.get("backward")
+    if accumulates and step:
+        return insert_at_line(setup, step, "optimizer.zero_grad()", "after")
+    return insert_at_line(setup, backward, "optimizer.zero_grad()", "before") if is_outside and backward else ()
 
 
 def _cause(is_outside: bool, is_rare: bool) -> str:

@@ -88,7 +88,7 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
         fix="best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
         evidence={"loaded": reloads.count, "own": reloads.live_tensor_loads},
         explains=("R904",),
-        edits=(_copy_edit(reloads.line.file, store),) if reloads.line and store else (),
+        edits=_copy_edits(reloads.line, store),
     )
 
 
@@ -110,14 +110,36 @@ def _store_line(line: SourceLine | None, store: ast.Assign | None) -> SourceLine
     return SourceLine(line.file, store.lineno) if line and store else line
 
 
-def _copy_edit(file: str, store: ast.Assign) -> Edit:
-    """Return the change of an assignment, so that it stores a copy of its state."""
+def _copy_edits(line: SourceLine | None, store: ast.Assign | None) -> tuple[Edit, ...]:
+    """Return the change of the assignment that stores a state, or of the only one that stores one inside its value."""
+    tree = syntax_tree(line.file) if line else None
+    if line is None or tree is None:
+        return ()
+    if store is not None:
+        return (_copy_edit(line.file, store, store.value),)
+    stores = [node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value]
+    values = [part for node in stores for part in _stored_parts(node.value)]
+    states = [value for value in values if call_name(value) == "state_dict"]
+    return (_copy_edit(line.file, tree, states[0]),) if len(states) == 1 else ()
+
+
+def _stored_parts(value: ast.expr | None) -> list[ast.expr]:
+    """Return what a tuple, a list or a dictionary stores, or the value itself."""
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return [part for item in value.elts for part in _stored_parts(item)]
+    if isinstance(value, ast.Dict):
+        return [part for item in value.values for part in _stored_parts(item)]
+    return [value] if value is not None else []
+
+
+def _copy_edit(file: str, store: ast.AST, value: ast.expr) -> Edit:
+    """Return the change of a stored state into a copy of it."""
     nodes = list(ast.walk(syntax_tree(file) or store))
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     has_copy = "copy" in imported | user_variables().keys()
     return wrap_node(
         file,
-        store.value,
+        value,
         "copy.deepcopy({})" if has_copy else "{{name: tensor.clone() for name, tensor in {}.items()}}",
     )
 

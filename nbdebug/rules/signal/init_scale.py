@@ -16,6 +16,7 @@ from nbdebug.loop_monitor.conclusions import INITIAL_SCALE_HINDERS
 from nbdebug.measurements.activations import LayerSpread, RecurrentGrowth, SampleSpread
 from nbdebug.measurements.hidden_softmax import HiddenSoftmax
 from nbdebug.measurements.position_tables import LargePositions
+from nbdebug.rule_engine.expression_edits import RESET_PARAMETERS, remove_initialization
 from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
@@ -137,7 +138,10 @@ def _at_initialization(setup: Setup, finding: Finding) -> Finding:
         return finding
     is_recurrent = isinstance(setup.eager_model.get_submodule(module), nn.RNNBase)
     line = initialization_line(setup, module, "weight_hh_l0" if is_recurrent else "weight")
-    return replace(finding, where=line.where(module)) if line else finding
+    if line is None:
+        return finding
+    edits = remove_initialization(line.where()) if finding.setup_fix else ()
+    return replace(finding, where=line.where(module), edits=edits)
 
 
 def _recurrent_finding(growth: RecurrentGrowth) -> Finding:
@@ -215,6 +219,7 @@ def _tiny_finding(layers: Sequence[LayerSpread], tiny: float) -> Finding:
         where=worst.where,
         cause="Each layer shrinks the signal, and in the backward pass the gradient: training starts slowly or never.",
         fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
+        setup_fix=RESET_PARAMETERS,
         evidence={"scale": [layer.std for layer in layers], "gain": gains},
         explains=(*_CONSEQUENCES, "O502", "T604", "T606", "T610", "T614"),
         assumes=(INITIAL_SCALE_HINDERS,),
@@ -241,6 +246,7 @@ def _finding(layers: Sequence[LayerSpread], ratio: float) -> Finding:
         cause=f"The standard deviation of the weights of {name} is {worst_layer.gain:.2g} / √fan_in; 1.4 / √fan_in "
         "suits ReLU, and 1 / √fan_in suits tanh.",
         fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
+        setup_fix=RESET_PARAMETERS,
         evidence={
             "scale": [layer.std for layer in layers],
             "gain": [layer.gain for layer in layers],

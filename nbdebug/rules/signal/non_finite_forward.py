@@ -12,6 +12,7 @@ from torch import Tensor
 from nbdebug.autograd.non_finite import NonFiniteOrigin
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.non_finite import NonFiniteBatch
+from nbdebug.rule_engine.expression_edits import keep_inside_domain, line_of
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Batch, Setup
@@ -92,7 +93,9 @@ def _finding(non_finite: NonFiniteBatch, origin: NonFiniteOrigin) -> Finding:
             "loss": non_finite.loss,
         },
         explains=_CONSEQUENCES,
-        edits=_edit_mask(origin.where) if "softmax" in origin.operation else (),
+        edits=_edit_mask(origin.where)
+        if "softmax" in origin.operation
+        else keep_inside_domain(origin.operation, line_of(origin.where)),
     )
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.finding import Finding
 from nbdebug.measurements.non_finite import GradientOrigin
+from nbdebug.rule_engine.expression_edits import keep_inside_domain, line_of
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.rules.signal.non_finite_forward import NAN_CONSEQUENCES, describe_samples
@@ -68,6 +69,7 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
         where=replace(node.where, sample=samples[0] if samples else None, step=non_finite.step),
         cause=f"The derivative of {name} is infinite or undefined at some of these values.",
         fix=next((act for part, act in _FIXES.items() if name.startswith(part)), "x = x.clamp(-1e4, 1e4)"),
+        edits=keep_inside_domain(name, line_of(node.where)),
         evidence={
             "operation": name,
             "made": gradient_origin.kind,

@@ -17,6 +17,7 @@ from nbdebug.formatting import join_names
 from nbdebug.measurements.gradients import EARLY_STEPS, EarlyGradient
 from nbdebug.measurements.parameter_coverage import common_parent, format_names
 from nbdebug.measurements.symmetric_branches import SymmetricBranches
+from nbdebug.rule_engine.expression_edits import remove_initialization
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -142,6 +143,7 @@ def _columns_finding(setup: Setup, early: EarlyGradient) -> Finding:
         where=get_location(line, early.entry.module or None, early.entry.name),
         cause=f"The columns were set to one value ({value:.3g}) and get equal gradients: they are worth one column.",
         fix=f"torch.nn.init.normal_(model.get_parameter({early.entry.name!r}), std=0.1)",
+        edits=remove_initialization(get_location(line)),
         evidence={"columns": early.tied_columns, "value": value},
         explains=_CONSEQUENCES,
     )
@@ -158,6 +160,7 @@ def _finding(setup: Setup, early: EarlyGradient) -> Finding:
         where=get_location(line, early.entry.module or None, early.entry.name),
         cause=f"The weights were set to one value ({value:.3g}) instead of random values.",
         fix=f"torch.nn.init.kaiming_uniform_(model.get_parameter({early.entry.name!r}))",
+        edits=remove_initialization(get_location(line)),
         evidence={"units": len(early.entry.parameter), "compared": rows, "distinct": distinct, "value": value},
         explains=_CONSEQUENCES,
     )

@@ -17,6 +17,7 @@ from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.gradients import EARLY_STEPS, BlockedGradient, EarlyGradient
 from nbdebug.measurements.parameter_coverage import format_names
 from nbdebug.measurements.replaced_outputs import UnchangedLoss
+from nbdebug.rule_engine.expression_edits import take_last_step
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -196,6 +197,7 @@ def _finding_of_direction(end: BlockedGradient) -> Finding:
         "x = torch.cat([h_n[-2], h_n[-1]], dim=1)   # the last states of both directions"
         if is_reverse or not is_step
         else "x = output[:, -1]   # the output after the last step",
+        edits=take_last_step(end.selection.line) if end.selection and is_step and not is_reverse else (),
         evidence={"parameters": [entry.name for entry in end.entries], "direction": direction},
         explains=("M306", "M311", "T610"),
         assumes=tuple(parameter_not_reached(entry.name) for entry in end.entries),

@@ -10,6 +10,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rule_engine.statement_edits import put_loop_in_block
 from nbdebug.rules.examples import healthy_classifier, train
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
@@ -55,6 +56,7 @@ def gradients_in_evaluation(
         where=get_location(passes.lines.get("validation")),
         cause="Gradients are enabled during evaluation; model.eval() does not disable them.",
         fix="Put the loop over the validation loader inside a block with torch.no_grad().",
+        edits=put_loop_in_block(passes.lines.get("validation"), "with torch.no_grad():"),
         evidence={"validation passes": passes.validation_passes, "with a graph": passes.validation_with_graph},
     )
 

@@ -11,6 +11,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.graph_holders import GraphHolder
 from nbdebug.loop_monitor.growing_attributes import GrowingAttribute
 from nbdebug.loop_monitor.retained_graphs import MIN_RETAINED_EVALUATIONS, MIN_RETAINED_GRAPHS, RETAINED_SHARE
+from nbdebug.rule_engine.expression_edits import detach_stored_value
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -81,6 +82,7 @@ def growing_memory(
         if holder
         else "A tensor of each step is stored together with its autograd graph: in a total, a list, or a hidden state.",
         fix=_fix(holder, retains_steps),
+        edits=detach_stored_value(holder.line) if holder and retains_steps else (),
         evidence={
             "alive": graphs.alive,
             "passes": graphs.checked,

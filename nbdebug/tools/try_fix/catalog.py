@@ -62,6 +62,13 @@ def _size(name: str, value: str) -> int:
     return int(number)
 
 
+def _column(name: str, value: str) -> int:
+    number = _number(0, 1e7, "the number of a column, counted from 0")(name, value)
+    if number != int(number):
+        raise SetupError(f"{name} is {value!r}; expected the number of a column. Write {name}=0.")
+    return int(number)
+
+
 def _word(choices: tuple[str, ...]) -> Callable[[str, str], str]:
     def parse(name: str, value: str) -> str:
         known = {choice.lower(): choice for choice in choices}
@@ -162,6 +169,7 @@ NAMED_CHANGES: dict[str, _NamedChange] = {
         "",
         "y = (y - y_train.mean()) / y_train.std()   # and convert the predictions back",
     ),
+    "hide column": _NamedChange(data_changes.hide_column, _column, "0", "x[:, {value}] = 0   # in both splits"),
     "split again": _NamedChange(
         sample_changes.split_again,
         _nothing,

@@ -32,6 +32,20 @@ def set_batch_size(treated: TreatedSetup, size: int) -> bool:
     return True
 
 
+def hide_column(treated: TreatedSetup, column: int) -> bool:
+    """Give the model zeros instead of one column of its first input, a table."""
+    first = treated.batches[0].args[0] if treated.batches[0].args else None
+    if not isinstance(first, Tensor) or first.dim() != 2 or column >= first.shape[1]:
+        return False
+
+    def hidden(tensor: Tensor, position: int) -> Tensor:
+        is_kept = torch.arange(tensor.shape[-1], device=tensor.device) != column
+        return tensor * is_kept if position == 0 else tensor
+
+    treated.change_inputs(hidden)
+    return True
+
+
 def balance_sampler(treated: TreatedSetup, _: None) -> bool:
     """Draw all classes equally often, with replacement."""
     labels = _training_labels(treated)

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import nbdebug
 from nbdebug.debugger import Debugger
+from nbdebug.exceptions import SetupError
 from nbdebug.finding import is_code
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
@@ -84,6 +85,21 @@ def test_balanced_sampler_draws_both_classes_equally_often() -> None:
 
     counts = inspect_copy(debugger(positive=0.05).setup, "balanced sampler", count)
     assert 100 < counts[1] < 220 < sum(counts.values()) == 320
+
+
+def test_hidden_column_is_zero_for_the_model() -> None:
+    def columns(copy: TreatedSetup) -> list[bool]:
+        inputs: list[torch.Tensor] = []
+        copy.model[0].register_forward_pre_hook(lambda module, args: inputs.append(args[0]))  # type: ignore[index]
+        for batch in copy.batches:
+            copy.setup.predict(batch)
+        return torch.cat(inputs).any(0).tolist()
+
+    seen = inspect_copy(debugger().setup, "hide column=1", columns)
+    assert not seen[1]
+    assert all(seen[:1] + seen[2:])
+    with pytest.raises(SetupError, match=r"hide column is '1\.5'"):
+        parse_change("hide column=1.5")
 
 
 def test_normalize_inputs_and_targets_standardize_what_the_model_sees() -> None:

@@ -1,0 +1,306 @@
+"""Changes of one expression of the user's line: an option, an operand, a sign, an index."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from nbdebug.finding import Edit, Location
+from nbdebug.rule_engine.statement_edits import remove_statement
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import OPERATOR_SIGNS, append_argument, node_text, replace_node, wrap_node
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name, enclosing_scope
+
+RESET_PARAMETERS = 'for module in model.modules():\n    getattr(module, "reset_parameters", lambda: None)()'
+_NAMESPACES = ("torch", "F", "nn", "np", "functional", "nn.functional", "torch.nn.functional", "torch.special")
+_PRODUCTS = ("matmul", "bmm", "einsum")
+_PADDING_MASKS = ("src_key_padding_mask", "key_padding_mask", "memory_key_padding_mask", "tgt_key_padding_mask")
+_DOMAINS = {
+    "sqrt": (("sqrt",), "({} + 1e-12)"),
+    "log": (("log", "log2", "log10"), "{}.clamp_min(1e-8)"),
+    "pow": (("pow",), "({} + 1e-12)"),
+    "exp": (("exp",), "{}.clamp(max=30)"),
+    "acos": (("acos", "arccos"), "{}.clamp(-1 + 1e-6, 1 - 1e-6)"),
+    "asin": (("asin", "arcsin"), "{}.clamp(-1 + 1e-6, 1 - 1e-6)"),
+}
+_INITIALIZATIONS = (
+    *(
+        "normal_",
+        "trunc_normal_",
+        "uniform_",
+        "constant_",
+        "zeros_",
+        "ones_",
+        "zero_",
+        "fill_",
+        "mul_",
+        "eye_",
+        "dirac_",
+    ),
+    *("xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_"),
+)
+_PARTS = ("body", "orelse", "finalbody", "handlers", "cases")  # of a statement that contains others
+
+
+def line_of(where: Location) -> SourceLine | None:
+    """Return the line of a location; None if it has none."""
+    return SourceLine(where.file, where.line) if where.file and where.line else None
+
+
+def expressions_at(line: SourceLine | None) -> list[ast.AST]:
+    """Return the nodes of the statement on a line, without those of the statements that it contains."""
+    statement = covering_statement(line) if line else None
+    return list(_own_nodes(statement)) if statement is not None else []
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for name, value in ast.iter_fields(node):
+        children = value if isinstance(value, list) else [value]
+        if name not in _PARTS or not isinstance(node, ast.stmt):
+            for child in (child for child in children if isinstance(child, ast.AST)):
+                yield from _own_nodes(child)
+
+
+def only_call(line: SourceLine | None, names: Collection[str]) -> ast.Call | None:
+    """Return the only call of some names in the statement on a line."""
+    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call) and call_name(node) in names]
+    return calls[0] if len(calls) == 1 else None
+
+
+def set_option(
+    line: SourceLine | None, names: Collection[str], option: str, value: str, position: int | None = None
+) -> tuple[Edit, ...]:
+    """Return the change of an argument of the only call of some names on a line; () if it is that already.
+
+    ``position`` is that of the argument if it may be passed without its name.
+    """
+    call = only_call(line, names)
+    if line is None or call is None or any(keyword.arg is None for keyword in call.keywords):
+        return ()
+    present = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
+    if present is None and position is not None and position < len(call.args):
+        present = call.args[position]
+    if present is None:
+        return (append_argument(line.file, call, f"{option}={value}"),)
+    return (replace_node(line.file, present, value),) if ast.unparse(present) != value else ()
+
+
+def set_axis(line: SourceLine | None, names: Collection[str], value: str) -> tuple[Edit, ...]:
+    """Return the change of the axis of the only call of some names: of a function, a method or a module's class."""
+    call = only_call(line, names)
+    if call is None:
+        return ()
+    has_tensor = isinstance(call.func, ast.Attribute) and not _is_namespace(call.func.value)
+    is_class = call_name(call)[:1].isupper()
+    return set_option(line, names, "dim", value, 0 if has_tensor or is_class else 1)
+
+
+def remove_option(file: str, call: ast.Call, option: str) -> tuple[Edit, ...]:
+    """Return the removal of a keyword from a call, with the comma before or after it."""
+    keyword = next((keyword for keyword in call.keywords if keyword.arg == option), None)
+    if keyword is None:
+        return ()
+    removed, end = replace_node(file, keyword, ""), replace_node(file, call, "")
+    others: list[ast.expr | ast.keyword] = [*call.args, *(other for other in call.keywords if other is not keyword)]
+    positions = [replace_node(file, other, "") for other in others]
+    before = [edit for edit in positions if (edit.line, edit.column) < (removed.line, removed.column)]
+    after = [edit for edit in positions if (edit.line, edit.column) > (removed.line, removed.column)]
+    if before:
+        last = max(before, key=lambda edit: (edit.end_line, edit.end_column))
+        return (Edit(file, last.end_line, last.end_column, removed.end_line, removed.end_column, ""),)
+    if after:
+        first = min(after, key=lambda edit: (edit.line, edit.column))
+        return (Edit(file, removed.line, removed.column, first.line, first.column, ""),)
+    return (Edit(file, removed.line, removed.column, end.end_line, end.end_column - 1, ""),)
+
+
+def wrap_operand(line: SourceLine | None, names: Collection[str], template: str) -> tuple[Edit, ...]:
+    """Return the change of the tensor that the only call of some names takes: its owner or its first argument."""
+    call = only_call(line, names)
+    if line is None or call is None:
+        return ()
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    operand = owner if owner is not None and not _is_namespace(owner) else next(iter(call.args), None)
+    return (wrap_node(line.file, operand, template),) if operand is not None else ()
+
+
+def divide_by(line: SourceLine | None, divisor_template: str) -> tuple[Edit, ...]:
+    """Return the change of the divisor of the only division on a line, such as ``({} + 1e-6)``."""
+    divisions = [node for node in expressions_at(line) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)]
+    if line is None or len(divisions) != 1:
+        return ()
+    return (wrap_node(line.file, divisions[0].right, divisor_template),)
+
+
+def negate_value(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the sign of what the statement on a line returns or assigns."""
+    statement = covering_statement(line) if line else None
+    value = statement.value if isinstance(statement, (ast.Return, ast.Assign)) else None
+    if line is None or value is None or isinstance(value, ast.Tuple):
+        return ()
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
+        return (replace_node(line.file, value, node_text(line.file, value.operand)),)
+    is_atom = isinstance(value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    return (wrap_node(line.file, value, "-{}" if is_atom else "-({})"),)
+
+
+def flip_only_sign(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the only minus sign before a computed term on a line into a plus; () for several."""
+    nodes = expressions_at(line)
+    differences = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)]
+    signs = [node for node in nodes if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)]
+    signs = [node for node in signs if not isinstance(node.operand, ast.Constant)]
+    if line is None or len(differences) + len(signs) != 1:
+        return ()
+    if signs:
+        return (replace_node(line.file, signs[0], node_text(line.file, signs[0].operand)),)
+    return (exchange_operator(line.file, differences[0], "+"),) if _is_computed(differences[0].right) else ()
+
+
+def _is_computed(node: ast.expr) -> bool:
+    return not isinstance(node, ast.Constant)
+
+
+def exchange_operator(file: str, operation: ast.BinOp, sign: str) -> Edit:
+    """Return the exchange of the operator between the two operands of an operation."""
+    left, right = replace_node(file, operation.left, ""), replace_node(file, operation.right, "")
+    if left.end_line != right.line:
+        text = f"{node_text(file, operation.left)} {sign} {node_text(file, operation.right)}"
+        return replace_node(file, operation, text)
+    between = linecache.getline(file, right.line)[left.end_column : right.column]  # with parentheses of the operands
+    text = between.replace(OPERATOR_SIGNS[type(operation.op)], sign, 1)
+    return Edit(file, left.end_line, left.end_column, right.line, right.column, text)
+
+
+def scale_product(line: SourceLine | None, width: int) -> tuple[Edit, ...]:
+    """Return the division of the only product of two tensors on a line by the square root of its width.
+
+    A product that is multiplied by a root is divided by it instead.
+    """
+    nodes = expressions_at(line)
+    products = [node for node in nodes if _is_product(node)]
+    if line is None or len(products) != 1 or not isinstance(products[0], ast.expr):
+        return ()
+    product = products[0]
+    scaled = [
+        node
+        for node in nodes
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and product in (node.left, node.right)
+    ]
+    if scaled:
+        return (exchange_operator(line.file, scaled[0], "/"),) if scaled[0].left is product else ()
+    is_owner = any(isinstance(node, ast.Attribute) and node.value is product for node in nodes)
+    needs_parentheses = is_owner and isinstance(product, ast.Call)  # an operation has them already
+    return (
+        wrap_node(line.file, product, f"({{}} / {width} ** 0.5)" if needs_parentheses else f"{{}} / {width} ** 0.5"),
+    )
+
+
+def _is_product(node: ast.AST) -> bool:
+    return (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)) or call_name(node) in _PRODUCTS
+
+
+def invert_mask(file: str, mask: ast.expr) -> Edit:
+    """Return the inversion of a Boolean expression: ``==`` becomes ``!=``, and ``~`` is removed or added."""
+    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
+        return replace_node(file, mask, node_text(file, mask.operand))
+    opposite = {ast.Eq: "!=", ast.NotEq: "=="}.get(type(mask.ops[0])) if isinstance(mask, ast.Compare) else None
+    if isinstance(mask, ast.Compare) and opposite and len(mask.ops) == 1:
+        text = f"{node_text(file, mask.left)} {opposite} {node_text(file, mask.comparators[0])}"
+        return replace_node(file, mask, text)
+    is_atom = isinstance(mask, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    return wrap_node(file, mask, "~{}" if is_atom else "~({})")
+
+
+def take_last_step(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the only index ``[:, i]`` on a line into ``[:, -1]``."""
+    nodes = [node for node in expressions_at(line) if isinstance(node, ast.Subscript)]
+    indices = [node.slice.elts[1] for node in nodes if isinstance(node.slice, ast.Tuple) and len(node.slice.elts) > 1]
+    indices = [index for index in indices if not isinstance(index, ast.Slice)]
+    return (replace_node(line.file, indices[0], "-1"),) if line and len(indices) == 1 else ()
+
+
+def detach_stored_value(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edit that detaches what the statement on a line appends to a list or adds to a variable."""
+    statement = covering_statement(line) if line else None
+    if line is None or statement is None:
+        return ()
+    value: Any = getattr(statement, "value", None)
+    if isinstance(value, ast.Call) and call_name(value) in ("append", "add") and value.args:
+        value = value.args[0]
+    elif isinstance(statement, ast.Assign) and isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        target = ast.unparse(statement.targets[0])
+        value = value.right if ast.unparse(value.left) == target else value.left
+    if not isinstance(value, ast.expr) or call_name(value) in ("item", "detach"):
+        return ()
+    return (wrap_node(line.file, value, "{}.detach()"),)
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    return ast.unparse(node) in _NAMESPACES
+
+
+def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edit that keeps the input of an operation of torch where it and its derivative are finite.
+
+    ``operation`` is the name of the operation or of its backward pass, such as ``log`` or ``SqrtBackward0``.
+    """
+    name = operation.lower().rpartition(".")[2].rstrip("_")
+    if name.startswith("div"):
+        return divide_by(line, "({} + 1e-6)")
+    for start, (calls, template) in _DOMAINS.items():
+        if name.startswith(start) and not name.startswith(("log_", "logs", "logadd", "expm", "expand")):
+            return wrap_operand(line, calls, template)
+    return ()
+
+
+def invert_padding_mask(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the inversion of the only padding mask that a call on a line receives, or of that of ``masked_fill``."""
+    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call)]
+    masks = [keyword.value for call in calls for keyword in call.keywords if keyword.arg in _PADDING_MASKS]
+    masks = masks or [
+        call.args[0] for call in calls if call_name(call) in ("masked_fill", "masked_fill_") and call.args
+    ]
+    return (invert_mask(line.file, masks[0]),) if line is not None and len(masks) == 1 else ()
+
+
+def pass_mode(line: SourceLine | None, function: str) -> tuple[Edit, ...]:
+    """Return the edit that passes the mode of the module to a function of torch that a method of the module calls."""
+    scope = enclosing_scope(line) if line else None
+    arguments = scope.args.args if isinstance(scope, ast.FunctionDef) else []
+    if not arguments or arguments[0].arg != "self":
+        return ()
+    position = 2 if "dropout" in function else None
+    return set_option(line, (function.rpartition(".")[2],), "training", f"{arguments[0].arg}.training", position)
+
+
+def remove_initialization(where: Location) -> tuple[Edit, ...]:
+    """Return the removal of the statement at a location that only fills weights in place, as ``nn.init.normal_`` does.
+
+    The weights then keep the initialization of torch.
+    """
+    line = line_of(where)
+    statement = covering_statement(line) if line else None
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if line is None or statement is None or not isinstance(call, ast.Call) or not call_name(call).endswith("_"):
+        return ()
+    if call_name(call) not in _INITIALIZATIONS:
+        return ()
+    return (remove_statement(line.file, statement),)
+
+
+def only_in_training(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edit by which an assignment in a method changes a variable in train mode only: ``x = x * mask``."""
+    statement, scope = covering_statement(line) if line else None, enclosing_scope(line) if line else None
+    arguments = scope.args.args if isinstance(scope, ast.FunctionDef) else []
+    if line is None or not isinstance(statement, ast.Assign) or not arguments or arguments[0].arg != "self":
+        return ()
+    target = statement.targets[0]
+    reads = [node for node in ast.walk(statement.value) if isinstance(node, ast.Name)]
+    if not isinstance(target, ast.Name) or target.id not in [node.id for node in reads]:
+        return ()
+    return (wrap_node(line.file, statement.value, f"{{}} if self.training else {target.id}"),)

@@ -1,0 +1,106 @@
+"""Statements of the user's loop that are removed, moved or put into a block."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Collection
+
+from nbdebug.finding import Edit
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import insert_before, replace_node
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, innermost_loop, syntax_tree
+
+_INDENTATION = "    "
+
+
+def remove_statement(file: str, statement: ast.stmt) -> Edit:
+    """Return the removal of a statement with its lines; the only one of its block becomes ``pass``."""
+    tree = syntax_tree(file)
+    blocks = [
+        getattr(node, name, None)
+        for node in (ast.walk(tree) if tree else ())
+        for name in ("body", "orelse", "finalbody")
+    ]
+    end = statement.end_lineno or statement.lineno
+    shares_line = any(
+        isinstance(block, list) and statement in block and any(_overlaps(other, statement) for other in block)
+        for block in blocks
+    )
+    if [statement] in blocks or shares_line or _follows_header(file, statement):
+        return replace_node(file, statement, "pass")
+    return Edit(file, statement.lineno, 0, end + 1, 0, "")
+
+
+def _overlaps(other: object, statement: ast.stmt) -> bool:
+    if other is statement or not isinstance(other, ast.stmt):
+        return False
+    return other.lineno <= (statement.end_lineno or statement.lineno) and statement.lineno <= (
+        other.end_lineno or other.lineno
+    )
+
+
+def _follows_header(file: str, statement: ast.stmt) -> bool:
+    """Return whether other code stands before a statement on its line: ``if late: step()``."""
+    return bool(linecache.getline(file, statement.lineno).encode()[: statement.col_offset].strip())
+
+
+def move_before(line: SourceLine | None, target: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits that move a one-line statement before another one of the same function."""
+    if line is None or target is None or line.file != target.file:
+        return ()
+    moved, anchor = covering_statement(line), covering_statement(target)
+    if moved is None or anchor is None or moved is anchor or moved.lineno != moved.end_lineno:
+        return ()
+    if enclosing_scope(line) is not enclosing_scope(target) or _overlaps(anchor, moved):
+        return ()
+    if _follows_header(line.file, anchor) or hasattr(moved, "body"):
+        return ()
+    return insert_before(line.file, anchor.lineno, ast.unparse(moved)), remove_statement(line.file, moved)
+
+
+def move_before_loops(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits that move a one-line statement before the outermost loop around it."""
+    scope = enclosing_scope(line) if line else None
+    moved = covering_statement(line) if line else None
+    loops = enclosing_loops(scope, line.number) if scope and line else []
+    if line is None or moved is None or not loops or moved.lineno != moved.end_lineno or hasattr(moved, "body"):
+        return ()
+    return insert_before(line.file, loops[-1].lineno, ast.unparse(moved)), remove_statement(line.file, moved)
+
+
+def remove_calls_in_loop(line: SourceLine | None, names: Collection[str]) -> tuple[Edit, ...]:
+    """Return the removal of the statements in the innermost loop around a line that only call some names."""
+    scope = enclosing_scope(line) if line else None
+    loop = innermost_loop(scope, line.number) if scope and line else None
+    if line is None or loop is None:
+        return ()
+    calls = [node for node in ast.walk(loop) if isinstance(node, ast.Expr) and call_name(node.value) in names]
+    return tuple(remove_statement(line.file, call) for call in calls)
+
+
+def put_loop_in_block(line: SourceLine | None, header: str) -> tuple[Edit, ...]:
+    """Return the edits that put the innermost loop around a line into a block, such as ``with torch.no_grad():``.
+
+    Return () without such a loop, and for a loop with a text of several lines, whose indentation is a part of it.
+    """
+    scope = enclosing_scope(line) if line else None
+    loop = innermost_loop(scope, line.number) if scope and line else None
+    if line is None or loop is None or any(_is_long_text(node) for node in ast.walk(loop)):
+        return ()
+    numbers = range(loop.lineno, (loop.end_lineno or loop.lineno) + 1)
+    indented = [
+        Edit(line.file, number, 0, number, 0, _INDENTATION)
+        for number in numbers
+        if linecache.getline(line.file, number).strip()
+    ]
+    first = linecache.getline(line.file, loop.lineno)
+    margin = first[: len(first) - len(first.lstrip())]
+    head = Edit(line.file, loop.lineno, 0, loop.lineno, 0, f"{margin}{header}\n{_INDENTATION}")
+    return head, *indented[1:]
+
+
+def _is_long_text(node: ast.AST) -> bool:
+    is_text = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return is_text and getattr(node, "lineno", 0) != getattr(node, "end_lineno", 0)

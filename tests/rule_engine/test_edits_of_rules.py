@@ -1,0 +1,224 @@
+"""Changes of lines that rules give as their fix: the changed program runs, and the rule no longer speaks."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nbdebug.finding import Finding
+from nbdebug.rule_engine import fix_writer
+from nbdebug.source.edits import apply_edits
+
+HEAD = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+from nbdebug.debugger import Debugger
+
+torch.manual_seed(0)
+x = torch.randn(192, 4)
+y = (x @ torch.randn(4, 3)).argmax(1)
+"""
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.head = nn.Linear(4, 16), nn.Linear(16, 3)
+
+    def forward(self, x):
+        h = torch.relu(self.hidden(x))
+        return self.head(h)
+
+net = Net()
+criterion = nn.CrossEntropyLoss()
+"""
+SETUP = """
+loader = DataLoader(TensorDataset(x[:144], y[:144]), 16, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[144:], y[144:]), 16)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+dbg = Debugger(net, loader, val_loader, loss_fn=criterion, optimizer=opt)
+"""
+FIT = """
+def fit():
+    total = 0
+    for epoch in range(6):
+        net.train()
+        for xb, yb in loader:
+            opt.zero_grad()
+            loss = criterion(net(xb), yb)
+            loss.backward()
+            opt.step()
+        net.eval()
+        with torch.no_grad():
+            for xb, yb in val_loader:
+                net(xb)
+"""
+TOKENS = """
+x = torch.randint(1, 9, (192, 6))
+lengths = torch.randint(2, 7, (192,))
+x[torch.arange(6)[None] >= lengths[:, None]] = 0
+y = (x > 5).sum(1).clamp(max=2)
+"""
+READER = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(9, 8, padding_idx=0), nn.Linear(8, 3)
+        {layer}
+
+    def forward(self, tokens):
+        h = self.embed(tokens)
+        {forward}
+
+net = Net()
+criterion = nn.CrossEntropyLoss()
+"""
+ENCODER = "self.encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)"
+POOLED = "weight = (tokens != 0).float().unsqueeze(2); return self.head((h * weight).sum(1) / weight.sum(1))"
+CLIP = "            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n"
+PROGRAM = HEAD + NET + SETUP + FIT
+CASES: dict[str, tuple[str, str]] = {
+    "dropout without the mode": (
+        "E701",
+        PROGRAM.replace("torch.relu(self.hidden(x))", "F.dropout(torch.relu(self.hidden(x)), 0.5)"),
+    ),
+    "values dropped in every mode": (
+        "E701",
+        PROGRAM.replace("return self.head(h)", "h = h * (torch.rand_like(h) > 0.3)\n        return self.head(h)"),
+    ),
+    "clipping after the step": ("O508", PROGRAM.replace("opt.step()\n", "opt.step()\n" + CLIP)),
+    "clipping before the pass": (
+        "O508",
+        PROGRAM.replace("            loss.backward()\n", CLIP + "            loss.backward()\n"),
+    ),
+    "clearing outside of the batches": (
+        "O505",
+        PROGRAM.replace("            opt.zero_grad()\n", "").replace(
+            "net.train()\n", "net.train()\n        opt.zero_grad()\n"
+        ),
+    ),
+    "graphs in a total": (
+        "P804",
+        PROGRAM.replace("opt.step()\n", "opt.step()\n            total = total + loss\n"),
+    ),
+    "seed in each epoch": ("D117", PROGRAM.replace("net.train()\n", "net.train()\n        torch.manual_seed(1)\n")),
+    "evaluation with gradients": (
+        "P806",
+        PROGRAM.replace("        with torch.no_grad():\n    ", "").replace(
+            "                net(xb)", "            net(xb)"
+        ),
+    ),
+    "optimizer of the head": ("O503", PROGRAM.replace("SGD(net.parameters()", "SGD(net.head.parameters()")),
+    "ignored class": ("L214", PROGRAM.replace("nn.CrossEntropyLoss()", "nn.CrossEntropyLoss(ignore_index=1)")),
+    "softmax over the batch": (
+        "L206",
+        PROGRAM.replace("return self.head(h)", "return F.log_softmax(self.head(h), dim=0)").replace(
+            "nn.CrossEntropyLoss", "nn.NLLLoss"
+        ),
+    ),
+    "loss with the wrong sign": (
+        "L213",
+        PROGRAM.replace(
+            "criterion = nn.CrossEntropyLoss()",
+            "def criterion(logits, labels):\n    return F.log_softmax(logits, 1).gather(1, labels[:, None]).mean()",
+        ),
+    ),
+    "zero weights": (
+        "G407",
+        PROGRAM.replace(
+            "nn.Linear(16, 3)\n",
+            "nn.Linear(16, 3)\n        for layer in (self.hidden, self.head):\n"
+            "            nn.init.constant_(layer.weight, 0.5)\n            nn.init.zeros_(layer.bias)\n",
+        ),
+    ),
+    "new loss of a number": (
+        "L212",
+        PROGRAM.replace(
+            "loss = criterion(net(xb), yb)", "loss = torch.tensor(criterion(net(xb), yb).item(), requires_grad=True)"
+        ),
+    ),
+    "inputs in another order": (
+        "D105",
+        HEAD + "order = torch.randperm(192)\nx = x[order]\n" + NET + SETUP + FIT,
+    ),
+    "inverted mask": (
+        "M310",
+        HEAD
+        + TOKENS
+        + READER.format(layer=ENCODER, forward=f"h = self.encoder(h, src_key_padding_mask=tokens != 0); {POOLED}")
+        + SETUP
+        + FIT,
+    ),
+    "batch axis for the sequence": (
+        "M304",
+        HEAD
+        + TOKENS
+        + READER.format(layer="self.gru = nn.GRU(8, 8)", forward="return self.head(self.gru(h)[0][:, -1])")
+        + SETUP
+        + FIT,
+    ),
+    "first step of a recurrent layer": (
+        "G416",
+        HEAD
+        + TOKENS
+        + READER.format(
+            layer="self.gru = nn.GRU(8, 8, batch_first=True)", forward="return self.head(self.gru(h)[0][:, 0])"
+        )
+        + SETUP
+        + FIT,
+    ),
+    "unscaled scores": (
+        "M322",
+        HEAD
+        + TOKENS
+        + READER.format(
+            layer="self.query, self.key = nn.Linear(8, 64), nn.Linear(8, 64)",
+            forward="q, k = self.query(8 * h), self.key(8 * h)\n        scores = q @ k.transpose(1, 2)\n"
+            "        return self.head((scores.softmax(-1) @ h).mean(1))",
+        )
+        + SETUP
+        + FIT,
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _time_for_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fix_writer, "_LEAST_SECONDS", 600.0)
+
+
+def run_program(source: str, path: Path) -> ModuleType:
+    """Write a program and import it."""
+    path.write_text(source)
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    program = module_from_spec(spec)
+    sys.modules[path.stem] = program
+    spec.loader.exec_module(program)
+    return program
+
+
+def findings_of(program: ModuleType, code: str) -> list[Finding]:
+    """Return the findings of one rule in a checkup and a watched run."""
+    program.dbg.checkup(select=[code])
+    with program.dbg.watch():
+        program.fit()
+    return [finding for finding in program.dbg.findings if finding.code == code]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_changed_program_runs_and_its_rule_is_silent(case: str, tmp_path: Path) -> None:
+    code, source = CASES[case]
+    path = tmp_path / f"edited_{abs(hash(case))}.py"
+    finding = next(iter(findings_of(run_program(source, path), code)), None)
+    assert finding is not None
+    assert finding.edits, str(finding)
+    assert "+ " in finding.fix_text or "- " in finding.fix_text
+    fixed = run_program(apply_edits(source, finding.edits), tmp_path / f"fixed_{path.name}")
+    assert findings_of(fixed, code) == []
