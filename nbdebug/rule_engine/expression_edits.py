@@ -27,20 +27,9 @@ _DOMAINS = {
     "asin": (("asin", "arcsin"), "{}.clamp(-1 + 1e-6, 1 - 1e-6)"),
 }
 _INITIALIZATIONS = (
-    *(
-        "normal_",
-        "trunc_normal_",
-        "uniform_",
-        "constant_",
-        "zeros_",
-        "ones_",
-        "zero_",
-        "fill_",
-        "mul_",
-        "eye_",
-        "dirac_",
-    ),
+    *("normal_", "trunc_normal_", "uniform_", "constant_", "zeros_", "ones_", "zero_", "fill_", "mul_"),
     *("xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_"),
+    *("eye_", "dirac_"),
 )
 _PARTS = ("body", "orelse", "finalbody", "handlers", "cases")  # of a statement that contains others
 
