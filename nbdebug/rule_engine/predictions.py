@@ -15,13 +15,15 @@ import numpy as np
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.loss_curves.convergence import find_rate_too_high
-from nbdebug.loss_curves.run_summary import HIGH_SCORE, get_run_summary
+from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary, get_run_summary
 from nbdebug.loss_curves.stability import find_divergence
 from nbdebug.records import Record
 
 _MAX_REMAINING_SHARE = 0.5  # of the loss of a constant prediction, at the end of a run that learned
 _MAX_START_SHARE = 0.05  # of the run may pass before the loss is that of a constant prediction
 _MIN_START_STEPS = 5
+_MAX_FALL_SHARE = 0.1  # of the run may pass before the loss is half of its start
+_MIN_FALL_STEPS = 10
 _MAX_SMALL_SHARE = 0.25  # of the loss of a constant prediction, at the end of a run that learned nearly everything
 _MIN_RECALL = 0.5  # of the rarest class that the validation samples hold
 _MAX_RISE = 1.05  # of the constant prediction's loss; it is estimated from few samples
@@ -53,7 +55,9 @@ def _success(record: Record) -> str:
 def _quick_start(record: Record) -> str:
     """Describe a run that reached the loss of a constant prediction at once, and learned from there."""
     run = get_run_summary(record)
-    if run.chance is None or run.remaining_share is None or run.remaining_share > _MAX_REMAINING_SHARE:
+    if run.chance is None:
+        return _success(record) or _quick_fall(run)
+    if run.remaining_share is None or run.remaining_share > _MAX_REMAINING_SHARE:
         return _success(record)
     opening = max(_MIN_START_STEPS, int(_MAX_START_SHARE * len(run.loss)))
     has_recovered = bool((run.loss[:opening] <= _MAX_RISE * run.chance).any())
@@ -64,6 +68,16 @@ def _quick_start(record: Record) -> str:
         f"the loss was down to that of a constant prediction ({run.chance:.3g}) by step {first} of {run.step_count} "
         f"and ended at {run.end_text}"
     )
+
+
+def _quick_fall(run: RunSummary) -> str:
+    """Describe a run without a known constant prediction that halved its loss at once, and then halved it again."""
+    opening = max(_MIN_FALL_STEPS, int(_MAX_FALL_SHARE * len(run.loss)))
+    has_halved = bool((run.loss[:opening] <= run.start / 2).any())
+    if not has_halved or not run.is_finite or not run.is_nonnegative or run.end > run.start / 4:
+        return ""
+    step = int(run.steps[np.flatnonzero(run.loss <= run.start / 2)[0]])
+    return f"the loss fell to half of its start by step {step} of {run.step_count} and ended at {run.end:.3g}"
 
 
 def _found_rare_class(record: Record) -> str:

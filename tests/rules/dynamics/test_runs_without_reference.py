@@ -113,6 +113,13 @@ def test_long_first_steps_that_lower_the_loss_are_no_high_rate() -> None:
     assert find_rate_too_high(summarize_run(make_record(loss, ratio=0.6))) is None
 
 
+def test_slow_start_is_disproved_by_a_loss_that_halves_at_once_where_no_constant_prediction_is_known() -> None:
+    quick = np.concatenate([np.linspace(8.0, 3.0, 10), np.full(290, 1.0)])
+    slow = np.concatenate([np.linspace(8.0, 3.0, 100), np.full(200, 1.0)])
+    assert "half of its start by step" in disproved_predictions(make_record(quick, chance=None))[SLOW_START.claim]
+    assert SLOW_START.claim not in disproved_predictions(make_record(slow, chance=None))
+
+
 def test_disproved_predictions_of_runs_tell_what_they_showed() -> None:
     score = {"sample_val_score": [0.1, 0.99], "sample_val_loss": [2.3, 0.05], "sample_val_recall": [0.0, 0.9]}
     good = disproved_predictions(make_record(falling_loss(9.0, 0.05), evals=score))
