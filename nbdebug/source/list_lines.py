@@ -1,4 +1,4 @@
-"""Trace a call of the user's code: which line puts each object into a list, and which one reorders some items."""
+"""Trace a call of the user's code: which line puts each object into a list, or returns it, and which reorders items."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class ListLines:
     def __init__(self, items: Sequence[Any]) -> None:
         self._indices = _indices_by_id(items)
         self._stored: dict[int, SourceLine] = {}
+        self._returned: dict[int, SourceLine] = {}
         self._orders: dict[tuple[int, ...], SourceLine] = {}
         self._ignored_ids = {id(item) for item in items} | {id(items)}
         self._references: list[Any] = [items]
@@ -40,8 +41,12 @@ class ListLines:
             self._previous.clear()
 
     def storing_line(self, elements: Iterable[object]) -> SourceLine | None:
-        """Return the only line that put some objects into a list; None if any of them was in no list."""
-        lines = {self._stored.get(id(element)) for element in elements}
+        """Return the only line that put some objects into a list, or that returned them to the function that did.
+
+        Return None if any of them was in no list.
+        """
+        stored = [id(element) for element in elements]
+        lines = {self._returned.get(key, self._stored[key]) if key in self._stored else None for key in stored}
         return lines.pop() if len(lines) == 1 else None
 
     @property
@@ -59,6 +64,7 @@ class ListLines:
             self._observe(frame.f_locals.values(), replace(_line_of(frame), number=number))
         if event == "return":
             self._observe([result], _line_of(frame))
+            self._record_return(result, _line_of(frame))
         self._previous[frame] = frame.f_lineno
         return self._trace
 
@@ -73,6 +79,11 @@ class ListLines:
                 if id(element) not in self._stored and not isinstance(element, _IMMUTABLE_TYPES):
                     self._stored[id(element)] = line
                     self._references.append(element)
+
+    def _record_return(self, result: Any, line: SourceLine) -> None:
+        if not isinstance(result, _IMMUTABLE_TYPES) and id(result) not in self._returned:
+            self._returned[id(result)] = line
+            self._references.append(result)
 
     def _record_order(self, elements: Sequence[Any], line: SourceLine) -> None:
         order = tuple([self._indices.get(id(element), -1) for element in elements])

@@ -80,6 +80,18 @@ def join_appended(graphs: list[dict[str, Any]]) -> tuple[Tensor, ...]:
     return torch.cat(nodes), torch.cat(edges, 1), torch.cat(owner), torch.tensor(labels)
 
 
+def unchanged_edges(graph: dict[str, Any]) -> Tensor:
+    return graph["edges"]  # here
+
+
+def join_by_helper(graphs: list[dict[str, Any]]) -> tuple[Tensor, ...]:
+    joined = join_graphs(graphs, offset=False)
+    edges = []
+    for graph in graphs:
+        edges.append(unchanged_edges(graph))
+    return joined[0], torch.cat(edges, 1), *joined[2:]
+
+
 def join_bags(bags: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor, Tensor]:
     sizes = torch.tensor([len(tokens) for tokens, _ in bags])
     return torch.cat([tokens for tokens, _ in bags]), sizes.cumsum(0) - sizes, torch.tensor([y for _, y in bags])
@@ -101,8 +113,11 @@ def test_batch_mixing_of_edges_without_offset_names_the_input_and_the_line(colum
     assert 'graph["edges"] + start' in (finding.where.source or "")
 
 
-def test_batch_mixing_of_edges_without_offset_names_the_line_that_appends_them() -> None:
-    (finding,) = rule_faults(joined_setup(GraphNet(), GRAPHS, join_appended), "M304")
+@pytest.mark.parametrize("join", [join_appended, join_by_helper])
+def test_batch_mixing_of_edges_without_offset_names_the_line_that_appends_or_returns_them(
+    join: Callable[[list[dict[str, Any]]], Any],
+) -> None:
+    (finding,) = rule_faults(joined_setup(GraphNet(), GRAPHS, join), "M304")
     assert (finding.where.source or "").endswith("# here")
 
 
