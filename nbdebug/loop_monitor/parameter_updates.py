@@ -14,6 +14,8 @@ from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero
 from nbdebug.tensors.memory import share_memory
 
 _MAX_PARAMETERS = 2000  # tracked parameters
+_BYTE_WEIGHT = 0x9E3779B97F4A7C1  # odd and large, so that changes of different bytes do not cancel
+_SHORT = 512  # values
 _WORD_BYTES = 8  # bytes of an int64
 _MIN_COPIED_SHARE = 0.5  # of the parameters of the model
 _MIN_FROZEN_STEPS = 10
@@ -284,14 +286,20 @@ def _bit_fingerprints(parameters: Sequence[Tensor]) -> list[int]:
 
 
 def _bit_sum(parameter: Tensor) -> Tensor:
-    """Sum the bits as 64-bit words, which is ten times as fast as a sum in double precision."""
+    """Sum the bits as 64-bit words, which is ten times as fast as a sum in double precision.
+
+    The bytes of a short parameter, and of the last values, which fill no word, are weighted by their place: a plain sum
+    of a few numbers is often the same after a change.
+    """
     values = parameter.detach()
     values = torch.view_as_real(values) if values.is_complex() else values
     values = values.to_dense() if values.layout is not torch.strided else values
     flat = values.reshape(-1)
-    whole_words_end = flat.numel() - flat.numel() % _WORD_BYTES
+    whole_words_end = flat.numel() - flat.numel() % _WORD_BYTES if flat.numel() > _SHORT else 0
     words = flat[:whole_words_end].clone() if flat.data_ptr() % _WORD_BYTES else flat[:whole_words_end]
-    return words.view(torch.int64).sum() + flat[whole_words_end:].view(torch.uint8).sum()
+    rest = flat[whole_words_end:].view(torch.uint8).to(torch.int64)
+    places = torch.arange(1, rest.numel() + 1, device=rest.device)
+    return words.view(torch.int64).sum() + (rest * (places**3 * _BYTE_WEIGHT + places)).sum()
 
 
 def tied_parameters(model: nn.Module) -> list[tuple[Tensor, list[str]]]:

@@ -107,7 +107,7 @@ def remove_option(file: str, call: ast.Call, option: str) -> tuple[Edit, ...]:
     return (Edit(file, removed.line, removed.column, end.end_line, end.end_column - 1, ""),)
 
 
-def wrap_operand(line: SourceLine | None, names: Collection[str], template: str) -> tuple[Edit, ...]:
+def _wrap_operand(line: SourceLine | None, names: Collection[str], template: str) -> tuple[Edit, ...]:
     """Return the change of the tensor that the only call of some names takes: its owner or its first argument."""
     call = only_call(line, names)
     if line is None or call is None:
@@ -117,7 +117,7 @@ def wrap_operand(line: SourceLine | None, names: Collection[str], template: str)
     return (wrap_node(line.file, operand, template),) if operand is not None else ()
 
 
-def divide_by(line: SourceLine | None, divisor_template: str) -> tuple[Edit, ...]:
+def _divide_by(line: SourceLine | None, divisor_template: str) -> tuple[Edit, ...]:
     """Return the change of the divisor of the only division on a line, such as ``({} + 1e-6)``."""
     divisions = [node for node in expressions_at(line) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)]
     if line is None or len(divisions) != 1:
@@ -147,14 +147,14 @@ def flip_only_sign(line: SourceLine | None) -> tuple[Edit, ...]:
         return ()
     if signs:
         return (replace_node(line.file, signs[0], node_text(line.file, signs[0].operand)),)
-    return (exchange_operator(line.file, differences[0], "+"),) if _is_computed(differences[0].right) else ()
+    return (_exchange_operator(line.file, differences[0], "+"),) if _is_computed(differences[0].right) else ()
 
 
 def _is_computed(node: ast.expr) -> bool:
     return not isinstance(node, ast.Constant)
 
 
-def exchange_operator(file: str, operation: ast.BinOp, sign: str) -> Edit:
+def _exchange_operator(file: str, operation: ast.BinOp, sign: str) -> Edit:
     """Return the exchange of the operator between the two operands of an operation."""
     left, right = replace_node(file, operation.left, ""), replace_node(file, operation.right, "")
     if left.end_line != right.line:
@@ -181,7 +181,7 @@ def scale_product(line: SourceLine | None, width: int) -> tuple[Edit, ...]:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and product in (node.left, node.right)
     ]
     if scaled:
-        return (exchange_operator(line.file, scaled[0], "/"),) if scaled[0].left is product else ()
+        return (_exchange_operator(line.file, scaled[0], "/"),) if scaled[0].left is product else ()
     is_owner = any(isinstance(node, ast.Attribute) and node.value is product for node in nodes)
     needs_parentheses = is_owner and isinstance(product, ast.Call)  # an operation has them already
     return (
@@ -193,7 +193,7 @@ def _is_product(node: ast.AST) -> bool:
     return (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)) or call_name(node) in _PRODUCTS
 
 
-def invert_mask(file: str, mask: ast.expr) -> Edit:
+def _invert_mask(file: str, mask: ast.expr) -> Edit:
     """Return the inversion of a Boolean expression: ``==`` becomes ``!=``, and ``~`` is removed or added."""
     if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
         return replace_node(file, mask, node_text(file, mask.operand))
@@ -240,10 +240,10 @@ def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, .
     """
     name = operation.lower().rpartition(".")[2].rstrip("_")
     if name.startswith("div"):
-        return divide_by(line, "({} + 1e-6)")
+        return _divide_by(line, "({} + 1e-6)")
     for start, (calls, template) in _DOMAINS.items():
         if name.startswith(start) and not name.startswith(("log_", "logs", "logadd", "expm", "expand")):
-            return wrap_operand(line, calls, template)
+            return _wrap_operand(line, calls, template)
     return ()
 
 
@@ -254,7 +254,7 @@ def invert_padding_mask(line: SourceLine | None) -> tuple[Edit, ...]:
     masks = masks or [
         call.args[0] for call in calls if call_name(call) in ("masked_fill", "masked_fill_") and call.args
     ]
-    return (invert_mask(line.file, masks[0]),) if line is not None and len(masks) == 1 else ()
+    return (_invert_mask(line.file, masks[0]),) if line is not None and len(masks) == 1 else ()
 
 
 def pass_mode(line: SourceLine | None, function: str) -> tuple[Edit, ...]:

@@ -26,7 +26,6 @@ from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tools.errors import Errors
 from nbdebug.tools.overfit import Overfit, overfit_within
 
-_TIME_SHARE, _MIN_SECONDS, _MAX_SECONDS = 0.1, 1.0, 2.0
 _MAX_ROWS, _MIN_STEPS = 2000, 30
 _MIN_FULL_STEPS = 5  # steps of a whole batch that must fit into the time; those of a tiny batch are shorter
 # Half of the loss of a constant prediction: a model that gets there has shown that it can learn, and the tiny batch
@@ -34,13 +33,6 @@ _MIN_FULL_STEPS = 5  # steps of a whole batch that must fit into the time; those
 _LEARNED_SHARE = 0.5
 _SLICE_SEARCH, _BASELINES = "E704", "E709"  # these take longer than all other rules on predictions together
 _QUALITY_RULES = frozenset({"E703"})  # what a better model would have, not a mistake in this one
-
-
-def get_time_limit(elapsed: float, own_budget: float | None) -> float:
-    """Return the seconds that a test may take: a tenth of the run, from one to two seconds, or the user's budget."""
-    if own_budget is not None:
-        return own_budget * elapsed
-    return min(max(_TIME_SHARE * elapsed, _MIN_SECONDS), _MAX_SECONDS)
 
 
 @dataclass

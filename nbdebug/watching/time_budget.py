@@ -12,6 +12,7 @@ from nbdebug.hooks.training_events import ALL_EVENTS, LOSS_AND_REPLAY, LOSS_ONLY
 from nbdebug.preserve import open_blocks
 
 _DEFAULT_BUDGET, _MIN_SNAPSHOT_SECONDS = 0.01, 0.1
+_TEST_SHARE, _MIN_TEST_SECONDS, _MAX_TEST_SECONDS = 0.1, 1.0, 2.0
 _OVER_BUDGET_FACTOR, _STRICT_BUDGET_FACTOR = 0.25, 0.1  # factors on occasional work while over budget
 ALWAYS_MEASURED_STEPS = 64  # the gradients of the first steps are always measured
 MAX_LOSS_ONLY_STEPS = 31  # consecutive steps that record only the loss
@@ -75,6 +76,13 @@ class TimeBudget:
         self.started = self.last_snapshot = time.perf_counter()
         self.spent_seconds = self.spent_before_step = 0.0
         self.outer_blocks = len(open_blocks)
+
+    @property
+    def seconds_per_test(self) -> float:
+        """The seconds of a test after the run: a tenth of the run, from one to two seconds, or the user's budget."""
+        if self.strict:
+            return self.budget * self.elapsed
+        return min(max(_TEST_SHARE * self.elapsed, _MIN_TEST_SECONDS), _MAX_TEST_SECONDS)
 
     @property
     def elapsed(self) -> float:

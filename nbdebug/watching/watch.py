@@ -396,14 +396,6 @@ class Watch:
             self.reports[name] = replace(report, title=FINDINGS_TITLE)
         return replace(merge_reports(reports.values()), title=FINDINGS_TITLE)
 
-    @property
-    def seconds_per_test(self) -> float:
-        """The seconds that a test of the trained model may take."""
-        from nbdebug.watching.final_tests import get_time_limit
-
-        own_budget = self.time_budget.budget if self.time_budget.strict else None
-        return get_time_limit(self.time_budget.elapsed, own_budget)
-
     def judge_first_call(self, reports: dict[str, Report]) -> None:
         """Add the findings on the model as the loop calls it, and on its heads, by the rules that no checkup asked."""
         assert self.session is not None
@@ -411,9 +403,11 @@ class Watch:
         checked_rules = {code for report in self.reports.values() for code in report.checked_rules}
         known_codes = {finding.code for report in reports.values() for finding in report}
         if first_step.call is not None:
-            reports["call"] = judge_call(*first_step.call, checked_rules, self.seconds_per_test)
+            reports["call"] = judge_call(*first_step.call, checked_rules, self.time_budget.seconds_per_test)
         if first_step.heads and not is_partial:
-            reports["heads"] = judge_heads(first_step.heads, checked_rules | known_codes, self.seconds_per_test)
+            reports["heads"] = judge_heads(
+                first_step.heads, checked_rules | known_codes, self.time_budget.seconds_per_test
+            )
 
     def first_step_report(self) -> Report:
         """Return what the loss of the first step shows, except what the checkup has shown already at a line."""
@@ -431,7 +425,7 @@ class Watch:
 
         assert self.session is not None
         seconds_per_step = self.time_budget.elapsed / max(self.session.recorder.step - 1, 1)
-        limit = self.seconds_per_test
+        limit = self.time_budget.seconds_per_test
         optimizer_count = len(self.session.loop_monitor.tracked_optimizers)
         tests = FinalTests(self.setup, self.record, loop_summary, optimizer_count, seconds_per_step, limit)
         try:

@@ -10,12 +10,13 @@ from benchmarks.architectures.check import check
 from benchmarks.architectures.configs import small_configs
 from benchmarks.architectures.models import build_transformers
 
-# The errors that are true of the random model: no image reaches the layers that read images.
+# The errors that are true of the random model: no image reaches the layers that read images, and an attention over a
+# single position has no gradient for its biases.
 FAMILIES = {
     "bert": set[str](),
     "t5": set[str](),
     "mixtral": set[str](),
-    "levit": set[str](),
+    "levit": {"G416"},
     "funnel": set[str](),
     "llava": {"M301"},
 }

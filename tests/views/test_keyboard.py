@@ -56,7 +56,10 @@ KEYS: dict[str, dict[str, str]] = {
         ".nb-tab[aria-pressed=false]": "Enter",
     },
 }
-WITHOUT_KEYS = {"journal/page.js", "tools/batch_size/page.js", "tools/profile/page.js", "views/progress.js"}
+WITHOUT_KEYS = {
+    *("journal/page.js", "tools/batch_size/page.js", "tools/divergence/page.js", "tools/profile/page.js"),
+    "views/progress.js",
+}
 """Views whose saved pages are text with buttons to copy code at most."""
 
 OPEN_DETAILS = "nodes => nodes.forEach((node) => { node.open = true; })"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -176,7 +177,8 @@ def _is_rounded_away(setup: Setup, record: Record | NotChecked, entry: Parameter
     if not len(norms):
         return False
     spacing = torch.finfo(entry.parameter.dtype).eps * float(entry.parameter.detach().abs().float().median())
-    return _MOMENTUM_GAIN * _highest_rate(setup, entry) * float(np.median(norms)) < spacing
+    gradient = float(np.median(norms)) / math.sqrt(max(entry.parameter.numel(), 1))  # of one value
+    return _MOMENTUM_GAIN * _highest_rate(setup, entry) * gradient < spacing
 
 
 def _highest_rate(setup: Setup, entry: ParameterEntry) -> float:
