@@ -118,7 +118,7 @@ def mean_teacher_with_few_labels() -> tuple[Debugger, TrainingLoop]:
 def stochastic_weight_averaging() -> tuple[Debugger, TrainingLoop]:
     model = nn.Sequential(nn.Linear(30, 24), nn.BatchNorm1d(24), nn.ReLU(), nn.Linear(24, 2))
     data, val = split(*tumors())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=0.01)
     schedule = SWALR(optimizer, swa_lr=0.02, anneal_epochs=2)
 
     def train() -> None:
