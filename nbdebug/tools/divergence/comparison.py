@@ -19,7 +19,8 @@ from nbdebug.validation import describe_type
 
 _NOT_COMPARED = {"step_seconds", "wait_seconds"}  # measured times, which no two runs share
 # In the order of a training step, so that of several signals that differ the one computed first is named.
-_GROUPS = ("settings", "outputs of layers", "loss", "gradients", "updates", "weights", "evaluation")
+_EVALUATION = "evaluation"  # of fixed samples, which no option measures at each step
+_GROUPS = ("settings", "outputs of layers", "loss", "gradients", "updates", "weights", _EVALUATION)
 _SETTINGS = {"lr", "momentum"}
 _GRADIENTS = {"gradient_norm", "raw_gradient_norm", "clip_scale", "skipped"}
 _FAMILIES = {"activation": "outputs of layers", "gradient": "gradients", "update": "updates", "weight": "weights"}
@@ -99,9 +100,8 @@ def _notes(result: RunDivergence) -> tuple[str, ...]:
     first = result.first
     coarse = [group.name for group in result.groups if first is not None and first.step not in group.differences]
     if coarse:
-        notes.append(
-            f"Not recorded at that step: {join_names(coarse)}. Watch with every=1 to compare them at each step."
-        )
+        advice = " Watch with every=1 to compare them at each step." if coarse != [_EVALUATION] else ""
+        notes.append(f"Not recorded at that step: {join_names(coarse)}.{advice}")
     return tuple(notes)
 
 
@@ -150,7 +150,7 @@ def _columns(record: Record) -> dict[tuple[str, str], _Column]:
             group = "settings" if name in _SETTINGS else "gradients" if name in _GRADIENTS else "loss"
             columns[group, name] = _loss_column(record) if name == "loss" else record.run.column(name)
     for name in record.evaluations.columns:
-        columns["evaluation", name] = record.evaluations.column(name)
+        columns[_EVALUATION, name] = record.evaluations.column(name)
     for name in record.layers.columns:
         if (family := name.partition(".")[0]) in _FAMILIES:
             columns[_FAMILIES[family], name] = record.layers.column(name)
