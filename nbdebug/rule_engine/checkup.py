@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -155,7 +156,9 @@ def judge_step(setup: Setup, step: TracedStep) -> FirstStep:
 
     Called before the backward pass frees the graph. The findings on one of several heads name it.
     """
-    call = record_call(setup, step)
+    call = None
+    with suppress(NotChecked, SetupError):
+        call = record_call(setup, step)
     heads = find_loop_heads(setup, step)
     report = _judge_graph(setup, step)
     named: list[Finding] = []
@@ -177,8 +180,11 @@ def judge_call(call: RecordedCall, head: Setup, checked_rules: Collection[str], 
     """
     codes = CALL_RULES - (frozenset() if call.is_other else {*checked_rules})
     rules = [rule for rule in project_rules() if rule.code in codes]
-    known = {} if head is not call else {"first_pass": pass_without_loss(call), "heads": []}
-    report = _judge(head, rules, known, _TimedScreen(seconds)) if rules else Report()
+    if not rules:
+        return Report(asked_again=codes)
+    with Preserve(*call.mutable_objects):
+        known = {} if head is not call else {"first_pass": pass_without_loss(call), "heads": []}
+        report = _judge(head, rules, known, _TimedScreen(seconds))
     return replace(report, stopped=False, not_checked=(), asked_again=codes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -123,3 +124,34 @@ def test_loop_that_passes_a_mask_overrules_the_checkup(masked: bool) -> None:
         return token_loss(model(words, mask), target)
 
     assert ("M305" in findings_after(LanguageModel(), next_words(), step, loss_fn=token_loss)) is not masked
+
+
+class TwoViews(nn.Module):
+    """A model with batch normalization and dropout, whose output meets no target in a loss of torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 4))
+
+    def forward(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layers(first), self.layers(second)
+
+
+def test_call_without_a_known_loss_leaves_model_and_random_state_as_they_are() -> None:
+    def train(watched: bool) -> tuple[dict[str, Tensor], Tensor]:
+        torch.manual_seed(0)
+        model, x = TwoViews(), torch.randn(64, 6)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        with (
+            Debugger(model, DataLoader(TensorDataset(x), 16), optimizer=optimizer).watch() if watched else nullcontext()
+        ):
+            for (rows,) in DataLoader(TensorDataset(x), 16):
+                optimizer.zero_grad()
+                first, second = model(rows, rows + 0.1)
+                (first - second).square().mean().backward()
+                optimizer.step()
+        return model.state_dict(), torch.get_rng_state()
+
+    (watched, watched_state), (plain, plain_state) = train(True), train(False)
+    assert all(torch.equal(watched[name], plain[name]) for name in plain)
+    assert torch.equal(watched_state, plain_state)
