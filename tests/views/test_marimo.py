@@ -128,7 +128,7 @@ def test_views_are_live_in_marimo_and_results_answer_their_page(browser: Any, tm
         )
         (tmp_path / "end").touch()
         page.get_by_text("■ Stop").wait_for(state="hidden")
-        assert page.get_by_text("Training of Sequential").count() == 1
+        page.get_by_text("Training of Sequential").wait_for()  # exactly one
 
         page.get_by_role("button", name="Try it now").first.wait_for()  # only a result that Python answers has it
         page.locator(".nb-model").nth(1).wait_for()
