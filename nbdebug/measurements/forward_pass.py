@@ -52,8 +52,11 @@ class ForwardPass:
         return f"the {self.stage} raised {type(self.failure).__name__}: {self.failure}{location}"
 
 
-def run_forward(setup: Setup, batch: Batch) -> ForwardPass:
-    """Run one batch through the setup with tracing; exceptions of the model or the loss are stored, not raised."""
+def run_forward(setup: Setup, batch: Batch, *, with_loss: bool = True) -> ForwardPass:
+    """Run one batch through the setup with tracing; exceptions of the model or the loss are stored, not raised.
+
+    ``with_loss`` is False for a setup whose loss is not known.
+    """
     output, stage = None, "forward pass"
     with trace_forward(setup.eager_model) as trace:
         try:
@@ -61,6 +64,8 @@ def run_forward(setup: Setup, batch: Batch) -> ForwardPass:
                 return ForwardPass(batch, trace, None, setup.output_and_loss(batch)[1], stage="step_fn")
             output = setup.predict(batch)
             class_names.check_names(setup, batch, output)
+            if not with_loss:
+                return ForwardPass(batch, trace, output)
             stage = "loss"
             _check_class_indices(setup, batch, output)
             return ForwardPass(batch, trace, output, setup.loss(output, batch), stage=stage)
@@ -68,16 +73,6 @@ def run_forward(setup: Setup, batch: Batch) -> ForwardPass:
             raise
         except Exception as error:
             return ForwardPass(batch, trace, output, None, error, stage, get_line_from_exception(error))
-
-
-def pass_without_loss(setup: Setup) -> ForwardPass:
-    """Run the first batch through the model of a setup whose loss is unknown; an exception is stored, not raised."""
-    batch = next(setup.batches(1))
-    with trace_forward(setup.eager_model) as trace:
-        try:
-            return ForwardPass(batch, trace, setup.predict(batch))
-        except Exception as error:
-            return ForwardPass(batch, trace, failure=error, line=get_line_from_exception(error))
 
 
 def _check_class_indices(setup: Setup, batch: Batch, output: Any) -> None:

@@ -6,7 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -149,10 +149,9 @@ def make_head(
     part: tuple[LayoutChange, ...] = (),
 ) -> HeadSetup:
     """Return the setup of one head."""
-    shared = {field.name: getattr(setup, field.name) for field in fields(Setup) if field.init}
     replaced = {"loss_fn": loss_fn, "task": None, "class_names": None}
     return HeadSetup(
-        **{**shared, **replaced},
+        **{**setup.arguments, **replaced},
         whole=setup,
         head=name,
         output_path=paths[0],

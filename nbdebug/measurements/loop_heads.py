@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -69,10 +69,12 @@ class RecordedCall(Setup):
     """A setup of one batch: the arguments that a loop has passed to the model, and the target of its loss, if known.
 
     ``is_other`` is True if the loop passes other arguments than the setup, such as a mask or a part of a sequence.
+    ``head`` is the same call with the loss of the loop, if that compares one output with one target.
     """
 
     recorded: Batch | None = None
     is_other: bool = False
+    head: HeadSetup | None = None
 
     def split_batch(self, raw: Any, indices: tuple[int, ...] | None = None) -> Batch:
         """Return the recorded batch."""
@@ -80,24 +82,19 @@ class RecordedCall(Setup):
         return self.recorded
 
 
-def record_call(setup: Setup, step: TracedStep) -> tuple[RecordedCall, Setup]:
-    """Return the call of the model in a traced step as a setup of one batch, without a loss and with it.
-
-    The second is the first if the loss of the step does not compare one output with one target.
-    """
+def record_call(setup: Setup, step: TracedStep) -> RecordedCall:
+    """Return the call of the model in a traced step as a setup of one batch."""
     args, kwargs = tree_map((step.batch.args, step.batch.kwargs), _copy)
     terms = _find_loss_terms(step)
     targets = ((_copy(terms[0].target),),) if len(terms) == 1 else ()
-    shared = {field.name: getattr(setup, field.name) for field in fields(Setup) if field.init}
-    own = {"train_loader": [None], "val_loader": None, "loss_fn": None}
-    own |= dict.fromkeys(("forward", "unpack", "step_fn", "task", "class_names"))
-    recorded = Batch(args, kwargs, targets, _positions(setup, step))
-    call = RecordedCall(**{**shared, **own}, recorded=recorded, is_other=_passes_other_arguments(setup, step))
-    if not targets:
-        return call, call
-    outputs = {id(tensor): path for path, tensor in _tensors(step.output)}
-    head = _make_setup(call, step, terms[0], outputs[id(terms[0].output)], 0, "")
-    return call, head or call
+    unknown = dict.fromkeys(("val_loader", "loss_fn", "forward", "unpack", "step_fn", "task", "class_names"))
+    own = {**setup.arguments, **unknown, "train_loader": [None]}
+    recorded = Batch(args, kwargs, targets, _sample_positions(setup, step))
+    call = RecordedCall(**own, recorded=recorded, is_other=_passes_other_arguments(setup, step))
+    if targets:
+        outputs = {id(tensor): path for path, tensor in _tensors(step.output)}
+        call.head = _make_setup(call, step, terms[0], outputs[id(terms[0].output)], 0, "")
+    return call
 
 
 def _find_loss_terms(step: TracedStep) -> list[LossTerm]:
@@ -116,7 +113,7 @@ def _passes_other_arguments(setup: Setup, step: TracedStep) -> bool:
     return _shapes(expected) != _shapes(step.batch)
 
 
-def _positions(setup: Setup, step: TracedStep) -> tuple[int, ...] | None:
+def _sample_positions(setup: Setup, step: TracedStep) -> tuple[int, ...] | None:
     """Return the positions of the samples, if these are along the first axis of what the loader and the loop pass.
 
     The positions stand for the indices of the samples, which the loop does not tell.

@@ -15,7 +15,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements import Measurements, measurement_descriptions
-from nbdebug.measurements.forward_pass import ForwardPass, pass_without_loss
+from nbdebug.measurements.forward_pass import ForwardPass, run_forward
 from nbdebug.measurements.heads import HeadSetup
 from nbdebug.measurements.loop_heads import RecordedCall, find_loop_heads, record_call
 from nbdebug.measurements.loss_gradient import LossCall, find_loss_call
@@ -143,12 +143,12 @@ def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_valu
 class FirstStep:
     """What the first step of a loop shows: the findings on its loss, its heads, and its call of the model.
 
-    ``heads`` are setups of their own. ``call`` is the call as a setup, without the loss of the loop and with it.
+    ``heads`` and ``call`` are setups of their own.
     """
 
     report: Report = field(default_factory=Report)
     heads: Sequence[HeadSetup] = ()
-    call: tuple[RecordedCall, Setup] | None = None
+    call: RecordedCall | None = None
 
 
 def judge_step(setup: Setup, step: TracedStep) -> FirstStep:
@@ -171,20 +171,22 @@ def judge_step(setup: Setup, step: TracedStep) -> FirstStep:
     return FirstStep(replace(report, findings=rank_findings([*named, *others])), setups, call)
 
 
-def judge_call(call: RecordedCall, head: Setup, checked_rules: Collection[str], seconds: float) -> Report:
+def judge_call(call: RecordedCall, checked_rules: Collection[str], seconds: float) -> Report:
     """Return the findings on a model by the arguments that a loop has passed to it.
 
     They are those of the rules on models that a checkup could not ask, and of all if the loop passes other arguments
-    than the checkup. ``head`` is the call with the loss of the loop, if that is known. No rule starts after ``seconds``
-    of the processor time of this thread.
+    than the checkup. No rule starts after ``seconds`` of the processor time of this thread.
     """
     codes = CALL_RULES - (frozenset() if call.is_other else {*checked_rules})
     rules = [rule for rule in project_rules() if rule.code in codes]
     if not rules:
         return Report(asked_again=codes)
     with Preserve(*call.mutable_objects):
-        known = {} if head is not call else {"first_pass": pass_without_loss(call), "heads": []}
-        report = _judge(head, rules, known, _TimedScreen(seconds))
+        known: dict[str, Any] = {}
+        if call.head is None:
+            first_pass = run_forward(call, next(call.batches(1)), with_loss=False)
+            known = {"first_pass": first_pass, "heads": []}
+        report = _judge(call.head or call, rules, known, _TimedScreen(seconds))
     return replace(report, stopped=False, not_checked=(), asked_again=codes)
 
 

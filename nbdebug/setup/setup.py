@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -119,6 +119,11 @@ class Setup:
                 f"model is on {actual_device}; expected {expected_device} (device=). "
                 f"Call model.to({expected_device!r})."
             )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that create this setup again, without those of a subclass."""
+        return {part.name: getattr(self, part.name) for part in fields(Setup) if part.init}
 
     @property
     def eager_model(self) -> nn.Module:

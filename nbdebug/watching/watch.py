@@ -403,7 +403,7 @@ class Watch:
         checked_rules = {code for report in self.reports.values() for code in report.checked_rules}
         known_codes = {finding.code for report in reports.values() for finding in report}
         if first_step.call is not None:
-            reports["call"] = judge_call(*first_step.call, checked_rules, self.time_budget.seconds_per_test)
+            reports["call"] = judge_call(first_step.call, checked_rules, self.time_budget.seconds_per_test)
         if first_step.heads and not is_partial:
             reports["heads"] = judge_heads(
                 first_step.heads, checked_rules | known_codes, self.time_budget.seconds_per_test

@@ -18,8 +18,8 @@ from nbdebug.tools.divergence.result import RunDivergence, SignalDifference, Sig
 from nbdebug.validation import describe_type
 
 _NOT_COMPARED = {"step_seconds", "wait_seconds"}  # measured times, which no two runs share
-# In the order of a training step, so that of several signals that differ the one computed first is named.
 _EVALUATION = "evaluation"  # of fixed samples, which no option measures at each step
+# In the order of a training step, so that of several signals that differ the one computed first is named.
 _GROUPS = ("settings", "outputs of layers", "loss", "gradients", "updates", "weights", _EVALUATION)
 _SETTINGS = {"lr", "momentum"}
 _GRADIENTS = {"gradient_norm", "raw_gradient_norm", "clip_scale", "skipped"}
@@ -83,7 +83,7 @@ def _headline(result: RunDivergence) -> str:
     first = result.first
     if first is None:
         count = sum(group.signals for group in result.groups)
-        ends = "" if result.steps[0] == result.steps[1] else ", as far as both go"
+        ends = "" if result.steps[0] == result.steps[1] else " over the steps that both have"
         return f"The runs are equal in every bit of {count:,} recorded signals{ends}."
     group = next(group for group in result.groups if group.first is first)
     before = f"are equal up to step {group.last_equal:,} and " if group.last_equal is not None else ""

@@ -28,7 +28,7 @@ class StripRow:
 class DivergenceStrip(View):
     """The steps of two runs as a strip of cells for each row; ``first`` is the index of the first step that differs.
 
-    ``columns`` are headings of the texts of each row, and ``details`` labelled texts below.
+    ``columns`` are headings of the texts of each row, and ``details`` labeled texts below.
     """
 
     module: ClassVar[str] = "tools/divergence/page.js"
