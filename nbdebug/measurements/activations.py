@@ -155,7 +155,7 @@ def _measure_layer_spreads(answers: EvalOutputs, training: bool) -> LayerSpreads
                 LayerSpread(
                     call.name,
                     call.where,
-                    _compute_relative_spread(signal),
+                    compute_relative_spread(signal),
                     _compute_std(signal),
                     _compute_gain(weights),
                     signal.numel() // size,
@@ -168,7 +168,7 @@ def _measure_layer_spreads(answers: EvalOutputs, training: bool) -> LayerSpreads
         record_calls(answers.setup.eager_model, on_call),
     ):
         output = answers.predict(answers.batch, training)[0]
-    return LayerSpreads(tuple(layers), _compute_relative_spread(output))
+    return LayerSpreads(tuple(layers), compute_relative_spread(output))
 
 
 def find_layer_input(inputs: Sequence[Tensor], size: int) -> tuple[Tensor | None, list[nn.Parameter]]:
@@ -196,7 +196,7 @@ def _compute_gain(weights: list[nn.Parameter]) -> float | None:
 
 
 @torch.no_grad()
-def _compute_relative_spread(tensor: Tensor) -> float:
+def compute_relative_spread(tensor: Tensor) -> float:
     """Return the distance of the samples from their mean, relative to the norm of the values; zero for zeros."""
     values = tensor.detach().float()
     size = float(values.norm())

@@ -19,15 +19,15 @@ from nbdebug.source.location import SourceLine, add_line
 from nbdebug.tensors.pytree import tree_tensors
 
 _MASK_ARGUMENTS = ("attn_mask", "key_padding_mask")
-_POSITIONS_OF_MASKS = {"scaled_dot_product_attention": 3, "masked_fill": 1, "where": 0}
+_FILLING_CALLS = {"masked_fill", "where"}
 _SUMS = {"add", "radd", "iadd", "sub", "rsub", "isub"}
 
 
 def operand_location(answers: EvalOutputs, cause: TorchCall) -> Location:
     """Return the location of a call that reads later positions, with the line that makes the operand at fault.
 
-    That is the mask that a function of torch receives or that is added to scores; for a convolution without padding of
-    its own, the call that pads its input.
+    That is the mask that a function of torch receives, that is added to scores or by which they are filled; for a
+    convolution without padding of its own, the call that pads its input.
     """
     calls = record_pass(answers, answers.batch)
     call = next((c for c in calls if (c.name, c.line, c.module) == (cause.name, cause.line, cause.module)), None)
@@ -35,17 +35,16 @@ def operand_location(answers: EvalOutputs, cause: TorchCall) -> Location:
         return cause.where
     if padding_call := _padding_call(call, calls):
         return padding_call.where
-    mask = _mask_operand(call)
+    mask = _filled_mask(call) if call.name in _FILLING_CALLS else _mask_operand(call)
     line = find_maker_line(mask, call, calls, answers.setup.eager_model) if mask is not None else None
     return add_line(cause.where, line) if line else cause.where
 
 
 def _mask_operand(call: TorchCall, names: tuple[str, ...] = _MASK_ARGUMENTS) -> Tensor | None:
-    """Return the mask that a call receives: an argument of torch's, or the smaller operand of a sum."""
+    """Return the mask that a call receives: an argument of torch's attention, or the smaller operand of a sum."""
     arguments: dict[str, Any] = dict(call.kwargs)
-    if call.name in _POSITIONS_OF_MASKS:
-        position = _POSITIONS_OF_MASKS[call.name]
-        arguments.update(zip(names[:1], call.args[position : position + 1], strict=False))
+    if call.name == "scaled_dot_product_attention":
+        arguments.update(zip(("attn_mask",), call.args[3:4], strict=False))
     for name in names:
         if isinstance(arguments.get(name), Tensor):
             return arguments[name]  # type: ignore[no-any-return]
@@ -53,6 +52,10 @@ def _mask_operand(call: TorchCall, names: tuple[str, ...] = _MASK_ARGUMENTS) -> 
         smaller, larger = sorted(call.inputs, key=lambda operand: operand.numel())
         return smaller if smaller.numel() < larger.numel() else None
     return None
+
+
+def _filled_mask(call: TorchCall) -> Tensor | None:
+    return next((tensor for tensor in call.inputs if tensor.dtype == torch.bool), None)
 
 
 def _padding_call(call: TorchCall, calls: list[TorchCall]) -> TorchCall | None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nbdebug.autograd.loss_terms import find_meeting, record_loss_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
-from nbdebug.measurements.activations import LayerSpread, SampleSpread
+from nbdebug.measurements.activations import LayerSpread, SampleSpread, compute_relative_spread
 from nbdebug.measurements.batch_independence import has_batch_axis
 from nbdebug.measurements.perturbation import EvalOutputs, compute_loss_value
 from nbdebug.measurements.registry import slow_measurement
@@ -61,7 +61,8 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
         raise NotChecked("needs at least two layers")
     values = [layer.relative_spread for layer in layers[1:]]
     if output.numel() > 2 * len(output):  # an output of one or two values for each sample is no embedding
-        values.append(_direction_spread(output) if ignores_lengths else spreads.output_spread)
+        directions = nn.functional.normalize(output.float(), dim=-1)
+        values.append(compute_relative_spread(directions) if ignores_lengths else spreads.output_spread)
     last = 1 + next(i for i, value in enumerate(values) if value <= _NEARLY * min(values))
     spread = values[last - 1]
     earlier = max(layer.relative_spread for layer in layers[:last])
@@ -144,12 +145,6 @@ def _stretch(leaf: object) -> object:
         return leaf
     lengths = torch.rand((*leaf.shape[:-1], 1), generator=torch.Generator().manual_seed(0)).to(leaf)
     return leaf * (1 + 2 * lengths)
-
-
-def _direction_spread(output: Tensor) -> float:
-    """Return the distance of the directions of the samples from their mean, relative to their size."""
-    directions = nn.functional.normalize(output.detach().float(), dim=-1)
-    return float((directions - directions.mean(0)).norm() / directions.norm().clamp_min(1e-12))
 
 
 def _mean_rows(leaf: object, size: int) -> object:

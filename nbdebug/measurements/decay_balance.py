@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -16,6 +18,8 @@ from nbdebug.records import Record
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
 
+_DECOUPLED_NAMES = ("AdamW", "Adafactor", "Muon")  # the later ones are not in every supported version of torch
+_DECOUPLED = tuple(getattr(torch.optim, name) for name in _DECOUPLED_NAMES if hasattr(torch.optim, name))
 _GRADIENT_BATCHES, _TRIAL_BATCHES, _STEPS = 8, 32, 100
 _MIN_SHARE = 0.3  # of the loss of a constant prediction: a model below it has learned
 _MIN_RATIO = 0.25  # of the decay term to the gradient, of the weights where it is largest
@@ -27,7 +31,6 @@ class DecayBalance:
 
     parameter: str
     ratio: float
-    decay: float
     trials: TrialPair
 
 
@@ -35,12 +38,12 @@ class DecayBalance:
 def decay_balance(setup: Setup, record: Record) -> DecayBalance:
     """Weight decay beside the gradient at the end of a run that learned little; the trials train copies.
 
-    Only for decay that is added to the gradient, as by Adam and SGD.
-    The losses of the trials are those of a validation batch if there is one, else of a batch that they do not train on.
+    Only for decay that is added to the gradient, as by Adam and SGD. The losses of the trials are those of a validation
+    batch if there is one, else of a batch that they do not train on.
     """
     run = get_run_summary(record)
-    if not record.about.get("finished") or run.remaining_share is None or run.remaining_share < _MIN_SHARE:
-        raise NotChecked("needs a finished run that ended far from a good model")
+    if run.remaining_share is None or run.remaining_share < _MIN_SHARE:
+        raise NotChecked("needs a run that ended far from a good model")
     decays = _added_decays(setup)
     ratios = _ratios(setup, [*setup.batches(_GRADIENT_BATCHES)], decays)
     name = max(ratios, key=lambda name: ratios[name])
@@ -49,7 +52,12 @@ def decay_balance(setup: Setup, record: Record) -> DecayBalance:
     held_out = [*setup.batches(1, "val")] if setup.val_loader is not None else []
     batches = [*setup.batches(_TRIAL_BATCHES), *held_out]
     trials = run_trials(setup, batches, _STEPS, "standard", changed_settings={"weight_decay": 0.0}, held_out=True)
-    return DecayBalance(name, ratios[name], decays[name], trials)
+    return DecayBalance(name, ratios[name], trials)
+
+
+def is_decoupled(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> bool:
+    """Return whether an optimizer shrinks the weights apart from the gradient, as AdamW does."""
+    return bool(group.get("decoupled_weight_decay")) or isinstance(optimizer, _DECOUPLED)
 
 
 def _added_decays(setup: Setup) -> dict[str, float]:
@@ -58,9 +66,8 @@ def _added_decays(setup: Setup) -> dict[str, float]:
     decays = {
         names[id(parameter)]: float(group["weight_decay"])
         for optimizer in setup.optimizers
-        if not isinstance(optimizer, torch.optim.AdamW)
         for group in optimizer.param_groups
-        if group.get("weight_decay") and not group.get("decoupled_weight_decay")
+        if group.get("weight_decay") and not is_decoupled(optimizer, group)
         for parameter in group["params"]
         if id(parameter) in names and parameter.requires_grad and parameter.dim() > 1
     }
@@ -74,8 +81,8 @@ def _ratios(setup: Setup, batches: list[Batch], decays: dict[str, float]) -> dic
     parameters = dict(setup.eager_model.named_parameters())
     weights = [parameters[name] for name in decays]
     totals = [torch.zeros_like(weight) for weight in weights]
-    seed_all(0)
     with Preserve(*setup.mutable_objects), torch.enable_grad(), in_mode(setup.eager_model, True):
+        seed_all(0)
         for batch in batches:
             loss = compute_loss(setup, setup.predict(batch), batch)
             gradients = torch.autograd.grad(loss, weights, allow_unused=True)

@@ -51,7 +51,7 @@ def try_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], ask: Ask | 
     if _value_count(setup) > _MAX_VALUES:
         return FixTrial()
     code = finding.fix
-    if change_constructor(edits):  # which a copy of the model does not run again
+    if changes_constructor(edits):  # which a copy of the model does not run again
         code = finding.setup_fix
         edits = ()
     if is_code(code) and free_names(ast.parse(code)) <= setup_objects(setup).keys() | IMPORTS.keys():
@@ -66,7 +66,7 @@ def try_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], ask: Ask | 
     return FixTrial(is_quiet=_is_quiet(replace(setup, model=model), finding, ask)) if model is not None else FixTrial()
 
 
-def change_constructor(edits: tuple[Edit, ...]) -> bool:
+def changes_constructor(edits: tuple[Edit, ...]) -> bool:
     """Return whether any of some edits changes the ``__init__`` of a class."""
     scopes = [enclosing_scope(SourceLine(edit.file, edit.line)) for edit in edits]
     return any(getattr(scope, "name", "") == "__init__" for scope in scopes)

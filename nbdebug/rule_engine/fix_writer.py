@@ -10,7 +10,7 @@ from functools import partial
 from nbdebug.finding import Edit, Finding, is_code
 from nbdebug.measurements import Measurements
 from nbdebug.rule_engine.fix_edits import find_edits, removed_module, setting_of_creation
-from nbdebug.rule_engine.fix_trials import QUIET, FixTrial, change_constructor, try_fix
+from nbdebug.rule_engine.fix_trials import QUIET, FixTrial, changes_constructor, try_fix
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects, setup_objects
@@ -82,7 +82,7 @@ def _find_setup_fix(setup: Setup, finding: Finding, edits: tuple[Edit, ...], tri
     fix, stated = finding.fix, finding.setup_fix
     if trial.is_quiet is False or trial.changes_setup is False:
         return stated
-    if stated and change_constructor(edits):
+    if stated and changes_constructor(edits):
         return stated
     if removed_module(fix):
         return fix

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from nbdebug.distributed.parallel_models import shard_access
 from nbdebug.distributed.rank_group import RankGroup
 from nbdebug.distributed.rank_report import RankReport, RankReports
-from nbdebug.exceptions import SetupError
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS, disproved_assumptions
 from nbdebug.loop_monitor.summary import LoopSummary, summarize_loop
@@ -372,6 +372,7 @@ class Watch:
                 record=self.record,
                 incident=replayed,
                 **({} if self.ranks is None else {"ranks": self.ranks}),
+                **({} if test_model else {"decay_balance": NotChecked("the trained model is not tested")}),
             )
             disproved = {
                 **dict.fromkeys(disproved_assumptions(loop_summary, self.record), ""),

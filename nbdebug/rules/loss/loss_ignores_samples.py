@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ from nbdebug.measurements.loss_places import early_return_line, ignored_part, pr
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
 from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.measurements.unlearned_token import UnlearnedToken
-from nbdebug.rule_engine.expression_edits import remove_option
+from nbdebug.rule_engine.expression_edits import expressions_at, remove_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -34,7 +35,7 @@ from nbdebug.setup.losses import ignore_index
 from nbdebug.setup.source_lines import argument_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import search_files, syntax_tree
+from nbdebug.source.search import find_unique_line
 
 _CONSEQUENCES = ("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709")
 
@@ -256,21 +257,14 @@ def _without_ignored_index(setup: Setup, ignored: IgnoredTarget, finding: Findin
     """Return the finding with the removal of the ``ignore_index`` that is the label of these samples."""
     if getattr(setup.loss_fn, "ignore_index", ignored.value) != ignored.value:
         return finding
-    files = search_files(user_written_objects(setup))
-    trees = [(file, tree) for file in files if (tree := syntax_tree(file))]
-    calls = [
-        (file, node) for file, tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call) and node.keywords
-    ]
-    matches = [(f, c) for f, c in calls if any(_is_label(k, "ignore_index", ignored.value) for k in c.keywords)]
-    edits = remove_option(*matches[0], "ignore_index") if len(matches) == 1 else ()
+    ignores_label = partial(_ignores_label, label=f"{ignored.value:g}")
+    line = find_unique_line(ignores_label, user_written_objects(setup))
+    call = next(filter(ignores_label, expressions_at(line)), None)
+    edits = remove_option(line.file, call, "ignore_index") if line and isinstance(call, ast.Call) else ()
     is_option = hasattr(setup.loss_fn, "ignore_index")
     if not edits and not is_option:
         return finding
-    line = (
-        SourceLine(matches[0][0], matches[0][1].lineno)
-        if edits
-        else argument_line(setup, setup.loss_fn, "ignore_index")
-    )
+    line = line or argument_line(setup, setup.loss_fn, "ignore_index")
     return replace(
         finding,
         where=replace(line.where(), sample=finding.where.sample) if line else finding.where,
@@ -281,8 +275,10 @@ def _without_ignored_index(setup: Setup, ignored: IgnoredTarget, finding: Findin
     )
 
 
-def _is_label(keyword: ast.keyword, name: str, value: float) -> bool:
-    return keyword.arg == name and ast.unparse(keyword.value) == f"{value:g}"
+def _ignores_label(node: ast.AST, label: str) -> bool:
+    """Match a call with ``ignore_index`` set to a label."""
+    keywords = node.keywords if isinstance(node, ast.Call) else []
+    return any(keyword.arg == "ignore_index" and ast.unparse(keyword.value) == label for keyword in keywords)
 
 
 def _ignored_class_finding(ignored: IgnoredTarget) -> Finding:

@@ -69,10 +69,8 @@ def loss_on_floor(setup: Setup, first_pass: ForwardPass, record: Record, *, near
     if _is_on_floor(run_summary, floor, near):
         line = line_of(where := _activation_location(first_pass, floor.activation))
         name = FUNCTION_NAMES.get(floor.activation, floor.activation.lower())
-        statement, text = (
-            covering_statement(line) if line else None,
-            statement_without_calls(line, (name, name.title())),
-        )
+        statement = covering_statement(line) if line else None
+        text = statement_without_calls(line, (name, name.title()))
         edits = (replace_node(line.file, statement, text),) if line and statement and text else ()
         yield replace(_finding(run_summary, floor), where=where, edits=edits)
 

@@ -80,7 +80,9 @@ def order_ignored(
         cause=f"{misplaced.name} adds position information along the batch, not along the sequence."
         if misplaced
         else "Attention does not depend on positions, and no position information is added to its input.",
-        fix=_FIXES[permutation_sensitivity.kind],
+        fix="x = x + positions[: x.shape[1]]   # along the sequence, for inputs with the batch first"
+        if misplaced
+        else _FIXES[permutation_sensitivity.kind],
         evidence={
             "kind": permutation_sensitivity.kind,
             "places": permutation_sensitivity.length,

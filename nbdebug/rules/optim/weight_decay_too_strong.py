@@ -13,7 +13,7 @@ from torch import nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.measurements.decay_balance import DecayBalance
+from nbdebug.measurements.decay_balance import DecayBalance, is_decoupled
 from nbdebug.measurements.gradients import GradientNorm
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.rule_engine.rule_registry import rule
@@ -77,27 +77,13 @@ def weight_decay_too_strong(
     """
     if isinstance(loop, LoopSummary) and loop.cleared_gradients.decay_steps >= least:
         yield from _zeroed_gradient_findings(setup, loop, parameters)
-    excessive = (
-        []
-        if isinstance(gradient_norms, NotChecked)
-        else [*_excessive_findings(setup, parameters, gradient_norms, optimizers, shrink, times)]
-    )
-    yield from excessive
-    if not excessive and isinstance(decay_balance, DecayBalance):
+    if isinstance(decay_balance, DecayBalance):
         trials = decay_balance.trials
         if trials.changed_loss < (1 - better) * trials.loss:
-            yield _balance_finding(setup, optimizers, decay_balance)
-
-
-def _excessive_findings(
-    setup: Setup,
-    parameters: list[ParameterEntry],
-    gradient_norms: dict[str, GradientNorm],
-    optimizers: tuple[torch.optim.Optimizer, ...],
-    shrink: float,
-    times: float,
-) -> Iterator[Finding]:
-    """Report groups whose decay exceeds the gradient at the initial weights."""
+            yield _balance_finding(setup, parameters, optimizers, decay_balance)
+            return
+    if isinstance(gradient_norms, NotChecked):
+        return
     for optimizer_index, optimizer in enumerate(optimizers):
         for group_index, group in enumerate(optimizer.param_groups):
             entries = [
@@ -112,15 +98,16 @@ def _excessive_findings(
                 yield _finding(setup, line, optimizer, group_index, *effect)
 
 
-def _balance_finding(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...], balance: DecayBalance) -> Finding:
-    """Report a decay that stops the training before the model has learned."""
-    decay, trials = balance.decay, balance.trials
-    optimizer, index = next(
-        (optimizer, index)
-        for optimizer in optimizers
-        for index, group in enumerate(optimizer.param_groups)
-        if group.get("weight_decay") == decay
-    )
+def _balance_finding(
+    setup: Setup,
+    parameters: list[ParameterEntry],
+    optimizers: tuple[torch.optim.Optimizer, ...],
+    balance: DecayBalance,
+) -> Finding:
+    """Report a decay that keeps the model from learning."""
+    ((position, index), *_) = next(entry.groups for entry in parameters if entry.name == balance.parameter)
+    optimizer, trials = optimizers[position], balance.trials
+    decay = optimizer.param_groups[index]["weight_decay"]
     return Finding(
         message=f"weight_decay is {decay:g} in group {index}: at the end of the run, its term for {balance.parameter} "
         f"is {balance.ratio:.2g} times the gradient. After {trials.steps} more steps of two copies, the loss of "
@@ -177,7 +164,7 @@ def _excessive_effect(
     """What a decay that is too strong does, and the number that shows it; None for one that is not."""
     if (shrinkage := _shrinkage_per_step(optimizer, group)) > max_shrinkage:
         return f"removes {shrinkage:.2g} of each weight per step", shrinkage
-    if group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW):
+    if is_decoupled(optimizer, group):
         return None
     ratio = _decay_to_gradient_ratio(gradient_norms, entries, float(group["weight_decay"]))
     effect = f"adds a term of {ratio:.3g} times the gradient of the first batch (limit {max_ratio:g})"
@@ -186,8 +173,7 @@ def _excessive_effect(
 
 def _shrinkage_per_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
     """The share of a weight that one step removes; 0 if the size of a step does not depend on the decay."""
-    is_decoupled = group.get("decoupled_weight_decay") or isinstance(optimizer, torch.optim.AdamW)
-    if not is_decoupled and not isinstance(optimizer, torch.optim.SGD):
+    if not is_decoupled(optimizer, group) and not isinstance(optimizer, torch.optim.SGD):
         return 0.0
     return float(group["lr"]) * float(group["weight_decay"]) / max(1 - float(group.get("momentum") or 0), 1e-3)
 

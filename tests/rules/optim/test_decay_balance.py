@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.debugger import Debugger
 from nbdebug.setup import Setup
-from tests.loop_monitor.watched_loops import all_findings
 
 
 def quadrants(label_noise: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -39,14 +39,21 @@ def decayed_setup(optimizer: type[torch.optim.Optimizer], decay: float, label_no
     return Setup(model, loader, val_loader, nn.CrossEntropyLoss(), (own,))
 
 
-def decay_messages(setup: Setup) -> list[str]:
-    return [finding.message for finding in all_findings(train, setup) if finding.code == "O509"]
+def decay_messages(setup: Setup, *, final_tests: bool = True) -> list[str]:
+    debugger = Debugger.of(setup)
+    with debugger.watch(final_tests=final_tests):
+        train(setup)
+    return [finding.message for finding in debugger.findings if finding.code == "O509"]
 
 
 def test_decay_in_the_gradient_that_hinders_the_training_is_reported_with_both_losses() -> None:
     (message,) = decay_messages(decayed_setup(torch.optim.Adam, 0.03))
     assert "weight_decay is 0.03 in group 0" in message
     assert "with the decay and" in message
+
+
+def test_decay_is_not_tried_where_the_trained_model_is_not_tested() -> None:
+    assert not decay_messages(decayed_setup(torch.optim.Adam, 0.03), final_tests=False)
 
 
 @pytest.mark.parametrize(
