@@ -11,13 +11,17 @@ from typing import Any, TypeAlias
 _Cache: TypeAlias = "_lru_cache_wrapper[Any]"
 
 
-def called_caches(functions: Iterable[FunctionType]) -> dict[str, _Cache]:
-    """Return the cached functions that some functions may call, by name: global ones, of classes, and of closures."""
+def empty_caches(functions: Iterable[FunctionType]) -> dict[str, _Cache]:
+    """Return the cached functions that some functions may call, by name: global ones, of classes, and of closures.
+
+    A cache that holds results already is left out: a first run would find it full, like every later one, and its
+    results cannot be restored.
+    """
     caches: dict[str, _Cache] = {}
     for function in functions:
         names = (*function.__code__.co_names, *function.__code__.co_freevars)
         for name, value in _reachable(function):
-            if name in names and isinstance(value, _lru_cache_wrapper):
+            if name in names and isinstance(value, _lru_cache_wrapper) and not value.cache_info().currsize:
                 caches[name] = value
     return caches
 
@@ -36,18 +40,17 @@ def _reachable(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 @contextmanager
-def emptied(cache: _Cache) -> Iterator[None]:
-    """Empty a cache before the block."""
+def clear_before(cache: _Cache) -> Iterator[None]:
+    """Clear a cache before the block."""
     cache.cache_clear()
     yield
 
 
 @contextmanager
-def emptied_afterwards(caches: Iterable[_Cache]) -> Iterator[None]:
-    """Empty at the end of the block the caches that are empty at its start; what others hold cannot be restored."""
-    empty = [cache for cache in caches if not cache.cache_info().currsize]
+def clear_after(caches: Iterable[_Cache]) -> Iterator[None]:
+    """Clear some caches at the end of the block."""
     try:
         yield
     finally:
-        for cache in empty:
+        for cache in caches:
             cache.cache_clear()

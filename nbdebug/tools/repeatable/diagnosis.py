@@ -21,10 +21,10 @@ from nbdebug.setup import Setup
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.source.location import SourceLine, get_definition_line
 from nbdebug.tensors.hashing import hash_value
-from nbdebug.tools.repeatable.caches import called_caches, emptied, emptied_afterwards
+from nbdebug.tools.repeatable.caches import clear_after, clear_before, empty_caches
 from nbdebug.tools.repeatable.draws import DrawLog, variable_line
 from nbdebug.tools.repeatable.environment import Environment, seed_source
-from nbdebug.tools.repeatable.hidden_state import HiddenState, Variable, can_restart, restarted
+from nbdebug.tools.repeatable.hidden_state import HiddenState, Variable, can_restart, restart_generator
 from nbdebug.tools.repeatable.records import Difference, StepRecord
 from nbdebug.tools.repeatable.runner import StepRunner
 from nbdebug.tools.repeatable.seeds import (
@@ -77,7 +77,7 @@ class Diagnoser:
     def __init__(self, setup: Setup, steps: int, on_progress: Any) -> None:
         self.setup, self.steps, self.on_progress = setup, steps, on_progress
         self.hidden = HiddenState(setup)
-        self.caches = called_caches(self.hidden.functions)
+        self.caches = empty_caches(self.hidden.functions)
         self.environment = Environment(setup, self.hidden)
         self.runner = StepRunner(setup)
         self.files = source_files(setup)
@@ -97,7 +97,7 @@ class Diagnoser:
         with (
             closing(self.environment),
             self.hidden.restored(self.hidden.variables),
-            emptied_afterwards(self.caches.values()),
+            clear_after(self.caches.values()),
         ):
             self.split_first_batch()
             return self.diagnose_inside()
@@ -157,7 +157,7 @@ class Diagnoser:
         located = self.locate(difference) or difference
         horizon = min(self.steps, 2 * difference.step + 2)
         pairs = 1 if difference.step < _EARLY else _CONFIRMED_PAIRS
-        if caches := self.filled_caches(horizon):
+        if caches := self.cache_causes(horizon):
             return self.verdict("not repeatable", located, caches)
         candidates = self.candidates()
         for candidate in candidates:
@@ -174,7 +174,7 @@ class Diagnoser:
             ]
         return self.verdict("not repeatable", located, [self.cause(candidate, horizon) for candidate in causes])
 
-    def filled_caches(self, steps: int) -> list[DifferenceCause]:
+    def cache_causes(self, steps: int) -> list[DifferenceCause]:
         """Return the caches because of which only the first run differs, while later ones find them filled."""
         if not self.caches or not self.agrees([], steps, _CONFIRMED_PAIRS):
             return []
@@ -182,9 +182,9 @@ class Diagnoser:
 
     def matters(self, cache: Any, steps: int) -> bool:
         """Return whether a run with an empty cache differs from one with a full cache, and not from one like itself."""
-        first = self.runner.run(steps, around=self.base(emptied(cache))).records
+        first = self.runner.run(steps, around=self.base(clear_before(cache))).records
         is_different = self.runner.run(steps, first, around=self.base()).stopped_at is not None
-        return is_different and self.runner.run(steps, first, around=self.base(emptied(cache))).stopped_at is None
+        return is_different and self.runner.run(steps, first, around=self.base(clear_before(cache))).stopped_at is None
 
     def cache_cause(self, name: str, steps: int) -> DifferenceCause:
         """Return a cache as a cause, with the line that calls its function."""
@@ -218,7 +218,7 @@ class Diagnoser:
         if can_restart(variable.read()):
             description = f"the generator {variable.name}, which goes on from one run to the next"
             cure = f"Create {variable.name} at the start of each run."
-            return Source(f"variable {variable.name}", description, cure, lambda _: restarted(variable))
+            return Source(f"variable {variable.name}", description, cure, lambda _: restart_generator(variable))
         description = f"the variable {variable.name}, which keeps its value from one run to the next"
         cure = f"Reset {variable.name} at the start of each run, or make it an attribute of the model."
         return Source(f"variable {variable.name}", description, cure, restored)

@@ -104,7 +104,7 @@ def can_restart(value: Any) -> bool:
 
 
 @contextmanager
-def restarted(variable: Variable) -> Iterator[None]:
+def restart_generator(variable: Variable) -> Iterator[None]:
     """Replace a generator in the block by a new one that starts at its beginning."""
     value: GeneratorType[Any, Any, Any] = variable.read()
     assert value.gi_frame is not None

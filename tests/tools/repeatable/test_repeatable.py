@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import pickle
@@ -25,6 +26,11 @@ COUNT = {"steps": 0}
 UNSEEDED = np.random.default_rng()
 SEEDED = np.random.default_rng(5)
 NUMBERS = itertools.count()
+
+
+@functools.cache
+def drawn_offset(size: int) -> Tensor:
+    return torch.randn(size)
 
 
 def debugger_with(function: Callable[[Tensor], Tensor], **options: Any) -> Debugger:
@@ -289,3 +295,13 @@ def test_finding_points_at_the_line_of_the_source() -> None:
     assert finding.where.source is not None
     assert "COUNT" in finding.where.source
     assert finding.evidence["sources"] == ["variable COUNT"]
+
+
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_results_of_a_cache_are_as_before(is_filled: bool) -> None:
+    drawn_offset.cache_clear()
+    offset = drawn_offset(4) if is_filled else None
+    result = debugger_with(lambda inputs: inputs + drawn_offset(4) + torch.randn(4)).repeatable(steps=4)
+    assert [cause.name for cause in result.causes] == ([] if is_filled else ["cache of drawn_offset"])
+    assert drawn_offset.cache_info().currsize == is_filled
+    assert offset is None or drawn_offset(4) is offset
