@@ -33,7 +33,7 @@ def test_watch_chart_grows_while_cell_runs_and_stays_after_interrupt(start_cell:
         lab.wait_idle()
         assert count_points(lab, 1) >= late
         assert is_drawn(line_chart(lab, 1))
-        assert "interrupted" in lab.output(1).locator(".nb-status").first.inner_text()
+        lab.output(1).locator(".nb-status").get_by_text("interrupted").first.wait_for()
         assert lab.display_formats(1)[:1] == STATIC_FORMATS
         assert "KeyboardInterrupt" in lab.output(1).inner_text()
 
