@@ -22,16 +22,21 @@ _DECOUPLED_NAMES = ("AdamW", "Adafactor", "Muon")  # the later ones are not in e
 _DECOUPLED = tuple(getattr(torch.optim, name) for name in _DECOUPLED_NAMES if hasattr(torch.optim, name))
 _GRADIENT_BATCHES, _TRIAL_BATCHES, _STEPS = 8, 32, 100
 _MIN_SHARE = 0.3  # of the loss of a constant prediction: a model below it has learned
+_COLLAPSED_SHARE = 0.9  # above it, the decay may have left weights too small to learn from in a short trial
 _MIN_RATIO = 0.25  # of the decay term to the gradient, of the weights where it is largest
 
 
 @dataclass(frozen=True)
 class DecayBalance:
-    """The weights whose decay term is largest beside their gradient, and trials with the decay and without it."""
+    """The weights whose decay term is largest beside their gradient, and trials with the decay and without it.
+
+    The trials go on from the weights of the model, or start ``from_new_weights`` where the run has learned nothing.
+    """
 
     parameter: str
     ratio: float
     trials: TrialPair
+    from_new_weights: bool
 
 
 @measurement
@@ -51,8 +56,17 @@ def decay_balance(setup: Setup, record: Record) -> DecayBalance:
         raise NotChecked("the decay is small beside the gradient")
     held_out = [*setup.batches(1, "val")] if setup.val_loader is not None else []
     batches = [*setup.batches(_TRIAL_BATCHES), *held_out]
-    trials = run_trials(setup, batches, _STEPS, "standard", changed_settings={"weight_decay": 0.0}, held_out=True)
-    return DecayBalance(name, ratios[name], trials)
+    from_new_weights = run.remaining_share > _COLLAPSED_SHARE
+    trials = run_trials(
+        setup,
+        batches,
+        _STEPS,
+        "standard",
+        changed_settings={"weight_decay": 0.0},
+        held_out=True,
+        from_new_weights=from_new_weights,
+    )
+    return DecayBalance(name, ratios[name], trials, from_new_weights)
 
 
 def is_decoupled(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
-from nbdebug.training.model_copy import copy_obstacle, trainable_setup
+from nbdebug.training.model_copy import copy_obstacle, initialize_weights, trainable_setup
 from nbdebug.training.trainer import Trainer
 
 _MAX_PRODUCTS = 2e7  # of parameters and samples of a batch, so that both trials are short on any machine
@@ -62,11 +62,13 @@ def run_trials(
     intervention: Intervention | None = None,
     changed_settings: Mapping[str, float] | None = None,
     held_out: bool = False,
+    from_new_weights: bool = False,
 ) -> TrialPair:
     """Return the losses of two trials with the user's optimizer, the second with other batches, calls or settings.
 
-    With ``held_out``, the losses are those of the last batch, and the trials train on the others. Raises NotChecked if
-    copies cannot be trained, or not in the time that the ``budget`` of a checkup allows.
+    With ``held_out``, the losses are those of the last batch, and the trials train on the others. With
+    ``from_new_weights``, both start from the same newly initialized weights instead of those of the model. Raises
+    NotChecked if copies cannot be trained, or not in the time that the ``budget`` of a checkup allows.
     """
     if len(setup.optimizers) != 1 or setup.step_fn is not None:
         raise NotChecked("a trial needs one optimizer and a loss of the output")
@@ -78,7 +80,8 @@ def run_trials(
     with Preserve(*setup.mutable_objects), torch.enable_grad():
         if obstacle := copy_obstacle(setup, batches[0]):
             raise NotChecked(obstacle)
-        trial = _TrainedCopy(setup, steps, held_out, math.inf if budget == "thorough" else _MAX_SECONDS)
+        seconds = math.inf if budget == "thorough" else _MAX_SECONDS
+        trial = _TrainedCopy(setup, steps, held_out, from_new_weights, seconds)
         losses = [
             *trial.run(batches, None, {}),
             *trial.run(changed_batches or batches, intervention, changed_settings or {}),
@@ -98,6 +101,7 @@ class _TrainedCopy:
     setup: Setup
     steps: int
     held_out: bool
+    from_new_weights: bool
     seconds: float
 
     def run(
@@ -107,6 +111,8 @@ class _TrainedCopy:
         trained, losses = batches[:-1] if self.held_out else batches, list[float]()
         seed_all(0)
         with trainable_setup(self.setup, in_place=False) as trial:
+            if self.from_new_weights:
+                initialize_weights(trial.setup.eager_model)
             optimizers = trial.rebuild_optimizers(self.setup.optimizers, has_scheduler=self.setup.scheduler is not None)
             for group in (group for optimizer in optimizers for group in optimizer.param_groups):
                 group.update(settings)

@@ -14,7 +14,6 @@ from nbdebug.source.edits import OPERATOR_SIGNS, append_argument, node_text, rep
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_scope
 
-RESET_PARAMETERS = 'for module in model.modules():\n    getattr(module, "reset_parameters", lambda: None)()'
 _NAMESPACES = ("torch", "F", "nn", "np", "functional", "nn.functional", "torch.nn.functional", "torch.special")
 _PRODUCTS = ("matmul", "bmm", "einsum")
 _PADDING_MASKS = ("src_key_padding_mask", "key_padding_mask", "memory_key_padding_mask", "tgt_key_padding_mask")

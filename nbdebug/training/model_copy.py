@@ -17,6 +17,8 @@ from nbdebug.autograd.graph import build_graph
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 
+# What a user writes to initialize the weights again as ``initialize_weights`` does.
+RESET_PARAMETERS = 'for module in model.modules():\n    getattr(module, "reset_parameters", lambda: None)()'
 # A twenty-fifth of the typical weight: Adam moves each weight by about its learning rate, so within 150 steps a weight
 # can change several times over. Learning rates proportional to the weights are those of LAMB (You et al. 2020,
 # arXiv:1904.00962); the limits bracket the 0.001 of Adam's own paper (Kingma and Ba 2015, arXiv:1412.6980).

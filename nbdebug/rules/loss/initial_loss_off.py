@@ -13,7 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.loss_reference import ExpectedLoss
 from nbdebug.measurements.oversized_tensors import OversizedTensor, find_oversized_tensor
-from nbdebug.rule_engine.expression_edits import RESET_PARAMETERS, remove_initialization
+from nbdebug.rule_engine.expression_edits import remove_initialization
 from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -24,6 +24,7 @@ from nbdebug.setup.losses import score_tensor
 from nbdebug.setup.module_lines import part_line
 from nbdebug.source.attribute_makers import attribute_maker
 from nbdebug.source.location import get_location
+from nbdebug.training.model_copy import RESET_PARAMETERS
 
 _USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6 for inputs of unit scale
 

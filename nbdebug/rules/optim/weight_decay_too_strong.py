@@ -62,8 +62,9 @@ def weight_decay_too_strong(
 
     If a run ends with more than 30% of the loss of a constant prediction, and the decay term of a weight matrix is at
     least a quarter of its mean gradient over eight batches, one copy goes on for 100 steps with the decay and
-    another without it. Reported if the loss of a validation batch is lower without it by ``better`` = 20%. Decoupled
-    decay is no part of the gradient and is not tried.
+    another without it. If the run ends with more than 90%, both start from new initial weights, since the decay may
+    have left weights that are too small to learn from. Reported if the loss of a validation batch is lower without
+    it by ``better`` = 20%. Decoupled decay is no part of the gradient and is not tried.
 
     ## How to fix
     Use a decay of 1e-4 to 1e-2 (up to 0.1 for AdamW). Freeze weights by ``requires_grad_(False)``, and pass the others
@@ -108,9 +109,14 @@ def _balance_finding(
     ((position, index), *_) = next(entry.groups for entry in parameters if entry.name == balance.parameter)
     optimizer, trials = optimizers[position], balance.trials
     decay = optimizer.param_groups[index]["weight_decay"]
+    training = (
+        f"{trials.steps} steps of two copies with new initial weights"
+        if balance.from_new_weights
+        else f"{trials.steps} more steps of two copies"
+    )
     return Finding(
         message=f"weight_decay is {decay:g} in group {index}: at the end of the run, its term for {balance.parameter} "
-        f"is {balance.ratio:.2g} times the gradient. After {trials.steps} more steps of two copies, the loss of "
+        f"is {balance.ratio:.2g} times the gradient. After {training}, the loss of "
         f"held-out samples is {trials.loss:.3g} with the decay and {trials.changed_loss:.3g} without it.",
         where=get_location(option_line(setup, optimizer, "weight_decay", decay)),
         cause="The optimizer adds the decay to the gradient and follows both, so the weights stay too small. AdamW "
@@ -121,6 +127,7 @@ def _balance_finding(
             "parameter": balance.parameter,
             "ratio": balance.ratio,
             "steps": trials.steps,
+            "from_new_weights": balance.from_new_weights,
             "losses": [trials.loss, trials.changed_loss],
         },
         explains=_CONSEQUENCES,

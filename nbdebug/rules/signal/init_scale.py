@@ -16,12 +16,13 @@ from nbdebug.loop_monitor.conclusions import INITIAL_SCALE_HINDERS
 from nbdebug.measurements.activations import LayerSpread, RecurrentGrowth, SampleSpread
 from nbdebug.measurements.hidden_softmax import HiddenSoftmax
 from nbdebug.measurements.position_tables import LargePositions
-from nbdebug.rule_engine.expression_edits import RESET_PARAMETERS, remove_initialization
+from nbdebug.rule_engine.expression_edits import remove_initialization
 from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.initialization import initialization_line
+from nbdebug.training.model_copy import RESET_PARAMETERS
 
 _CONSEQUENCES = (
     *("L208", "M306", "M307", "G401", "G402", "G403", "G404", "G415", "G416"),

@@ -30,6 +30,7 @@ from nbdebug.tools.treatments.model_changes import (
     use_full_precision,
 )
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
+from nbdebug.training.model_copy import RESET_PARAMETERS
 
 _STANDARDIZE_CODE = "mean, std = x_train.mean(0), x_train.std(0)\nx = (x - mean) / std   # for both splits"
 _TARGET_CODE = "y = (y - y_train.mean()) / y_train.std()   # and convert the predictions back"
@@ -151,7 +152,7 @@ TREATMENTS: tuple[Treatment, ...] = (
     Treatment(
         "default initialization",
         "The initial weights have an unsuitable scale, or are equal, or come from elsewhere.",
-        'for module in model.modules():\n    getattr(module, "reset_parameters", lambda: None)()',
+        RESET_PARAMETERS,
         initialize_again,
     ),
     Treatment(

@@ -12,6 +12,7 @@ from nbdebug.tools.treatments.data_changes import standardize_inputs, standardiz
 from nbdebug.tools.treatments.model_changes import drop_only_in_training, normalize_layers
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.try_fix import data_changes, model_changes, sample_changes
+from nbdebug.training.model_copy import RESET_PARAMETERS
 
 _ACTIVATIONS = ("ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Mish", "Tanh")
 _INITIALIZATIONS = ("default", "kaiming", "xavier", "orthogonal")
@@ -104,7 +105,7 @@ def _schedule_code(value: str) -> str:
 def _initialization_code(value: str) -> str:
     name = {"kaiming": "kaiming_normal_", "xavier": "xavier_uniform_", "orthogonal": "orthogonal_"}.get(value)
     if name is None:
-        return 'for module in model.modules():\n    getattr(module, "reset_parameters", lambda: None)()'
+        return RESET_PARAMETERS
     return f"for p in model.parameters():\n    if p.dim() > 1:\n        nn.init.{name}(p)"
 
 

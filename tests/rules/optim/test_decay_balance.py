@@ -29,8 +29,10 @@ def train(setup: Setup) -> None:
             setup.optimizers[0].step()
 
 
-def decayed_setup(optimizer: type[torch.optim.Optimizer], decay: float, label_noise: float = 0.0) -> Setup:
-    torch.manual_seed(0)
+def decayed_setup(
+    optimizer: type[torch.optim.Optimizer], decay: float, label_noise: float = 0.0, seed: int = 0
+) -> Setup:
+    torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(2, 24), nn.Tanh(), nn.Linear(24, 24), nn.Tanh(), nn.Linear(24, 2))
     x, y = quadrants(label_noise)
     loader = DataLoader(TensorDataset(x[:320], y[:320]), batch_size=16, shuffle=True)
@@ -46,10 +48,18 @@ def decay_messages(setup: Setup, *, final_tests: bool = True) -> list[str]:
     return [finding.message for finding in debugger.findings if finding.code == "O509"]
 
 
-def test_decay_in_the_gradient_that_hinders_the_training_is_reported_with_both_losses() -> None:
-    (message,) = decay_messages(decayed_setup(torch.optim.Adam, 0.03))
-    assert "weight_decay is 0.03 in group 0" in message
-    assert "with the decay and" in message
+@pytest.mark.parametrize(
+    ("decay", "training"),
+    [(0.02, "100 more steps of two copies,"), (0.03, "100 steps of two copies with new initial weights,")],
+    ids=["some progress", "collapsed weights"],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_decay_in_the_gradient_that_hinders_the_training_is_reported_with_both_losses(
+    decay: float, training: str, seed: int
+) -> None:
+    (message,) = decay_messages(decayed_setup(torch.optim.Adam, decay, seed=seed))
+    assert f"weight_decay is {decay} in group 0" in message
+    assert f"After {training} the loss of held-out samples is" in message
 
 
 def test_decay_is_not_tried_where_the_trained_model_is_not_tested() -> None:
