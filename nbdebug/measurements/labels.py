@@ -30,6 +30,7 @@ _MAX_DEPTH = 4
 _MAX_ROWS, _MAX_COLUMNS, _MIN_ROWS = 300, 128, 100
 _MAX_DENSE_ROWS, _MAX_POSITIONS, _MAX_DENSE_VALUES = 600, 4, 20_000_000
 _NUM_PERMUTATIONS, _RIDGE_STRENGTH, _MIN_SIGMA = 25, 0.1, 2.0
+_MAX_PERMUTED = 10_000  # samples: permuting a million labels takes longer than the rest of the probe
 _MAX_DRAWS, _MAX_EXTREME_DRAWS, _MAX_EXTRA_BATCHES = 999, 3, 32
 
 
@@ -225,8 +226,8 @@ class _ProbeSample:
         return self.all_labels[self.indices, self.positions]
 
     def labels_of(self, samples: Tensor) -> Tensor:
-        """Return the labels of these rows if each sample had the labels of another one; negative if it has none."""
-        return self.all_labels[samples[self.indices], self.positions]
+        """Return the labels of these rows if each had those of a given sample; negative if that has none there."""
+        return self.all_labels[samples, self.positions]
 
     @cached_property
     def left_out_matrix(self) -> Tensor:
@@ -303,10 +304,14 @@ def _fit_kernel_ridge(x: Tensor, queries: Tensor) -> Tensor:
 
 
 def _measure_predictability(sample: _ProbeSample, shift: int, classes: int) -> LabelPredictability:
-    """Measure the accuracy of predicting each sample from the others, next to labels permuted among the samples."""
+    """Measure the accuracy of predicting each sample from the others, next to those of random other samples."""
     generator, count = torch.Generator().manual_seed(0), len(sample.all_labels)
-    orders = [torch.randperm(count, generator=generator) for _ in range(_NUM_PERMUTATIONS)]
-    labels = torch.stack([sample.labels_of(order) for order in (torch.arange(count).roll(shift), *orders)], 1)
+    is_large = count > _MAX_PERMUTED
+    others = torch.randint(count, (_MAX_PERMUTED,), generator=generator) if is_large else torch.arange(count)
+    orders = [torch.randperm(len(others), generator=generator) for _ in range(_NUM_PERMUTATIONS)]
+    permuted = [others[order][sample.indices % len(others)] for order in orders]
+    shifted = (sample.indices - shift) % count
+    labels = torch.stack([sample.labels_of(samples) for samples in (shifted, *permuted)], 1)
     has_class = labels >= 0
     one_hot = F.one_hot(labels.clamp(min=0), classes).float() * has_class[..., None]
     centered = (one_hot - one_hot.sum(0) / has_class.sum(0)[:, None].clamp(min=1)) * has_class[..., None]
