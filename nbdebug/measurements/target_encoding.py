@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, isfinite, log
 from typing import Literal
@@ -15,7 +15,8 @@ from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
 from nbdebug.tensors.row_search import find_rows_with_values, to_columns
 
-_MANY_ROWS = 50_000
+_MANY_ROWS, _PAIRED_ROWS = 50_000, 16_384
+_MIN_PAIRED_SHARE = 0.25  # of the pairs in categories of two rows
 _MIN_DISTINCT_VALUES, _MIN_ROWS, _MAX_COLUMNS = 5, 50, 512
 _MAX_RELATIVE_ERROR = 1e-4  # of the range of the means
 _SAMPLED_ROWS, _SAMPLED_VALUES, _FEW_VALUES = 4_096, 64, 512
@@ -62,11 +63,13 @@ def target_encodings(tables: dict[str, SplitTable]) -> list[TargetEncoding]:
     encodings: dict[tuple[int, int], TargetEncoding] = {}
     for index, train_part in enumerate(train.inputs):
         parts = [part for split in splits if _is_compatible(part := split.inputs[index], train_part)]
-        if parts:
-            columns = to_columns(parts)
+        numbers = _columns_with_repeated_values(parts[0]) if parts else []
+        if numbers:
+            columns = to_columns([part if len(numbers) == part.shape[1] else part[:, numbers] for part in parts])
             for count in sorted({columns.shape[1], len(train)}, reverse=True):
                 for encoding in _find_encodings(columns[:, :count], target[:count], index, count > len(train)):
-                    encodings.setdefault((index, encoding.column), encoding)
+                    number = numbers[encoding.column]
+                    encodings.setdefault((index, number), replace(encoding, column=number))
     return list(encodings.values())
 
 
@@ -80,6 +83,21 @@ def _is_compatible(part: Tensor, train_part: Tensor) -> bool:
     """Return whether an input is a real-valued table of the same columns as that of the training split."""
     is_table = part.dim() == 2 and part.is_floating_point()
     return is_table and part.shape[1:] == train_part.shape[1:] and part.shape[1] <= _MAX_COLUMNS
+
+
+def _columns_with_repeated_values(part: Tensor) -> list[int]:
+    """Return the columns of a table that may hold categories; in a large table, by the equal values of random rows.
+
+    If all categories have two rows, n of N random rows contain about n²/2N pairs of equal values, and more if they are
+    larger.
+    """
+    if len(part) < _MANY_ROWS:
+        return [*range(part.shape[1])]
+    rows = torch.randperm(len(part), generator=torch.Generator().manual_seed(0))[:_PAIRED_ROWS]
+    values = part[rows].sort(0).values
+    pairs = (values[1:] == values[:-1]).sum(0)
+    columns: list[int] = (pairs >= _MIN_PAIRED_SHARE * _PAIRED_ROWS**2 / (2 * len(part))).nonzero().flatten().tolist()
+    return columns
 
 
 def _find_encodings(columns: Tensor, target: Tensor, index: int, has_validation: bool) -> list[TargetEncoding]:

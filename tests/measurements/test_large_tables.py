@@ -65,6 +65,25 @@ def test_encodings_in_a_large_table_are_found_though_a_sample_rules_most_columns
         assert not any(torch.equal(part, x[:, i]) for part in searched for i in (0, 1, 2))
 
 
+@pytest.mark.parametrize("rows_per_category", [2, 20])
+def test_encodings_of_neighboring_rows_are_found_without_the_columns_that_never_repeat_a_value(
+    monkeypatch: pytest.MonkeyPatch, rows_per_category: int
+) -> None:
+    copied: list[int] = []
+    to_columns = target_encoding.to_columns
+    monkeypatch.setattr(
+        target_encoding, "to_columns", lambda parts: copied.append(parts[0].shape[1]) or to_columns(parts)
+    )
+    generator = torch.Generator().manual_seed(0)
+    prices = torch.randn(60_000, generator=generator)
+    means = prices.view(-1, rows_per_category).mean(1).repeat_interleave(rows_per_category)
+    numbers = torch.randn(60_000, 2, generator=generator)
+    x = torch.stack([numbers[:, 0], numbers[:, 1], means], 1)
+    encodings = _measure(minimal_setup(network(3), x, prices[:, None], nn.MSELoss()), "target_encodings")
+    assert [encoding.column for encoding in encodings] == [2]
+    assert copied == [1]
+
+
 def test_a_random_part_of_a_huge_tensor_dataset_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataset_rows, "_MAX_STORED_VALUES", 9_000)
     monkeypatch.setattr(dataset_rows, "_MAX_READ_VALUES", 4_500)
