@@ -379,6 +379,8 @@ def neighbor_similarity(setup: Setup, tables: dict[str, SplitTable]) -> Neighbor
     if train is None or val is None or not all(map(is_map_style, loaders)) or len(train.inputs) != 1:
         raise NotChecked("the splits are not two parts of one dataset that can be read by index")
     roots, positions = zip(*(_find_positions(*item) for item in zip(loaders, (train, val), strict=True)), strict=True)
+    if roots[0] is not roots[1]:
+        raise NotChecked("the splits are not two parts of one dataset")
     train_rows = {position: row for row, position in enumerate(positions[0])}
     pairs = [
         (train_rows[neighbor], row)
@@ -386,7 +388,7 @@ def neighbor_similarity(setup: Setup, tables: dict[str, SplitTable]) -> Neighbor
         for neighbor in (position - 1, position + 1)
         if neighbor in train_rows
     ][:_MAX_NEIGHBORS]
-    if roots[0] is not roots[1] or len(pairs) < _MIN_NEIGHBORS:
+    if len(pairs) < _MIN_NEIGHBORS:
         raise NotChecked(f"fewer than {_MIN_NEIGHBORS} validation samples are next to a training sample in one dataset")
     ranks = _rank_neighbors(train, val, pairs)
     indices = [(positions[0][train_row], positions[1][val_row]) for train_row, val_row in pairs]

@@ -74,10 +74,10 @@ def smoothed_targets(tables: dict[str, SplitTable]) -> list[SmoothedTarget]:
     table = tables.get("train")
     if table is None or len(table) < _MIN_ROWS or len(table.targets) != 1 or table.targets[0][0].numel() != 1:
         raise NotChecked(f"needs {_MIN_ROWS} training rows with one target each")
+    if not table.targets[0].is_floating_point() or float(table.targets[0].double().std()) == 0:
+        raise NotChecked("the target is no real number, or constant")
     order = torch.tensor(table.indices).argsort()[:_MAX_ROWS]
     target = table.targets[0].reshape(len(table))[order].double()
-    if not table.targets[0].is_floating_point() or float(target.std()) == 0:
-        raise NotChecked("the target is no real number, or constant")
     smoothed: list[SmoothedTarget] = []
     for index, part in enumerate(table.inputs):
         if part.is_floating_point() and part.dim() == 2 and is_finite(part):

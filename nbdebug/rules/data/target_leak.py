@@ -397,7 +397,7 @@ def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
     """Return the columns with exactly one value for each class, and a different one for each."""
     if len(classes := labels.unique().tolist()) < 2:  # type: ignore[no-untyped-call]
         return []
-    first = torch.stack([flat[labels == label][0] for label in classes])
+    first = torch.stack([flat[(labels == label).int().argmax()] for label in classes])
     class_indices = torch.searchsorted(torch.tensor(classes), labels)
     rows = _evenly_spaced_rows(len(flat))
     columns = (flat[rows] == first[class_indices[rows]]).all(0).nonzero().flatten().tolist()
