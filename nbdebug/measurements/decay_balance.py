@@ -17,6 +17,7 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.records import Record
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
+from nbdebug.training.model_copy import peak_rate
 
 _DECOUPLED_NAMES = ("AdamW", "Adafactor", "Muon")  # the later ones are not in every supported version of torch
 _DECOUPLED = tuple(getattr(torch.optim, name) for name in _DECOUPLED_NAMES if hasattr(torch.optim, name))
@@ -24,36 +25,44 @@ _GRADIENT_BATCHES, _TRIAL_BATCHES, _STEPS = 8, 32, 100
 _MIN_SHARE = 0.3  # of the loss of a constant prediction: a model below it has learned
 _COLLAPSED_SHARE = 0.9  # above it, the decay may have left weights too small to learn from in a short trial
 _MIN_RATIO = 0.25  # of the decay term to the gradient, of the weights where it is largest
+_MIN_EXPONENT = 1.0  # of the factor exp(-x) by which decoupled decay alone would shrink the weights during the run
 
 
 @dataclass(frozen=True)
 class DecayBalance:
-    """The weights whose decay term is largest beside their gradient, and trials with the decay and without it.
+    """The weights that decay affects most, and trials with the decay and without it.
 
-    The trials go on from the weights of the model, or start ``from_new_weights`` where the run has learned nothing.
+    ``ratio`` is the size of the decay term relative to the gradient, None for decoupled decay, of which ``shrinkage``
+    is the share of a weight that each step removes. The trials go on from the weights of the model, or start
+    ``from_new_weights`` where the run has learned nothing.
     """
 
     parameter: str
-    ratio: float
+    ratio: float | None
+    shrinkage: float
     trials: TrialPair
     from_new_weights: bool
 
 
 @measurement
 def decay_balance(setup: Setup, record: Record) -> DecayBalance:
-    """Weight decay beside the gradient at the end of a run that learned little; the trials train copies.
+    """Weight decay at the end of a run that learned little, beside the gradient or over the run; trials train copies.
 
-    Only for decay that is added to the gradient, as by Adam and SGD. The losses of the trials are those of a validation
-    batch if there is one, else of a batch that they do not train on.
+    The losses of the trials are those of a validation batch if there is one, else of a batch that they do not train on.
     """
     run = get_run_summary(record)
     if run.remaining_share is None or run.remaining_share < _MIN_SHARE:
         raise NotChecked("needs a run that ended far from a good model")
-    decays = _added_decays(setup)
-    ratios = _ratios(setup, [*setup.batches(_GRADIENT_BATCHES)], decays)
-    name = max(ratios, key=lambda name: ratios[name])
-    if ratios[name] < _MIN_RATIO:
-        raise NotChecked("the decay is small beside the gradient")
+    decayed = _decayed_weights(setup)
+    ratios = _ratios(setup, [*setup.batches(_GRADIENT_BATCHES)], {n: w.decay for n, w in decayed.items() if w.is_added})
+    shrinkages = {name: weight.shrinkage for name, weight in decayed.items() if not weight.is_added}
+    effects = {
+        **{name: ratio / _MIN_RATIO for name, ratio in ratios.items()},
+        **{name: share * float(run.steps[-1]) / _MIN_EXPONENT for name, share in shrinkages.items()},
+    }
+    name = max(effects, key=lambda name: effects[name])
+    if effects[name] < 1:
+        raise NotChecked("the decay is small beside the gradient, or for the length of the run")
     held_out = [*setup.batches(1, "val")] if setup.val_loader is not None else []
     batches = [*setup.batches(_TRIAL_BATCHES), *held_out]
     from_new_weights = run.remaining_share > _COLLAPSED_SHARE
@@ -66,7 +75,16 @@ def decay_balance(setup: Setup, record: Record) -> DecayBalance:
         held_out=True,
         from_new_weights=from_new_weights,
     )
-    return DecayBalance(name, ratios[name], trials, from_new_weights)
+    return DecayBalance(name, ratios.get(name), shrinkages.get(name, 0.0), trials, from_new_weights)
+
+
+@dataclass(frozen=True)
+class _DecayedWeight:
+    """The decay of a weight; it is added to the gradient, or each step removes a share of the weight."""
+
+    decay: float
+    is_added: bool
+    shrinkage: float
 
 
 def is_decoupled(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> bool:
@@ -74,24 +92,30 @@ def is_decoupled(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> 
     return bool(group.get("decoupled_weight_decay")) or isinstance(optimizer, _DECOUPLED)
 
 
-def _added_decays(setup: Setup) -> dict[str, float]:
-    """Return the decay of each weight matrix, where the optimizer adds it to the gradient."""
+def _decayed_weights(setup: Setup) -> dict[str, _DecayedWeight]:
+    """Return the weight matrices that decay, by name."""
     names = {id(parameter): name for name, parameter in setup.eager_model.named_parameters()}
-    decays = {
-        names[id(parameter)]: float(group["weight_decay"])
+    weights = {
+        names[id(parameter)]: _DecayedWeight(
+            float(group["weight_decay"]),
+            not is_decoupled(optimizer, group),
+            peak_rate(group) * float(group["weight_decay"]) if "lr" in group else 0.0,
+        )
         for optimizer in setup.optimizers
         for group in optimizer.param_groups
-        if group.get("weight_decay") and not is_decoupled(optimizer, group)
+        if group.get("weight_decay")
         for parameter in group["params"]
         if id(parameter) in names and parameter.requires_grad and parameter.dim() > 1
     }
-    if not decays:
-        raise NotChecked("no weight decay is added to a gradient")
-    return decays
+    if not weights:
+        raise NotChecked("no weight decay acts on a weight matrix")
+    return weights
 
 
 def _ratios(setup: Setup, batches: list[Batch], decays: dict[str, float]) -> dict[str, float]:
     """Return the size of each decay term beside that of the mean gradient of some batches in train mode."""
+    if not decays:
+        return {}
     parameters = dict(setup.eager_model.named_parameters())
     weights = [parameters[name] for name in decays]
     totals = [torch.zeros_like(weight) for weight in weights]

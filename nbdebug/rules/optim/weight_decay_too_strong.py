@@ -47,7 +47,7 @@ def weight_decay_too_strong(
     ## What it does
     Compares, for each parameter group, the gradient of the first batch with the term that weight decay adds to it. In
     your loop, looks for weights whose gradient is set to zero, as to freeze them, and that change nevertheless. After a
-    run that learned little, compares the decay with the gradient again, and trains a copy without it.
+    run that learned little, looks at the decay again, and trains a copy without it.
 
     ## Why it matters
     The optimizer then mostly follows the decay: weights shrink to zero regardless of the data, and the output with
@@ -60,11 +60,12 @@ def weight_decay_too_strong(
     weight in 14 steps. In your loop, exactly: a decayed parameter changed, and in ``least`` = 5 or more inspected steps
     its gradient was nonzero after the backward pass and all zeros when the optimizer stepped.
 
-    If a run ends with more than 30% of the loss of a constant prediction, and the decay term of a weight matrix is at
-    least a quarter of its mean gradient over eight batches, one copy goes on for 100 steps with the decay and
-    another without it. If the run ends with more than 90%, both start from new initial weights, since the decay may
-    have left weights that are too small to learn from. Reported if the loss of a validation batch is lower without
-    it by ``better`` = 20%. Decoupled decay is no part of the gradient and is not tried.
+    After a run that ends with more than 30% of the loss of a constant prediction, two copies are compared: one goes on
+    for 100 steps with the decay, the other without it. Both start from new initial weights if the run ends with more
+    than 90%, since the decay may have left weights that are too small to learn from. This is done if the decay term of
+    a weight matrix is at least a quarter of its mean gradient over eight batches, or if decoupled decay alone would
+    shrink the weights by a factor of e in the run. Reported if the loss of a validation batch is lower without it by
+    ``better`` = 20%.
 
     ## How to fix
     Use a decay of 1e-4 to 1e-2 (up to 0.1 for AdamW). Freeze weights by ``requires_grad_(False)``, and pass the others
@@ -109,23 +110,31 @@ def _balance_finding(
     ((position, index), *_) = next(entry.groups for entry in parameters if entry.name == balance.parameter)
     optimizer, trials = optimizers[position], balance.trials
     decay = optimizer.param_groups[index]["weight_decay"]
+    if balance.ratio is None:
+        effect = f"each step removes {balance.shrinkage:.2g} of {balance.parameter}"
+        cause = "The weights shrink faster than the gradient lets them grow, so they stay too small."
+    else:
+        effect = f"at the end of the run, its term for {balance.parameter} is {balance.ratio:.2g} times the gradient"
+        cause = (
+            "The optimizer adds the decay to the gradient and follows both, so the weights stay too small. AdamW "
+            "applies the same number without changing the gradient."
+        )
     training = (
         f"{trials.steps} steps of two copies with new initial weights"
         if balance.from_new_weights
         else f"{trials.steps} more steps of two copies"
     )
     return Finding(
-        message=f"weight_decay is {decay:g} in group {index}: at the end of the run, its term for {balance.parameter} "
-        f"is {balance.ratio:.2g} times the gradient. After {training}, the loss of "
-        f"held-out samples is {trials.loss:.3g} with the decay and {trials.changed_loss:.3g} without it.",
+        message=f"weight_decay is {decay:g} in group {index}: {effect}. After {training}, the loss of held-out samples "
+        f"is {trials.loss:.3g} with the decay and {trials.changed_loss:.3g} without it.",
         where=get_location(option_line(setup, optimizer, "weight_decay", decay)),
-        cause="The optimizer adds the decay to the gradient and follows both, so the weights stay too small. AdamW "
-        "applies the same number without changing the gradient.",
+        cause=cause,
         fix=setting_fix(setup, "weight_decay", 1e-4, index),
         evidence={
             "weight_decay": decay,
             "parameter": balance.parameter,
             "ratio": balance.ratio,
+            "shrinkage": balance.shrinkage,
             "steps": trials.steps,
             "from_new_weights": balance.from_new_weights,
             "losses": [trials.loss, trials.changed_loss],

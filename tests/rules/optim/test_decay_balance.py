@@ -1,4 +1,4 @@
-"""Tests of O509 on decay that is added to the gradient and keeps a model from learning."""
+"""Tests of O509 on decay that keeps a model from learning."""
 
 from __future__ import annotations
 
@@ -62,14 +62,29 @@ def test_decay_in_the_gradient_that_hinders_the_training_is_reported_with_both_l
     assert f"After {training} the loss of held-out samples is" in message
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("decay", [1.0, 3.0, 8.0])
+def test_decoupled_decay_that_hinders_the_training_is_reported_with_what_each_step_removes(
+    decay: float, seed: int
+) -> None:
+    (message,) = decay_messages(decayed_setup(torch.optim.AdamW, decay, seed=seed))
+    assert f"weight_decay is {decay:g} in group 0: each step removes {5e-3 * decay:.2g} of " in message
+    assert "with the decay and" in message
+
+
 def test_decay_is_not_tried_where_the_trained_model_is_not_tested() -> None:
     assert not decay_messages(decayed_setup(torch.optim.Adam, 0.03), final_tests=False)
 
 
 @pytest.mark.parametrize(
     ("optimizer", "decay", "label_noise"),
-    [(torch.optim.AdamW, 0.1, 0.0), (torch.optim.Adam, 1e-4, 0.0), (torch.optim.Adam, 1e-4, 1.0)],
-    ids=["decoupled", "small", "random labels"],
+    [
+        (torch.optim.AdamW, 0.1, 0.0),
+        (torch.optim.AdamW, 1.0, 1.0),
+        (torch.optim.Adam, 1e-4, 0.0),
+        (torch.optim.Adam, 1e-4, 1.0),
+    ],
+    ids=["decoupled", "decoupled, random labels", "small", "random labels"],
 )
 def test_decay_that_does_not_hinder_is_not_reported(
     optimizer: type[torch.optim.Optimizer], decay: float, label_noise: float
