@@ -25,7 +25,7 @@ def user_stack(frame: FrameType | None) -> Stack:
     )
 
 
-def find_loop_line(stack: Stack) -> SourceLine | None:
+def _find_loop_line(stack: Stack) -> SourceLine | None:
     """Return the innermost line of a stack that is in a loop or a comprehension, else the innermost line."""
     return next((line for line in stack if _is_in_loop(line)), stack[0] if stack else None)
 
@@ -35,7 +35,7 @@ def find_consuming_line(stack: Stack) -> SourceLine | None:
 
     The loop of a generator yields and adds up nothing, as in ``for x, y in loader: yield net(x), y``.
     """
-    line = find_loop_line(stack)
+    line = _find_loop_line(stack)
     depth = stack.index(line) if line else 0
     caller = stack[depth + 1] if depth + 1 < len(stack) else None
     return caller if line and caller and _only_yields(line) and _is_in_loop(caller) else line
