@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nbdebug.loop_monitor.event_stacks import find_loop_line, user_stack
+from nbdebug.loop_monitor.event_stacks import find_consuming_line, user_stack
 from nbdebug.loop_monitor.mistaken_metrics import (
     MistakeKind,
     MistakenMetric,
@@ -108,7 +108,7 @@ class BatchAverageMonitor:
             self.evaluations, self.batches = _MAX_EVALUATIONS, []  # the validation data is too large
         elif fitting:
             self.batches.append((scores.detach().clone(), fitting))
-            self.line = self.line or find_loop_line(user_stack(sys._getframe(1)))
+            self.line = self.line or find_consuming_line(user_stack(sys._getframe(1)))
 
     def compare(self, frame: FrameType | None) -> None:
         """Compare the numbers in the variables of the user's functions with wrong metrics of the recorded batches."""

@@ -11,7 +11,7 @@ from typing import Any
 from nbdebug.source.assignments import covering_statement, last_assignment
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_scope
+from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_loops, enclosing_scope
 
 _LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 Stack = tuple[SourceLine, ...]  # the innermost line first
@@ -25,9 +25,30 @@ def user_stack(frame: FrameType | None) -> Stack:
     )
 
 
-def find_loop_line(stack: Stack) -> SourceLine | None:
+def _find_loop_line(stack: Stack) -> SourceLine | None:
     """Return the innermost line of a stack that is in a loop or a comprehension, else the innermost line."""
     return next((line for line in stack if _is_in_loop(line)), stack[0] if stack else None)
+
+
+def find_consuming_line(stack: Stack) -> SourceLine | None:
+    """Return the innermost line of a stack in a loop, but that of the caller if the loop only yields its results.
+
+    The loop of a generator yields and adds up nothing, as in ``for x, y in loader: yield net(x), y``.
+    """
+    line = _find_loop_line(stack)
+    depth = stack.index(line) if line else 0
+    caller = stack[depth + 1] if depth + 1 < len(stack) else None
+    return caller if line and caller and _only_yields(line) and _is_in_loop(caller) else line
+
+
+@lru_cache(64)
+def _only_yields(line: SourceLine) -> bool:
+    """Check whether the innermost loop around a line yields values, and neither adds them up nor collects them."""
+    scope = enclosing_scope(line)
+    loops = enclosing_loops(scope, line.number) if scope else []
+    nodes = [*ast.walk(loops[0])] if loops else []
+    adds = any(isinstance(node, ast.AugAssign) or call_name(node) in ("append", "extend", "update") for node in nodes)
+    return not adds and any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
 
 
 @lru_cache(64)

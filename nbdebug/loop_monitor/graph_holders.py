@@ -11,10 +11,12 @@ from typing import Any
 
 from torch import Tensor
 
+from nbdebug.source.assignments import function_by_name
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import Referrer, find_references, frame_variables, user_files, user_frames
 from nbdebug.source.search import (
     assignment_targets,
+    call_name,
     enclosing_scope,
     iterate_names,
     paired_targets,
@@ -37,6 +39,15 @@ class GraphHolder:
 
     name: str
     line: SourceLine | None
+
+
+@dataclass(frozen=True)
+class _Store:
+    """A line that stores a value in a variable or an attribute, or in the part of it under some text keys."""
+
+    line: SourceLine
+    value: ast.expr
+    keys: tuple[str, ...]
 
 
 def find_graph_holder(is_retained: Callable[[Any], bool], frame: FrameType | None) -> GraphHolder | None:
@@ -78,14 +89,22 @@ def _contains_retained_node(root: Any, is_retained: Callable[[Any], bool]) -> bo
 def storing_line(reference: Referrer, files: set[str], frame: FrameType | None = None) -> SourceLine | None:
     """Return the only line that stores new values under a name; None if it is ambiguous.
 
-    Searches the file of the reference, and some files if it has none, or if its class does not add to a container. Of
-    several lines, the first one counts that stores a variable with a graph in the functions on the stack.
+    Searches the file of the reference, and some files if it has none, or if its class does not add to a container, then
+    functions to which the container is passed. Lines that store under keys without new values do not count. Of several
+    lines, the first one counts that alone stores under its keys, else the first one that stores a variable with a graph
+    in the functions on the stack.
     """
     own_files = {reference.file} if reference.file else files
     other_files = files - own_files if reference.owner else set()
-    stores = _find_stores(reference, own_files, adds=reference.depth > 0)
-    stores = stores or _find_stores(reference, other_files, adds=reference.depth > 0)
-    stores = stores or _find_stores(reference, own_files, adds=False)
+    adds = reference.depth > 0
+    found = _find_stores(reference, own_files, adds=adds)
+    found = found or _find_stores(reference, other_files, adds=adds)
+    found = found or (_find_passed_stores(reference, own_files) if adds else [])
+    found = found or _find_stores(reference, own_files, adds=False)
+    under_keys = [store for store in found if reference.keys.issuperset(store.keys)] or found
+    if frame is not None and (certain_line := _first_line_of_own_keys(under_keys, reference)):
+        return certain_line
+    stores = [(store.line, store.value) for store in under_keys]
     lines = {line for line, _ in stores}
     if len(lines) > 1 and frame is not None:
         have_graphs = [(line, _has_graph(value, line, frame)) for line, value in stores]
@@ -142,22 +161,60 @@ def _is_converted(node: ast.Name, value: ast.expr) -> bool:
     return any(node is child for part in inner_nodes for child in ast.walk(part))
 
 
-def _find_stores(reference: Referrer, files: set[str], *, adds: bool) -> list[tuple[SourceLine, ast.expr]]:
-    """Return the lines of some files that most likely store new values under a name, and the values.
+def _first_line_of_own_keys(stores: list[_Store], reference: Referrer) -> SourceLine | None:
+    """Return the first line that alone stores under keys which hold new values; None if there is none."""
+    lines_by_keys: dict[tuple[str, ...], set[SourceLine]] = {}
+    for store in stores:
+        lines_by_keys.setdefault(store.keys, set()).add(store.line)
+    if () in lines_by_keys:
+        return None  # a variable key may be any of the others
+    lone_lines = [
+        line
+        for keys, lines in lines_by_keys.items()
+        for line in lines
+        if len(lines) == 1 and reference.keys.issuperset(keys)
+    ]
+    return min(lone_lines, key=lambda line: (line.file, line.number), default=None)
+
+
+def _find_stores(reference: Referrer, files: set[str], *, adds: bool) -> list[_Store]:
+    """Return the statements of some files that most likely store new values under a name.
 
     They assign a value, or add it to a container if ``adds``.
     """
     kind = ast.Attribute if reference.owner else ast.Name
-    nodes = [
-        (SourceLine(file, getattr(node, "lineno", 0)), node, value)
+    stores = [
+        _Store(SourceLine(file, getattr(node, "lineno", 0)), value, _text_keys(target))
         for file in files
         for node in _nodes_in_scope(file, reference)
-        for value in _stored_values(node, reference.name, kind)
+        if not (adds and _assigns_whole(node, kind))
+        for target, value in _stored_values(node, reference.name, kind)
     ]
-    stores = [(line, value) for line, node, value in nodes if not (adds and _assigns_whole(node, kind))]
     for keeps in (_is_computed, _keeps_graph, lambda value: reference.name in {*iterate_names(value)}):
-        stores = [(line, value) for line, value in stores if keeps(value)] or stores
+        stores = [store for store in stores if keeps(store.value)] or stores
     return stores
+
+
+def _find_passed_stores(reference: Referrer, files: set[str]) -> list[_Store]:
+    """Return the statements that add values to a container in the functions of its file to which it is passed."""
+    kind = ast.Attribute if reference.owner else ast.Name
+    parameters = {
+        Referrer(parameter, file, _first_line(function) or 0, reference.depth, keys=reference.keys)
+        for file in files
+        for node in _nodes_in_scope(file, reference)
+        if isinstance(node, ast.Call) and (function := function_by_name(file, call_name(node)))
+        for parameter, argument in _named_arguments(node, function)
+        if _is_named(argument, reference.name, kind)
+    }
+    return [store for parameter in parameters for store in _find_stores(parameter, {parameter.file}, adds=True)]
+
+
+def _named_arguments(call: ast.Call, function: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
+    """Return the arguments of a call with the names of the parameters; a method is called on its object."""
+    names = [parameter.arg for parameter in (*function.args.posonlyargs, *function.args.args)]
+    is_method = isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"])
+    by_position = [*zip(names[is_method:], call.args, strict=False)]
+    return by_position + [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg]
 
 
 def _nodes_in_scope(file: str, reference: Referrer) -> list[ast.AST]:
@@ -177,16 +234,29 @@ def _first_line(node: ast.AST) -> int | None:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _stored_values(node: ast.AST, name: str, kind: type[ast.AST]) -> Iterator[ast.expr]:
-    """Yield what a statement or a call stores in a variable or an attribute, or in the container that it holds."""
+def _stored_values(node: ast.AST, name: str, kind: type[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield where a statement or a call stores something, and what: a variable or an attribute, or a part of it."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STORING_METHODS:
         if _is_named(node.func.value, name, kind):
-            yield from [*node.args, *(keyword.value for keyword in node.keywords)]
+            values = [*node.args, *(keyword.value for keyword in node.keywords)]
+            yield from ((node.func.value, value) for value in values)
     elif isinstance(node, ast.Assign):
         pairs = (pair for target in node.targets for pair in paired_targets(target, node.value))
-        yield from (value for target, value in pairs if _is_named(target, name, kind))
+        yield from ((target, value) for target, value in pairs if _is_named(target, name, kind))
     elif isinstance(node, (ast.AugAssign, ast.AnnAssign)) and node.value and _is_named(node.target, name, kind):
-        yield node.value
+        yield node.target, node.value
+
+
+def _text_keys(target: ast.expr) -> tuple[str, ...]:
+    """Return the constant text keys by which an expression selects a part of a container, the outermost last."""
+    keys: list[str] = []
+    selected: ast.AST = target
+    while isinstance(selected, (ast.Subscript, ast.Call, ast.Starred)):
+        index = selected.slice if isinstance(selected, ast.Subscript) else None
+        index = selected.args[0] if isinstance(selected, ast.Call) and selected.args else index
+        keys += [index.value] if isinstance(index, ast.Constant) and isinstance(index.value, str) else []
+        selected = _selected_from(selected)
+    return tuple(keys)
 
 
 def _assigns_whole(node: ast.AST, kind: type[ast.AST]) -> bool:
@@ -199,10 +269,15 @@ def _assigns_whole(node: ast.AST, kind: type[ast.AST]) -> bool:
 def _is_named(node: ast.AST, name: str, kind: type[ast.AST]) -> bool:
     """Check whether an expression is a variable or an attribute with a name, or a part of its value."""
     while isinstance(node, (ast.Subscript, ast.Call, ast.Starred)):
-        node = node.value if isinstance(node, (ast.Subscript, ast.Starred)) else node.func
-        if isinstance(node, ast.Attribute) and node.attr in ("setdefault", "get"):
-            node = node.value
+        node = _selected_from(node)
     return isinstance(node, kind) and name in (getattr(node, "attr", ""), getattr(node, "id", ""))
+
+
+def _selected_from(node: ast.Subscript | ast.Call | ast.Starred) -> ast.expr:
+    """Return the container of which an expression selects a part, or the function that it calls."""
+    selected = node.func if isinstance(node, ast.Call) else node.value
+    is_selection = isinstance(selected, ast.Attribute) and selected.attr in ("setdefault", "get")
+    return selected.value if isinstance(selected, ast.Attribute) and is_selection else selected
 
 
 def _is_computed(value: ast.expr) -> bool:

@@ -30,6 +30,7 @@ from nbdebug.source.search import (
     call_name,
     read_names,
 )
+from nbdebug.source.window_lines import misplaced_window_line
 from nbdebug.source.writes import find_meeting, find_repetition, find_write, written_columns
 
 Origin = (
@@ -279,6 +280,15 @@ def target_column_line(setup: Setup) -> SourceLine | None:
     maker = part_producer(inputs, None, passes_conversions=True).node
     constants = {node.value for node in ast.walk(maker) if isinstance(node, ast.Constant)}
     return line if not constants.isdisjoint(written_columns(line)) else None
+
+
+def window_line(setup: Setup) -> SourceLine | None:
+    """Return the line that selects windows of stored inputs, or their targets, so that these overlap; else None."""
+    inputs, targets = (_stored_tensor(setup, position) for position in (0, -1))
+    if inputs is None or targets is None:
+        return None
+    makers = [part_producer(part, None, passes_conversions=True) for part in (inputs, targets)]
+    return misplaced_window_line(*makers)
 
 
 def _stored_tensor(setup: Setup, position: int) -> Expression | None:

@@ -22,7 +22,8 @@ class Referrer:
 
     ``file`` is that of its function, class or module, empty for the variables of a notebook; ``first_line`` is the
     first line of the function, 0 for others.
-    ``owner`` is the class of the object that has the attribute, empty for variables.
+    ``owner`` is the class of the object that has the attribute, empty for variables. ``keys`` are the text keys under
+    which dictionaries among the containers hold the object.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Referrer:
     first_line: int = 0
     depth: int = 0
     owner: str = ""
+    keys: frozenset[str] = frozenset()
 
 
 def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -93,6 +95,7 @@ class _ReferenceSearch:
         self.references: dict[Referrer, None] = {}  # in order: a set has another one in each process
         self.variables: dict[int, list[tuple[str, str, int]]] = {}
         self.visited: set[int] = set()
+        self.keys: frozenset[str] = frozenset()
         for user_frame in user_frames(frame):
             code = user_frame.f_code
             first_line = code.co_firstlineno if code.co_flags & inspect.CO_OPTIMIZED else 0
@@ -108,7 +111,7 @@ class _ReferenceSearch:
         ids = {id(item) for item in current}
         self.visited |= ids
         for item_id, variables in self.variables.items():
-            self.add([Referrer(*variable, depth) for variable in variables] if item_id in ids else [])
+            self.add([Referrer(*item, depth, keys=self.keys) for item in variables] if item_id in ids else [])
         holders = gc.get_referrers(*current) if current else []
         containers: list[object] = []
         for holder in holders:
@@ -116,12 +119,14 @@ class _ReferenceSearch:
                 continue
             if not self.record(holder, ids, depth) and _is_container(holder):
                 containers.append(holder)
-        return containers[:_MAX_HOLDERS]
+        containers = containers[:_MAX_HOLDERS]
+        self.keys |= {key for container in containers for key in _keys_of(container, ids)}
+        return containers
 
     def record(self, holder: object, ids: set[int], depth: int) -> bool:
         """Record the names under which a module, an instance or a closure holds some objects."""
         if type(holder) is CellType:
-            self.add(Referrer(*variable, depth) for variable in _closure_variables(holder))
+            self.add(Referrer(*variable, depth, keys=self.keys) for variable in _closure_variables(holder))
             return True
         owner = _owner_of_attributes(holder)
         if owner is None:
@@ -130,13 +135,19 @@ class _ReferenceSearch:
         if file is not None and is_user_code(file):
             attributes = holder if isinstance(holder, dict) else vars(holder)
             names = [name for name, value in attributes.items() if id(value) in ids and isinstance(name, str)]
-            self.add(Referrer(name, file, 0, depth, _class_name(owner)) for name in names)
+            self.add(Referrer(name, file, 0, depth, _class_name(owner), self.keys) for name in names)
         return True
 
 
 def _is_container(holder: object) -> bool:
     kind = type(holder)  # isinstance() would run the code of a proxy
     return issubclass(kind, (list, tuple, set, frozenset, dict)) or kind.__module__ == "collections"
+
+
+def _keys_of(container: object, ids: set[int]) -> Iterator[str]:
+    """Yield the text keys under which a dictionary holds some objects."""
+    items = dict.items(container) if isinstance(container, dict) else ()  # a class of the user's may change items()
+    yield from (key for key, value in items if id(value) in ids and isinstance(key, str))
 
 
 def _owner_of_attributes(holder: object) -> object:

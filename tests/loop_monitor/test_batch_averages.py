@@ -111,6 +111,45 @@ def evaluate(net, loader):
 """
 
 
+PREDICTIONS = """
+def predictions(net, loader):
+    for x, y in loader:
+        yield net(x), y
+"""
+# The metric is computed by the function that consumes a generator of predictions, at the line with "here".
+CONSUMED = {
+    "expression": """
+def evaluate(net, loader):
+    return sum(quality(p, y) for p, y in predictions(net, loader)) / len(loader)  # here
+""",
+    "sum": """
+def evaluate(net, loader):
+    total = 0.0
+    for p, y in predictions(net, loader):
+        total += quality(p, y)  # here
+    return total / len(loader)
+""",
+    "list": """
+def evaluate(net, loader):
+    parts = []
+    for p, y in predictions(net, loader):
+        parts.append(quality(p, y))  # here
+    return sum(parts) / len(parts)
+""",
+    "running mean of a generator": """
+def means(net, loader):
+    total = 0.0
+    for k, (x, y) in enumerate(loader):
+        total += quality(net(x), y)  # here
+        yield total / (k + 1)
+def evaluate(net, loader):
+    for mean in means(net, loader):
+        latest = mean
+    return latest
+""",
+}
+
+
 def make_setup(is_binary: bool, size: int = 16) -> Setup:
     x, y = points(2)
     targets = y.float().unsqueeze(1) if is_binary else x[:, :1] + 0.3 * torch.randn(len(x), 1)
@@ -137,6 +176,16 @@ def test_metric_averaging_of_metrics_of_all_rows_fires_whatever_they_are_called(
     mean, whole = finding.evidence["mean over batches"], finding.evidence["on all rows"]
     assert f"{finding.message.split()[0]} is {mean:.4g}: the mean of the {metric} " in finding.message
     assert f"On all 64 rows together it is {whole:.4g}" in finding.message
+
+
+@pytest.mark.parametrize("writing", CONSUMED)
+@pytest.mark.parametrize("quality", [R2, F1])
+def test_metric_averaging_names_the_line_of_the_metric_that_consumes_predictions(
+    tmp_path: Path, writing: str, quality: str
+) -> None:
+    evaluation = PREDICTIONS + CONSUMED[writing]
+    (finding,) = e708_findings(tmp_path, quality, "score = evaluate(setup.model, setup.val_loader)", evaluation)
+    assert source_line(finding).endswith("# here"), str(finding)
 
 
 @pytest.mark.parametrize("quality", [R2, CORRELATION, F1, MEAN_ERROR])

@@ -107,6 +107,60 @@ STORING = {
     ),
 }
 
+_STEP = (
+    "    for x, y in batches(setup):\n        out = setup.model(x)\n"
+    "        loss = update(setup, F.cross_entropy(out, y))\n"
+)
+_METER = (
+    "class Meter:\n    def __init__(self):\n        self.history = {}\n    def log(self, loss, out):\n"
+    "        self.history{}.append(loss)  # here\n        self.history{}.append(out.mean())\n"
+    "def train(setup):\n    meter = Meter()\n" + _STEP + "        meter.log(loss, out)\n"
+)
+
+# Several lines store tensors in the lists under the keys of one container, the one with "here" as the first of those
+# that keep a graph.
+STORING_UNDER_KEYS = {
+    "dictionary of lists": (
+        f"def train(setup):\n    history = {{'loss': [], 'acc': []}}\n{_STEP}"
+        "        history['loss'].append(loss)  # here\n        history['acc'].append(out.mean())\n"
+    ),
+    "values without a graph first": (
+        f"def train(setup):\n    history = defaultdict(list)\n{_STEP}"
+        "        history['count'].append(out.argmax(1).sum())\n        history['mean'].append(out.mean())  # here\n"
+        "        history['std'].append(out.std())\n"
+    ),
+    "dictionary of an object": _METER.format("{'loss': [], 'acc': []}", "['loss']", "['acc']"),
+    "defaultdict of an object": _METER.format("defaultdict(list)", "['loss']", "['acc']"),
+    "dictionaries in a dictionary": _METER.format(
+        "{'train': {'loss': [], 'acc': []}}", "['train']['loss']", "['train']['acc']"
+    ),
+    "setdefault": _METER.format("{}", ".setdefault('loss', [])", ".setdefault('acc', [])"),
+    "only the second keeps a graph": (
+        "HISTORY = defaultdict(list)\ndef log(loss, out):\n    HISTORY['loss'].append(loss.detach().clone())\n"
+        "    HISTORY['acc'].append(out)  # here\n"
+        f"def train(setup):\n{_STEP}        log(loss, out.mean())\n"
+    ),
+    "global variable in a function": (
+        "HISTORY = defaultdict(list)\ndef log(loss, out):\n    HISTORY['loss'].append(loss)  # here\n"
+        f"    HISTORY['acc'].append(out.mean())\ndef train(setup):\n{_STEP}        log(loss, out)\n"
+    ),
+    "function of a step": (
+        "def step(setup, log, x, y):\n    out = setup.model(x)\n    loss = update(setup, F.cross_entropy(out, y))\n"
+        "    log['loss'].append(loss)  # here\n    log['acc'].append(out.mean())\n"
+        "def train(setup):\n    history = {'loss': [], 'acc': []}\n    for x, y in batches(setup):\n"
+        "        step(setup, history, x, y)\n"
+    ),
+    "dictionary passed to a function": (
+        "def log(history, loss, out):\n    history['loss'].append(loss)  # here\n"
+        "    history['acc'].append(out.mean())\n"
+        f"def train(setup):\n    results = defaultdict(list)\n{_STEP}        log(results, loss, out=out)\n"
+    ),
+    "list passed to a method": (
+        "class Logger:\n    def log(self, values, value):\n        values.append(value)  # here\n"
+        f"def train(setup):\n    losses, logger = [], Logger()\n{_STEP}        logger.log(losses, value=loss)\n"
+    ),
+}
+
 
 def findings_in_file(tmp_path: Path, body: str, setup: Setup | None = None) -> list[Finding]:
     train = load_loop(tmp_path / "loop.py", HEADER + body)
@@ -152,6 +206,22 @@ def test_growing_memory_names_the_line_that_stores_in_an_object_of_another_file(
 @pytest.mark.parametrize("name", STORING)
 def test_growing_memory_names_the_line_that_stores_the_losses(name: str, tmp_path: Path) -> None:
     assert_marked(findings_in_file(tmp_path, STORING[name]), "P804")
+
+
+@pytest.mark.parametrize("name", STORING_UNDER_KEYS)
+def test_growing_memory_names_the_first_line_that_stores_a_graph_under_a_key(name: str, tmp_path: Path) -> None:
+    assert_marked(findings_in_file(tmp_path, STORING_UNDER_KEYS[name]), "P804")
+
+
+def test_growing_memory_names_no_line_if_any_of_several_may_store_under_a_key(tmp_path: Path) -> None:
+    body = (
+        "HISTORY = defaultdict(list)\ndef log(value):\n    HISTORY['loss'].append(value)\n"
+        "def log_again(value):\n    HISTORY['loss'].append(value)\n"
+        f"def train(setup):\n{_STEP}        log(loss)\n        log_again(out.mean())\n"
+    )
+    (finding,) = [finding for finding in findings_in_file(tmp_path, body) if finding.code == "P804"]
+    assert source_line(finding) == ""
+    assert finding.cause.startswith("HISTORY stores")
 
 
 def test_growing_memory_names_the_first_line_if_several_store_the_losses(tmp_path: Path) -> None:

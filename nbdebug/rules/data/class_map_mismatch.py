@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import torch
@@ -13,10 +14,11 @@ from nbdebug.measurements.labels import LabelProbe
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.assignments import certain_line, covering_statement
 from nbdebug.source.location import SourceLine, get_location, is_library_code
-from nbdebug.source.search import find_assignments, read_names
+from nbdebug.source.search import call_name, find_assignments, read_names
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
 
@@ -80,7 +82,7 @@ def class_map_mismatch(
         and label_probe.cross_split_confusion is not None
         and all(relation.sigma >= 5 for relation in label_probe.within.values())
     ):
-        yield from _renumbered_class_findings(label_probe.cross_split_confusion, share, least)
+        yield from _renumbered_class_findings(setup, label_probe.cross_split_confusion, share, least)
 
 
 def _numbering_line(setup: Setup, attribute: str) -> SourceLine | None:
@@ -101,6 +103,25 @@ def _source_of_names(line: SourceLine) -> SourceLine:
     statement = covering_statement(line)
     assigned = [certain_line(line, name) for name in (read_names(statement) if statement else ())]
     return max(filter(None, assigned), key=lambda source: source.number, default=line)
+
+
+def _mapping_line(setup: Setup) -> SourceLine | None:
+    """Return the line that makes the dictionary by which the validation labels are numbered; None if there is none."""
+    try:
+        line = origin_line(setup, "target order", "val")
+        statement = covering_statement(line) if line else None
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+    names = read_names(statement) if statement else ()
+    assigned = [certain_line(line, name) for name in names if line is not None]
+    lines = [source for source in assigned if source and _makes_mapping(covering_statement(source))]
+    return lines[0] if len(lines) == 1 else None
+
+
+def _makes_mapping(statement: ast.stmt | None) -> bool:
+    """Check whether a statement makes a dictionary of values, as in ``{name: i for i, name in enumerate(names)}``."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.DictComp) or (isinstance(value, ast.Call) and call_name(value) == "dict")
 
 
 def _name_mismatch_finding(
@@ -140,7 +161,7 @@ def _hidden_folder_findings(class_maps: dict[str, dict[str, dict[str, int]]]) ->
                 )
 
 
-def _renumbered_class_findings(across: Tensor, share: float, min_samples: int) -> Iterator[Finding]:
+def _renumbered_class_findings(setup: Setup, across: Tensor, share: float, min_samples: int) -> Iterator[Finding]:
     """Compare the validation labels with the classes that a classifier of the training split predicts."""
     counts = across.sum(1)
     predicted_class = {
@@ -156,6 +177,7 @@ def _renumbered_class_findings(across: Tensor, share: float, min_samples: int) -
         yield Finding(
             message=f"{len(changed)} classes appear to be numbered differently in the two splits: {listed} (more than "
             f"{share:.0%} of the samples of each).",
+            where=get_location(_mapping_line(setup)),
             cause="Each split numbered its classes independently.",
             fix="# create one mapping from class names to numbers and use it for both splits",
             evidence={

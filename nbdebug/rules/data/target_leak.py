@@ -20,7 +20,7 @@ from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import leaking_line, target_column_line
+from nbdebug.setup.data_lines import leaking_line, target_column_line, window_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line
@@ -168,7 +168,7 @@ def _copy_findings(
             else _linear_copies(flat, target, exact)
         )
         for column in leaking_columns[:3]:
-            yield _at_target_column(setup, _finding(setup, part, input_index, column))
+            yield _at_making_line(setup, _finding(setup, part, input_index, column))
 
 
 def _partial_copy_findings(setup: Setup, table: SplitTable | None, min_samples: int, exact: float) -> Iterator[Finding]:
@@ -418,11 +418,11 @@ def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Findi
     )
 
 
-def _at_target_column(setup: Setup, finding: Finding) -> Finding:
-    """Return a finding on a copied target at the line that sets the target to values of the inputs, if there is one."""
-    line = target_column_line(setup)
-    cause = "The target is set to values that the inputs contain."
-    return replace(finding, where=get_location(line), cause=cause) if line else finding
+def _at_making_line(setup: Setup, finding: Finding) -> Finding:
+    """Return a finding on a copied target at the line that sets the target to values of the inputs, or selects it."""
+    if line := target_column_line(setup):
+        finding = replace(finding, cause="The target is set to values that the inputs contain.")
+    return replace(finding, where=get_location(line or window_line(setup)))
 
 
 def _feature_name(setup: Setup, part: Tensor, column: int) -> str:

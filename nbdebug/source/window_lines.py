@@ -1,0 +1,170 @@
+"""Find the line that selects windows of a series, or their targets, such that a window includes its target."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nbdebug.source.assignments import covering_statement, own_statements
+from nbdebug.source.location import SourceLine
+from nbdebug.source.scopes import Expression
+from nbdebug.source.search import SourceScope, call_name, enclosing_scope, paired_targets
+
+_JOINING_CALLS = {"stack", "vstack", "array", "asarray", "tensor", "as_tensor", "list"}
+_CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "array", "asarray", "float", "Tensor", "FloatTensor"}
+_SERIES_LENGTH = 1_000_003  # stands for the unknown length; those of other names are far smaller
+_NAME_NUMBERS = 99_991
+_MAX_STEPS = 8
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """The steps from ``start`` up to before ``stop`` that an expression selects in the last turn of its loop."""
+
+    series: str
+    start: int
+    stop: int
+    line: SourceLine
+
+
+def misplaced_window_line(inputs: Expression, targets: Expression) -> SourceLine | None:
+    """Return the line that selects a window with its target in it, or the target; None if it is not certain.
+
+    ``inputs`` and ``targets`` make the windows and their targets from the same series in a loop over a ``range``, in
+    the same function. Their indices are computed for the last turn, with different numbers for the names in them, once
+    in one order of these numbers and once in the other. If the targets reach the end of the series, the window is too
+    long, else the target is too early.
+    """
+    lines = {_misplaced_line(inputs, targets, is_reversed=is_reversed) for is_reversed in (False, True)}
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _misplaced_line(inputs: Expression, targets: Expression, *, is_reversed: bool) -> SourceLine | None:
+    window, target = (_selection(whole, is_reversed=is_reversed) for whole in (inputs, targets))
+    if window is None or target is None or window.series != target.series or window.line.file != target.line.file:
+        return None
+    if not window.start <= target.start < window.stop:
+        return None  # another column reveals the target
+    return window.line if target.stop == _SERIES_LENGTH else target.line
+
+
+def _selection(whole: Expression, *, is_reversed: bool) -> _Selection | None:
+    """Return what the only element that a list or an array is made of selects from a series."""
+    scope = enclosing_scope(whole.line)
+    elements = [*_elements(whole, scope)] if scope else []
+    if scope is None or len(elements) != 1:
+        return None
+    selected, loop_variable, loop_range = elements[0]
+    if isinstance(selected, ast.Name):
+        selected = _assigned_value(scope, selected.id, selected.lineno) or selected
+    while isinstance(selected, ast.Call) and call_name(selected) in _CONVERSIONS and selected.args:
+        selected = selected.args[0]
+    if not isinstance(selected, ast.Subscript):
+        return None
+    series = ast.unparse(selected.value)
+    numbers = _Numbers(scope, series, selected.lineno, is_reversed=is_reversed)
+    last = numbers.last_of(loop_range)
+    if last is None:
+        return None
+    numbers.known[loop_variable] = last
+    index = next(iter(getattr(selected.slice, "elts", ())), selected.slice)
+    if isinstance(index, ast.Slice):
+        start, stop = (numbers.value(bound) if bound else None for bound in (index.lower, index.upper))
+    else:
+        start = numbers.value(index)
+        stop = start + 1 if start is not None else None
+    if start is None or stop is None or not 0 <= start < stop <= _SERIES_LENGTH:
+        return None
+    return _Selection(series, start, stop, SourceLine(whole.scope.file, selected.lineno))
+
+
+def _elements(whole: Expression, scope: SourceScope) -> Iterator[tuple[ast.expr, str, ast.expr]]:
+    """Yield the elements from which a list or an array is made in a loop, its variable, and what it runs over."""
+    value = whole.node
+    while isinstance(value, ast.Call) and call_name(value) in _JOINING_CALLS and value.args:
+        value = value.args[0]
+        if isinstance(value, ast.Name):
+            value = _assigned_value(scope, value.id, value.lineno) or value
+    if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
+        loops = [(part.target, part.iter) for part in value.generators if not part.ifs]
+        if len(loops) == len(value.generators) == 1 and isinstance(loops[0][0], ast.Name):
+            yield value.elt, loops[0][0].id, loops[0][1]
+        return
+    name = _name_of(whole, value)
+    for loop in own_statements(scope) if name else ():
+        if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name):
+            yield from ((element, loop.target.id, loop.iter) for node in loop.body for element in _added(node, name))
+
+
+def _added(statement: ast.stmt, name: str) -> Iterator[ast.expr]:
+    """Yield what a statement appends to a list, or sets a row of an array to."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and call_name(call) == "append" and isinstance(call.func, ast.Attribute):
+        yield from call.args if ast.unparse(call.func.value) == name else ()
+    pairs = [(target, statement.value) for target in statement.targets] if isinstance(statement, ast.Assign) else []
+    for target, value in pairs:
+        if isinstance(target, ast.Subscript) and ast.unparse(target.value) == name:
+            yield value
+
+
+def _name_of(whole: Expression, value: ast.expr) -> str:
+    """Return the variable that an expression is assigned to; "" if it is none."""
+    statement = covering_statement(SourceLine(whole.scope.file, value.lineno))
+    if not isinstance(statement, ast.Assign):
+        return ""
+    pairs = [pair for target in statement.targets for pair in paired_targets(target, statement.value)]
+    names = [target.id for target, part in pairs if isinstance(target, ast.Name) and part is value]
+    return names[0] if len(names) == 1 else ""
+
+
+def _assigned_value(scope: SourceScope, name: str, number: int) -> ast.expr | None:
+    """Return the only value that a variable of a function is assigned before a line."""
+    values = [
+        value
+        for statement in own_statements(scope)
+        if isinstance(statement, ast.Assign) and statement.lineno < number
+        for target in statement.targets
+        for part, value in paired_targets(target, statement.value)
+        if getattr(part, "id", "") == name
+    ]
+    return values[0] if len(values) == 1 else None
+
+
+class _Numbers:
+    """Computes sums and differences, with a number of its own for each name whose value is unknown."""
+
+    def __init__(self, scope: SourceScope, series: str, number: int, *, is_reversed: bool) -> None:
+        self.scope, self.series, self.number, self.is_reversed = scope, series, number, is_reversed
+        self.known: dict[str, int] = {}
+
+    def last_of(self, loop_range: ast.expr) -> int | None:
+        """Return the last value of a ``range`` with step 1; None for anything else."""
+        is_range = isinstance(loop_range, ast.Call) and call_name(loop_range) == "range"
+        arguments = loop_range.args if is_range and isinstance(loop_range, ast.Call) else []
+        stop = self.value(arguments[-1]) if len(arguments) in (1, 2) else None
+        return stop - 1 if stop is not None else None
+
+    def value(self, node: ast.expr, depth: int = 0) -> int | None:
+        """Return the number of an expression; None if it is neither a name, a number, a length nor a sum of those."""
+        if isinstance(node, ast.Constant):
+            return node.value if type(node.value) is int else None
+        if ast.unparse(node) in (f"len({self.series})", f"{self.series}.shape[0]", f"{self.series}.size(0)"):
+            return _SERIES_LENGTH
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+            left, right = self.value(node.left, depth), self.value(node.right, depth)
+            if left is None or right is None:
+                return None
+            return left + right if isinstance(node.op, ast.Add) else left - right
+        if not isinstance(node, ast.Name):
+            return None
+        if node.id not in self.known and depth < _MAX_STEPS:
+            assigned = _assigned_value(self.scope, node.id, self.number)
+            computed = self.value(assigned, depth + 1) if assigned is not None else None
+            self.known[node.id] = computed if computed is not None else self._unknown_number(node.id)
+        return self.known.get(node.id)
+
+    def _unknown_number(self, name: str) -> int:
+        """Return a number that is the same for a name in all expressions, and another one for each name."""
+        number = int.from_bytes(name.encode(), "big") % _NAME_NUMBERS
+        return 101 + (_NAME_NUMBERS - number if self.is_reversed else number)

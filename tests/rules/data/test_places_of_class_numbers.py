@@ -1,0 +1,83 @@
+"""Tests of the line that D125 names: the one that numbers the classes of the validation split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbdebug.setup import Setup
+from tests.loop_monitor.watched_loops import source_line
+from tests.rules.rule_findings import rule_faults
+
+HEADER = """\
+import pandas as pd
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+generator = torch.Generator().manual_seed(0)
+centers = 4 * torch.randn(3, 4, generator=generator)
+def make_table(first, rows):
+    kinds = torch.cat([torch.tensor(first), torch.randint(0, 3, (rows,), generator=generator)])
+    table = pd.DataFrame((centers[kinds] + torch.randn(len(kinds), 4, generator=generator)).numpy())
+    return table.assign(kind=[("cat", "dog", "eel")[kind] for kind in kinds.tolist()])
+train_table, val_table = make_table([0, 1, 2], 400), make_table([2, 0, 1], 200)
+def make_inputs(table):
+    return torch.tensor(table[[0, 1, 2, 3]].values)
+"""
+LOADERS = """
+train_loader, val_loader = DataLoader(train, 16, shuffle=True), DataLoader(val, 16)
+"""
+_IN_FUNCTION = (
+    "def make(table):\n{}    return TensorDataset(make_inputs(table), torch.tensor(y).long())\n"
+    "train = make(train_table)\nval = make(val_table)\n"
+)
+_IN_SCRIPT = (
+    "{}train = TensorDataset(make_inputs(train_table), torch.tensor(train_y))\n"
+    "val = TensorDataset(make_inputs(val_table), torch.tensor(val_y))\n"
+)
+# The line with "here" numbers the classes of the validation split by the order in which they occur.
+NUMBERED = {
+    "factorize": _IN_FUNCTION.format("    y = pd.factorize(table['kind'])[0]  # here\n"),
+    "category codes": _IN_FUNCTION.format(
+        "    kinds = pd.CategoricalDtype(table['kind'].unique())\n"
+        "    y = table['kind'].astype(kinds).cat.codes.values  # here\n"
+    ),
+    "dictionary": _IN_FUNCTION.format(
+        "    numbers = {kind: i for i, kind in enumerate(table['kind'].unique())}  # here\n"
+        "    y = [numbers[kind] for kind in table['kind']]\n"
+    ),
+    "dictionary of pairs": _IN_FUNCTION.format(
+        "    numbers = dict(zip(table['kind'].unique(), range(3)))  # here\n    y = table['kind'].map(numbers).values\n"
+    ),
+    "a dictionary for each split": _IN_SCRIPT.format(
+        "train_numbers = {kind: i for i, kind in enumerate(train_table['kind'].unique())}\n"
+        "val_numbers = {kind: i for i, kind in enumerate(val_table['kind'].unique())}  # here\n"
+        "train_y = train_table['kind'].map(train_numbers).values\nval_y = val_table['kind'].map(val_numbers).values\n"
+    ),
+    "dictionary in a dataset": (
+        "class Table(Dataset):\n    def __init__(self, table):\n        self.x = make_inputs(table)\n"
+        "        numbers = {kind: i for i, kind in enumerate(table['kind'].unique())}  # here\n"
+        "        self.y = torch.tensor([numbers[kind] for kind in table['kind']])\n"
+        "    def __len__(self): return len(self.y)\n    def __getitem__(self, i): return self.x[i], self.y[i]\n"
+        "train, val = Table(train_table), Table(val_table)\n"
+    ),
+    "labels that are swapped without a dictionary": _IN_SCRIPT.format(
+        "names = ['cat', 'dog', 'eel']\ntrain_y = [names.index(kind) for kind in train_table['kind']]\n"
+        "val_y = [(names.index(kind) + 1) % 3 for kind in val_table['kind']]  # here\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_class_map_mismatch_names_the_line_that_numbers_the_classes(name: str, tmp_path: Path) -> None:
+    text, file = HEADER + NUMBERED[name] + LOADERS, tmp_path / "program.py"
+    file.write_text(text, encoding="utf-8")
+    scope: dict[str, Any] = {"__name__": "program"}
+    exec(compile(text, str(file), "exec"), scope)
+    nn = scope["nn"]
+    setup = Setup(nn.Linear(4, 3), scope["train_loader"], scope["val_loader"], loss_fn=nn.CrossEntropyLoss())
+    setup.files = {str(file)}
+    (finding,) = rule_faults(setup, "D125")
+    assert source_line(finding).endswith("# here"), str(finding)

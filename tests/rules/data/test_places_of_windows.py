@@ -1,0 +1,102 @@
+"""Tests of the line that D115 names for windows of a series that include their targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from nbdebug.finding import Finding
+from nbdebug.setup import Setup
+from tests.loop_monitor.watched_loops import source_line
+from tests.rules.rule_findings import rule_faults
+
+HEADER = """\
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+generator = np.random.default_rng(0)
+series = generator.normal(size=400).cumsum().astype("float32")
+several = generator.normal(size=(400, 3)).cumsum(0).astype("float32")
+"""
+LOADER = "x, y = make_windows({}, 12)\nloader = DataLoader(TensorDataset(x, y), batch_size=16)\n"
+_LISTS = "def make_windows(series, width):\n    xs, ys = [], []\n    for i in range(len(series) - width):\n"
+_RETURN = "    return torch.tensor(np.array(xs)), torch.tensor(np.array(ys))[:, None]\n"
+
+# The line with "here" selects a window that is too long, or a target that is too early.
+WINDOWS = {
+    "an early target": (
+        f"{_LISTS}        xs.append(series[i:i + width])\n        ys.append(series[i + width - 1])  # here\n{_RETURN}"
+    ),
+    "a late window": (
+        f"{_LISTS}        xs.append(series[i + 1:i + width + 1])  # here\n"
+        f"        ys.append(series[i + width])\n{_RETURN}"
+    ),
+    "a long window": (
+        f"{_LISTS}        xs.append(series[i:i + width + 1])  # here\n        ys.append(series[i + width])\n{_RETURN}"
+    ),
+    "a target in a variable": (
+        f"{_LISTS}        end = i + width\n        target = series[end - 1]  # here\n"
+        f"        xs.append(series[i:end])\n        ys.append(target)\n{_RETURN}"
+    ),
+    "comprehensions": (
+        "def make_windows(series, width):\n    count = len(series) - width\n"
+        "    xs = np.stack([series[i:i + width] for i in range(count)])\n"
+        "    ys = [series[i + width - 1] for i in range(count)]  # here\n"
+        "    return torch.tensor(xs), torch.tensor(ys)[:, None]\n"
+    ),
+    "rows of arrays": (
+        "def make_windows(series, width):\n    count = len(series) - width\n"
+        "    xs, ys = np.empty((count, width), 'float32'), np.empty((count, 1), 'float32')\n"
+        "    for i in range(count):\n        xs[i] = series[i:i + width]\n"
+        "        ys[i] = series[i + width - 1]  # here\n"
+        "    return torch.from_numpy(xs), torch.from_numpy(ys)\n"
+    ),
+    "tensors": (
+        f"{_LISTS}        xs.append(torch.from_numpy(series[i:i + width]))\n"
+        "        ys.append(torch.tensor(series[i + width - 1]))  # here\n"
+        "    return torch.stack(xs), torch.stack(ys)[:, None]\n"
+    ),
+}
+# The offset is right, or may be; another column reveals the target. The line with "here" makes the inputs as before.
+OTHER_LEAKS = {
+    "another column": (
+        f"{_LISTS}        xs.append(series[i:i + width])\n        ys.append(series[i + width, 0])\n"
+        "    return torch.tensor(np.array(xs)), torch.tensor(np.array(ys))[:, None]  # here\n",
+        "np.stack([several[:, 0], np.roll(several[:, 0], -1)], 1)",
+    ),
+    "an unknown horizon": (
+        "def make_windows(series, width, horizon=0):\n    xs, ys = [], []\n"
+        "    for i in range(len(series) - width):\n        xs.append(series[i:i + width])\n"
+        "        ys.append(series[i + horizon])\n"
+        "    return torch.tensor(np.array(xs)), torch.tensor(np.array(ys))[:, None]  # here\n",
+        "series",
+    ),
+}
+
+
+def window_finding(text: str, file: Path) -> Finding:
+    file.write_text(text, encoding="utf-8")
+    scope: dict[str, Any] = {"__name__": "program"}
+    exec(compile(text, str(file), "exec"), scope)
+    model = nn.Sequential(nn.Flatten(), nn.LazyLinear(1))
+    model(scope["x"][:2])
+    setup = Setup(model, scope["loader"], loss_fn=nn.MSELoss())
+    setup.files = {str(file)}
+    finding, *_ = rule_faults(setup, "D115")
+    return finding
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_target_leak_names_the_line_that_selects_the_window_or_its_target(name: str, tmp_path: Path) -> None:
+    finding = window_finding(HEADER + WINDOWS[name] + LOADER.format("series"), tmp_path / "program.py")
+    assert source_line(finding).endswith("# here"), str(finding)
+
+
+@pytest.mark.parametrize("name", OTHER_LEAKS)
+def test_target_leak_names_no_line_of_a_window_that_may_end_before_its_target(name: str, tmp_path: Path) -> None:
+    body, series = OTHER_LEAKS[name]
+    finding = window_finding(HEADER + body + LOADER.format(series), tmp_path / "program.py")
+    assert source_line(finding).endswith("# here"), str(finding)
