@@ -1,10 +1,10 @@
-"""Exceptions of the package, how IPython shows them, and the first line of an error message."""
+"""Exceptions of the package, how IPython shows them, the first line of a message, and the end of a traceback."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
@@ -94,3 +94,11 @@ class NotDifferentiable(NotExplained):
 
 
 USE_BLACK_BOX_METHOD = "Use method='shapley' or method='occlusion', which need no gradients"
+
+
+def cut_traceback(traceback: TracebackType | None, code: CodeType) -> None:
+    """End a traceback before the first frame of some code, so that it ends in the line that called it."""
+    while traceback is not None and traceback.tb_next is not None:
+        if traceback.tb_next.tb_frame.f_code is code:
+            traceback.tb_next = None
+        traceback = traceback.tb_next

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import SetupError, first_line
 from nbdebug.inference.inputs import ModelInputs, as_inputs
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.device_assertions import refuse_device_assertions
 from nbdebug.setup.evaluation_mode import (
     differentiable_model,
     evaluation_mode,
@@ -68,9 +69,14 @@ def get_forward(setup_or_model: Any, model: Any) -> Callable[[Batch], Any]:
     if isinstance(setup_or_model, Setup):
         return lambda batch: setup_or_model.predict(batch, model)
     if isinstance(model, nn.Module):
-        return lambda batch: model(*batch.args, **batch.kwargs)
+        return lambda batch: _call_module(model, batch)
     predict = getattr(model, "predict_proba", None) or getattr(model, "predict", None) or model
     return lambda batch: _call_array_function(predict, batch)
+
+
+def _call_module(model: nn.Module, batch: Batch) -> Any:
+    with refuse_device_assertions(model_device(model)):
+        return model(*batch.args, **batch.kwargs)
 
 
 def _call_array_function(function: Callable[..., Any], batch: Batch) -> Tensor:

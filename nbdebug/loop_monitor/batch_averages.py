@@ -164,7 +164,7 @@ class BatchAverageMonitor:
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("error")
-                return [float(call(scores, targets[0])) for scores, targets in batches]
+                return [float(call(scores, targets[0].to(scores.device))) for scores, targets in batches]
         except Exception:  # the loop changes the targets first
             return []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import torch
@@ -47,21 +48,24 @@ class DecisionTrace(CallTrace):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.addresses and len(args) > 1 and getattr(func, "__name__", "").strip("_") in _COMPARING_CALLS:
-            self.on_comparison(*args[:2])
+            self.attempt(self.on_comparison, *args[:2])
         result = func(*args, **(kwargs or {}))
         if self.addresses and args:
-            frame = sys._getframe(1)
-            self.wrong_decisions.record(func, args, result, lambda: calling_line(frame))
-            if getattr(func, "__name__", "") in _INDEXING_CALLS:
-                self.inspect(func, args[0], result)
+            self.attempt(self.record_result, func, args, result, sys._getframe(1))
         return result
 
-    def inspect(self, function: Any, scores: Any, result: Any) -> None:
+    def record_result(self, function: Any, args: tuple[Any, ...], result: Any, frame: FrameType) -> None:
+        """Record a call that has returned to a frame."""
+        self.wrong_decisions.record(function, args, result, lambda: calling_line(frame))
+        if getattr(function, "__name__", "") in _INDEXING_CALLS:
+            self.inspect(function, args[0], result, frame)
+
+    def inspect(self, function: Any, scores: Any, result: Any, frame: FrameType) -> None:
         """Count a call whose indices are all zero, one for each score."""
         if not is_plain_tensor(scores) or not scores.is_floating_point() or scores.numel() not in self.sizes:
             return
         indices = [value for value in tree_tensors(result) if value.dtype is torch.int64]
         if not indices or indices[0].numel() != scores.numel() or bool(indices[0].any()):
             return
-        if line := calling_line(sys._getframe(2)):
+        if line := calling_line(frame):
             self.counts[line, function.__name__] += 1

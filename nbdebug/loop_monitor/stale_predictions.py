@@ -121,8 +121,8 @@ def _is_inspected(output: Tensor) -> bool:
 
 
 def _have_equal_values(values: Tensor, target: Tensor) -> bool:
-    """Return whether two tensors hold the same values, in any shape and of any type."""
-    return values.numel() == target.numel() and bool((values.flatten() == target.flatten()).all())
+    """Return whether two tensors hold the same values, in any shape, of any type and on any device."""
+    return values.numel() == target.numel() and bool((values.flatten() == target.flatten().to(values.device)).all())
 
 
 def _varies(values: Tensor) -> bool:
@@ -132,7 +132,7 @@ def _varies(values: Tensor) -> bool:
 def _are_predicted_by(scores: Tensor, predictions: Tensor) -> bool:
     """Return whether predictions are the classes of some scores: the largest along an axis, or above a threshold."""
     if scores.numel() == predictions.numel():
-        flat, classes = scores.flatten(), predictions.flatten()
+        flat, classes = scores.flatten(), predictions.flatten().to(scores.device)
         return any(bool(((flat > limit) == (classes > 0)).all()) for limit in (0.0, 0.5))
     axes = {axis for axis in (1, scores.dim() - 1) if 0 < axis < scores.dim()}
     return any(_have_equal_values(scores.argmax(axis), predictions) for axis in axes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, ClassVar, TypeGuard
 
@@ -57,9 +57,15 @@ class CallTrace(LoopMode):
         super().__init__()
         self.addresses: set[int] = set()
         self.uses = 0
+        self.error: Exception | None = None
 
     def open(self, tensors: Iterable[Tensor]) -> None:
-        """Start to record calls with some tensors, unless that was done often enough."""
+        """Start to record calls with some tensors, unless that was done often enough.
+
+        Raises the exception of a call that could not be recorded.
+        """
+        if self.error is not None:
+            raise self.error
         if self.uses < self.max_uses and self.enter():
             self.addresses = {tensor.data_ptr() for tensor in tensors if is_plain_tensor(tensor) and tensor.numel()}
             self.uses += 1
@@ -71,8 +77,15 @@ class CallTrace(LoopMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.addresses and args and (line := calling_line(sys._getframe(1))):
-            self.record(func, args, line)
+            self.attempt(self.record, func, args, line)
         return func(*args, **(kwargs or {}))
+
+    def attempt(self, method: Callable[..., None], *args: Any) -> None:
+        """Call a method that records; the next ``open`` raises its exception, which must not reach the user's loop."""
+        try:
+            method(*args)
+        except Exception as error:
+            self.error, self.addresses = error, set()
 
     def record(self, function: Any, args: tuple[Any, ...], line: SourceLine) -> None:
         """Record a call that is about to run."""

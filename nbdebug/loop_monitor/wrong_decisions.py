@@ -70,8 +70,8 @@ class WrongDecisionCounter:
         self.decisions = {}
         fitting = [values for values in targets if values.dim() and _class_axes(scores, values)]
         if scores.numel() <= _MAX_VALUES and fitting and fitting[-1].numel() >= _MIN_ROWS:
-            self.scores.append(scores.detach())
-            self.targets.append(fitting[-1])
+            self.scores.append(scores.detach().cpu())
+            self.targets.append(fitting[-1].cpu())
 
     def record(
         self, function: Any, args: tuple[Any, ...], result: Any, get_line: Callable[[], SourceLine | None]
@@ -102,19 +102,19 @@ class WrongDecisionCounter:
             uses = self.uses.setdefault((line, kind), _Uses())
             uses.count += 1
             uses.rows += len(correct)
-            uses.different += int((values.detach().flatten() != correct).sum())
+            uses.different += int((_on_host(values) != correct).sum())
 
     def is_target(self, values: Any) -> bool:
         """Check whether a tensor has the values of the targets."""
         decided = self.decide(values.numel()) if isinstance(values, Tensor) else None
-        return decided is not None and torch.equal(values.detach().flatten().double(), decided[0])
+        return decided is not None and torch.equal(_on_host(values), decided[0])
 
     def find_kind(self, values: Any) -> DecisionKind | None:
         """Return the kind of decision that some values are; None if they are no decision."""
         decided = self.decide(values.numel()) if type(values) is Tensor and not values.requires_grad else None
         if decided is None:
             return None
-        flat = values.detach().flatten().double()
+        flat = _on_host(values)
         return next((kind for kind, decision in decided[1].items() if torch.equal(flat, decision)), None)
 
     def decide(self, size: int) -> tuple[Tensor, _Decisions] | None:
@@ -141,6 +141,11 @@ class WrongDecisionCounter:
             if uses.count >= _MIN_USES and (line, kind) not in self.refuted:
                 by_line[line] = WrongDecision(line, kind, uses.rows, uses.different)
         return tuple(by_line.values())
+
+
+def _on_host(values: Tensor) -> Tensor:
+    """Return values of any device in the form in which decisions are compared."""
+    return values.detach().flatten().cpu().double()
 
 
 def _varies(values: Tensor) -> bool:

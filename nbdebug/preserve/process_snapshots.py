@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nbdebug.preserve.object_snapshots import (
     Contents,
@@ -63,7 +64,7 @@ def global_generators() -> Iterator[tuple[str, Snapshot]]:
     yield "numpy.random", ValueSnapshot(lambda: np.random.get_state(legacy=False), np.random.set_state)
     yield "torch's CPU generator", ValueSnapshot(torch.get_rng_state, torch.set_rng_state)
     if _is_cuda_initialized():
-        yield "torch's CUDA generators", ValueSnapshot(torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all)
+        yield "torch's CUDA generators", ValueSnapshot(_cuda_states, _set_cuda_states)
     else:
         yield "torch's CUDA generators", ValueSnapshot(lambda: None, _seed_initialized_cuda)
     if torch.backends.mps.is_available():
@@ -82,6 +83,19 @@ def seed_all(number: int) -> None:
         torch.cuda.manual_seed_all(number)
     if torch.backends.mps.is_available():
         torch.mps.manual_seed(number)
+
+
+def _cuda_states() -> list[Tensor]:
+    """Return the state of the generator of each device; none if a device has failed an assertion, and so all calls."""
+    try:
+        return torch.cuda.get_rng_state_all()
+    except RuntimeError:
+        return []
+
+
+def _set_cuda_states(states: list[Tensor]) -> None:
+    if states:
+        torch.cuda.set_rng_state_all(states)
 
 
 def _seed_initialized_cuda(_: None) -> None:

@@ -8,9 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float32]
+
+
+def to_single_precision(values: ArrayLike) -> FloatArray:
+    """Return values as a record stores them: infinite if they are too large for single precision."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values, np.float32)
 
 
 class StepTable:
@@ -50,7 +56,7 @@ class StepTable:
         """Store a row if the turn of its kind has come: a whole one, or some columns by name."""
         if self.counts[kind] % self.stride == 0:
             complete_row = row if isinstance(row, np.ndarray) else self.complete_row(row)
-            self.append_unconditionally([step], np.asarray(complete_row, np.float32)[None], kind)
+            self.append_unconditionally([step], to_single_precision(complete_row)[None], kind)
         self.counts[kind] += 1
         if self.rows > self.max_rows:
             self.thin()
@@ -65,16 +71,16 @@ class StepTable:
         self.widen(name for _, row in stored_rows for name in row)
         if stored_rows:
             cells = [[row.get(name, math.nan) for name in self.columns] for _, row in stored_rows]
-            self.append_unconditionally([step for step, _ in stored_rows], np.array(cells, np.float32))
+            self.append_unconditionally([step for step, _ in stored_rows], to_single_precision(cells))
         self.counts[""] += len(rows)
 
     def complete_row(self, row: Mapping[str, float]) -> FloatArray:
         """Return a whole row from some of its columns."""
         self.widen(row)
-        complete_row = np.full(len(self.columns), np.nan, np.float32)
+        complete_row = np.full(len(self.columns), np.nan)
         for name, value in row.items():
             complete_row[self.columns[name]] = value
-        return complete_row
+        return to_single_precision(complete_row)
 
     def widen(self, names: Iterable[str]) -> None:
         """Add the new columns all at once, since this copies every row."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.setup import loaders, losses, unpacking
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.callable_state import stateful_callable
+from nbdebug.setup.device_assertions import refuse_device_assertions
 from nbdebug.setup.task import LearningTask, parse_task
 from nbdebug.source.references import user_files
 from nbdebug.tensors.pytree import to_device
@@ -248,9 +250,10 @@ class Setup:
         if model is None:
             self.check_passes()
             model = self.eager_model
-        if self.forward is not None:
-            return self.forward(model, batch.inputs)
-        return model(*batch.args, **batch.kwargs)
+        with nullcontext() if hasattr(model, "_orig_mod") else refuse_device_assertions(self.model_device):
+            if self.forward is not None:
+                return self.forward(model, batch.inputs)
+            return model(*batch.args, **batch.kwargs)
 
     def loss(self, output: Any, batch: Batch) -> Tensor:
         """Return the user's loss of an output, or the sum of its terms; raises SetupError if it is no scalar tensor."""
@@ -267,7 +270,8 @@ class Setup:
         if self.loss_fn is not None:
             loss_kind = losses.get_loss_kind(self.loss_fn)
             scores = losses.score_tensor(output) if loss_kind != "other" else output
-            return self.loss_fn(scores, *losses.matching_targets(loss_kind, scores, batch.targets))
+            with refuse_device_assertions(self.model_device):
+                return self.loss_fn(scores, *losses.matching_targets(loss_kind, scores, batch.targets))
         model_loss = losses.get_own_loss(output)
         if model_loss is None:
             raise SetupError("loss_fn is None and the model returns no loss; expected either. Pass loss_fn=.")
@@ -282,7 +286,8 @@ class Setup:
         """Return output and loss of a batch; the output is None with a ``step_fn``."""
         if self.step_fn is not None:
             self.check_passes()
-            return None, self.validate_step_loss(self.step_fn(batch.raw))
+            with refuse_device_assertions(self.model_device):
+                return None, self.validate_step_loss(self.step_fn(batch.raw))
         output = self.predict(batch, model)
         return output, self.loss(output, batch)
 

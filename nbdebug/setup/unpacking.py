@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import SetupError, first_line
 from nbdebug.preserve import Preserve
 from nbdebug.setup.batch import TARGET_KEYS, Batch
+from nbdebug.setup.device_assertions import refuse_device_assertions
 from nbdebug.tensors.pytree import tree_children, tree_leaves
 from nbdebug.validation import describe_type
 
@@ -141,7 +142,7 @@ def find_input_path(batch: Any, guess: Batch, model: nn.Module, device: torch.de
     if isinstance(batch, (Tensor, tuple, list)) or guess.kwargs or not tree_children(batch):
         return None
     parts = {key: value for key, value in tree_children(batch).items() if isinstance(value, Tensor) and value.dim()}
-    with Preserve(model), torch.no_grad():
+    with Preserve(model), torch.no_grad(), refuse_device_assertions(device):
         if _accepts(model, guess.to(device).args):
             return None
         if _accepts(model, batch_from_input_path(batch, (), None).to(device).args):

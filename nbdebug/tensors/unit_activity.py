@@ -39,10 +39,10 @@ def saturation_bounds(module_type: type) -> tuple[float, float] | None:
     return next((_SATURATION_BOUNDS[base] for base in module_type.__mro__ if base in _SATURATION_BOUNDS), None)
 
 
-def saturated_share(module_type: type, values: Tensor) -> float | None:
+def saturated_share(module_type: type, values: NDArray[np.float32]) -> float | None:
     """Return the share of saturated values, or None if the activation cannot saturate."""
     bounds = saturation_bounds(module_type)
-    return float(((values < bounds[0]) | (values > bounds[1])).float().mean()) if bounds else None
+    return float(((values < bounds[0]) | (values > bounds[1])).mean()) if bounds else None
 
 
 class DeadUnits:

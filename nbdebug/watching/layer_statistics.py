@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from nbdebug.records import Record
 from nbdebug.records.record import layer_columns
@@ -86,8 +87,11 @@ class LayerStatistics:
         table[missing] = np.nan
         self.insert_largest(table, snapshots)
         ratios = self.update_ratios(table)
-        for snapshot, numbers, ratio in zip(snapshots, table, ratios, strict=True):
-            row = layers.complete_row(self.unit_activity(snapshot, numbers[parameter_entries:]))
+        outputs_start = 3 * int(self.sampler.sizes.sum())
+        for snapshot, numbers, ratio, samples in zip(snapshots, table, ratios, values, strict=True):
+            row = layers.complete_row(
+                self.unit_activity(snapshot, numbers[parameter_entries:], samples[outputs_start:])
+            )
             row[: numbers[:parameter_entries].size] = numbers[:parameter_entries].ravel()
             row[numbers[:parameter_entries].size : numbers[:parameter_entries].size + len(ratio)] = ratio
             row[column_indices] = numbers[parameter_entries:].ravel()
@@ -147,16 +151,19 @@ class LayerStatistics:
             self.record.histogram_names.extend(name for name in names if name not in self.record.histogram_names)
         return self.column_indices[key]
 
-    def unit_activity(self, snapshot: LayerSnapshot, table: _Floats) -> dict[str, float]:
-        """Return the shares of dead units and of saturated values by column, if they apply to the module."""
-        cells = {}
-        for (output_name, (module_type, values, _)), numbers in zip(snapshot.outputs.items(), table, strict=True):
-            if (saturation := saturated_share(module_type, values)) is not None:
-                cells[f"activation.saturated|{output_name}"] = saturation
-            if output_name in snapshot.live_units and numbers[_ZEROS] > 0:
-                cells[f"activation.dead|{output_name}"] = self.dead_units.dead_share(
-                    output_name, snapshot.live_units[output_name].cpu().numpy()
-                )
+    def unit_activity(self, snapshot: LayerSnapshot, table: _Floats, values: _Floats) -> dict[str, float]:
+        """Return the shares of dead units and of saturated values by column, if they apply to the module.
+
+        ``values`` are the samples of all outputs, one output after the other.
+        """
+        cells, live_units = {}, _fetch_units(snapshot.live_units)
+        sizes = [len(sample) for _, sample, _ in snapshot.outputs.values()]
+        samples = np.split(values, np.cumsum(sizes)[:-1]) if sizes else []
+        for (name, (module_type, _, _)), numbers, sample in zip(snapshot.outputs.items(), table, samples, strict=True):
+            if (saturation := saturated_share(module_type, sample)) is not None:
+                cells[f"activation.saturated|{name}"] = saturation
+            if name in live_units and numbers[_ZEROS] > 0:
+                cells[f"activation.dead|{name}"] = self.dead_units.dead_share(name, live_units[name])
         return cells
 
     def write_histograms(
@@ -187,3 +194,12 @@ class LayerStatistics:
 def _tile_starts(starts: NDArray[np.int64], values: _Floats) -> NDArray[np.int64]:
     """Return where each tensor begins after the rows are concatenated."""
     return np.asarray((np.arange(len(values))[:, None] * values.shape[1] + starts).reshape(-1))
+
+
+def _fetch_units(live_units: Mapping[str, Tensor]) -> dict[str, NDArray[np.bool_]]:
+    """Return which units are live, by output, with one device synchronization."""
+    if not live_units:
+        return {}
+    units = torch.cat([tensor.flatten() for tensor in live_units.values()]).cpu().numpy()
+    parts = np.split(units, np.cumsum([tensor.numel() for tensor in live_units.values()])[:-1])
+    return dict(zip(live_units, parts, strict=True))

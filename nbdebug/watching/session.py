@@ -66,17 +66,18 @@ class FastPath:
     def before_backward(self, roots: BackwardRoots) -> bool:
         """Handle a backward pass that is about to run, including the work that usually follows it."""
         session, ring, loop_monitor = self.session, self.ring, self.loop_monitor
+        keeps_weights = ring.weight_backup is not None
         is_plain = (
-            not ring.deferred and not ring.is_stepping and ring.scaler is None and loop_monitor.tracked_optimizers
+            not keeps_weights and not ring.is_stepping and ring.scaler is None and loop_monitor.tracked_optimizers
         )
         if not is_plain or len(roots) != 1 or self.recorder.evaluation_losses:
             return False
-        try:
-            loss = float(roots[0].item())
-        except (RuntimeError, TypeError):  # more than one value, or complex
+        if roots[0].numel() != 1 or roots[0].is_complex():
             return False
-        if not (self.time_budget.visibility is LOSS_ONLY and math.isfinite(loss)):
-            self.time_budget.attempt("replay", ring.on_backward_begin, roots, loss)
+        loss = defer_scalar(roots[0])
+        value = loss if isinstance(loss, float) else None  # a value on a device is read later
+        if not (self.time_budget.visibility is LOSS_ONLY and (value is None or math.isfinite(value))):
+            self.time_budget.attempt("replay", ring.on_backward_begin, roots, value)
         self.recorder.row.losses.append(loss)
         loop_monitor.count_untracked_backward()
         if session.batches_per_epoch and loop_monitor.backward_passes % session.batches_per_epoch == 0:
@@ -166,6 +167,8 @@ class WatchSession:
         self.fast_path, self.step_trace = FastPath(self), StepTrace(setup)
         self.first_step = FirstStep()
         measurement_descriptions()  # imports the measurements of the first step before the loop
+        if setup.model_device.type == "cuda":
+            self.time_budget.is_capturing = torch.cuda.is_current_stream_capturing
         self.prepare_step()
 
     def hooks(self, between_steps: Callable[[], None]) -> list[AbstractContextManager[None]]:
@@ -242,7 +245,8 @@ class WatchSession:
     def take_output(self, output_name: str, module: nn.Module, output: Tensor) -> None:
         """Add the output of a submodule to the snapshot."""
         snapshot, started = self.step_sampler.snapshot, time.perf_counter()
-        if snapshot is not None and len(open_blocks) <= self.time_budget.outer_blocks:
+        is_of_tool = len(open_blocks) > self.time_budget.outer_blocks
+        if snapshot is not None and not is_of_tool and not self.time_budget.is_capturing():
             self.time_budget.attempt("activations", snapshot.add_output, output_name, module, output)
         self.time_budget.spent_seconds += time.perf_counter() - started
 
@@ -418,6 +422,9 @@ class WatchSession:
 
     def fetch(self) -> None:
         """Fetch pending numbers and snapshots."""
+        if self.time_budget.captured_calls and not self.record.events_of_kind("captured"):
+            text = "a CUDA graph was captured; its replays cannot be observed"
+            self.record.add_event(self.recorder.step, "captured", text)
         self.recorder.fetch()
         started = time.perf_counter()
         self.time_budget.attempt("layers", self.step_sampler.complete_pending)

@@ -45,7 +45,8 @@ class TimeBudget:
     tracking the order of events; with ``every`` the loop monitor schedules that itself. While all watching, including
     the work of each step, exceeds the budget, these shares are multiplied by a quarter. A budget set by
     the user is enforced: the factor is a tenth, also for the display, and while it is exceeded most
-    steps record only their loss. Callbacks read the parameters in a block of ``shard_access``.
+    steps record only their loss. Callbacks read the parameters in a block of ``shard_access``. None runs while
+    ``is_capturing`` is true, since it would become a part of the CUDA graph.
     """
 
     def __init__(self, budget: float | None, every: int | None) -> None:
@@ -69,6 +70,8 @@ class TimeBudget:
         self.consecutive_loss_only = self.loss_only_steps = 0
         self.errors: dict[str, str] = {}
         self.shard_access: Callable[[], AbstractContextManager[Any]] = nullcontext
+        self.is_capturing: Callable[[], bool] = lambda: False
+        self.captured_calls = 0
         self.start()
 
     def start(self) -> None:
@@ -216,6 +219,9 @@ class TimeBudget:
                 or len(open_blocks) > self.outer_blocks
                 or (not always and self.visibility is LOSS_ONLY)
             ):
+                return None
+            if self.is_capturing():
+                self.captured_calls += 1
                 return None
             started, self.in_callback = time.perf_counter(), True
             try:

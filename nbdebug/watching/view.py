@@ -38,7 +38,7 @@ _TablePart = dict[str, Any]
 _MAX_PAGE_BYTES, _MAX_LIVE_BYTES = 54_000, 1_200_000  # a page of at most 120 kB
 _MAX_PLAIN_LAYERS, _MAX_EVENTS = 60, 200
 _SEVERITY_RANKS = {"error": 0, "warning": 1, "note": 2}
-_SHOWN_EVENTS = ("finding", "nonfinite", "stopped", "note")
+_SHOWN_EVENTS = ("finding", "nonfinite", "stopped", "note", "captured")
 _SUMMARY_CURVES = (
     "loss",
     "eval_loss",

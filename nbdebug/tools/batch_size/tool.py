@@ -14,6 +14,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.inference.chunking import is_out_of_memory
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
+from nbdebug.setup.device_assertions import without_value_checks
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.batch_size import memory
 from nbdebug.tools.batch_size.noise_scale import noise_scale
@@ -156,7 +157,7 @@ def batch_size(
     elsewhere it is raised. Raises SetupError for a setup that cannot run.
     """
     _validate_options(start, most, seconds)
-    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+    with without_value_checks(), Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
         ensure_train_mode(setup)
         finder = BatchSizeFinder(setup, start, most, seconds, noise)
         with show_view(build_view(finder.result(), live=True)) as screen:

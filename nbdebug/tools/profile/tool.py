@@ -18,6 +18,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.formatting import join_names
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.device_assertions import without_value_checks
 from nbdebug.tools.batch_size.memory import CGROUP_PATH, release_memory, total_bytes
 from nbdebug.tools.batch_size.search import TrainingStep, user_batch_size
 from nbdebug.tools.profile.changes import ModelChanges
@@ -80,7 +81,7 @@ def profile(
     trace_path = validate_trace_path(trace) if trace is not None else None
     started = time.perf_counter()
     profiler = _Profiler(setup, train, steps)
-    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+    with without_value_checks(), Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
         ensure_train_mode(setup)
         with show_view(Profile("measuring", ()).view()) as screen:
             result = profiler.run(screen, try_changes)

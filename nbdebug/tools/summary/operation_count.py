@@ -8,6 +8,8 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from nbdebug.exceptions import cut_traceback
+
 
 class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Calls ``add`` with the multiply-adds of each matrix product, convolution and attention in this block."""
@@ -20,10 +22,7 @@ class OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         """Leave, and take the frames of this class out of a traceback, which ends in the line of the user."""
-        while traceback is not None and traceback.tb_next is not None:
-            if traceback.tb_next.tb_frame.f_code is OperationCounter.__torch_dispatch__.__code__:
-                traceback.tb_next = None
-            traceback = traceback.tb_next
+        cut_traceback(traceback, OperationCounter.__torch_dispatch__.__code__)
         super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
