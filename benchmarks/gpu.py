@@ -1,12 +1,13 @@
 """Cost of ``watch()`` on a GPU: ratios of step times, calls that wait for the device, and peak memory.
 
-    python benchmarks/gpu.py [--models mlp,resnet,transformer] [--steps 300] [--rounds 5] [--device cuda]
+    python benchmarks/gpu.py [--models mlp,resnet,transformer] [--seconds 6] [--rounds 3] [--device cuda]
 
 Each round trains one model in four blocks: bare, watched, watched, bare; the next round starts with the watched block.
-The loop fetches no value from the device, so its steps are queued ahead; a block is timed until the device is idle.
+The loop fetches no value from the device, so its steps are queued ahead; a block is timed until the device is idle. A
+bare block takes about ``--seconds``.
 
-step         The time of a watched block, whose watch is opened before the timer starts, relative to a bare block.
-whole        The same from the opening of the watch to its end.
+100          The time of the first 100 steps of a block, with the opening of the watch, relative to a bare block.
+later        The time of the other steps, relative to a bare block.
 waits        The calls per step that wait for the device, as ``torch.cuda.set_sync_debug_mode`` reports them, beyond
              those of the bare loop.
 memory       The peak of the allocated memory, relative to the bare loop.
@@ -27,7 +28,7 @@ from torch import Tensor, nn
 
 import nbdebug
 
-_WARM_STEPS = 20
+_FIRST_STEPS = 100
 _BATCHES = 8
 
 
@@ -84,15 +85,15 @@ def _seconds(task: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def measure_blocks(run: Run, steps: int, *, is_watched: bool) -> tuple[float, float]:
-    """Return the seconds of a block's steps after the first ones, and of the whole block."""
+def measure_block(run: Run, steps: int, *, is_watched: bool) -> tuple[float, float]:
+    """Return the seconds of the first steps of a block, with the opening of the watch, and of the other steps."""
     run.wait()
     start = time.perf_counter()
     with run.watch() if is_watched else nullcontext():
-        run.train(_WARM_STEPS)
-        seconds = _seconds(lambda: run.train(steps))
-    run.wait()
-    return seconds, time.perf_counter() - start
+        run.train(_FIRST_STEPS)
+        first = time.perf_counter() - start
+        later = _seconds(lambda: run.train(steps))
+    return first, later
 
 
 def count_waits(run: Run, steps: int, *, is_watched: bool) -> float:
@@ -100,7 +101,7 @@ def count_waits(run: Run, steps: int, *, is_watched: bool) -> float:
     if run.device.type != "cuda":
         return 0.0
     with run.watch() if is_watched else nullcontext():
-        run.train(_WARM_STEPS)
+        run.train(_FIRST_STEPS)
         torch.cuda.set_sync_debug_mode("warn")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -120,42 +121,42 @@ def peak_memory(run: Run, steps: int, *, is_watched: bool) -> int:
     return int(torch.cuda.max_memory_allocated(run.device))
 
 
-def measure(name: str, device: torch.device, steps: int, rounds: int) -> str:
+def measure(name: str, device: torch.device, seconds: float, rounds: int) -> str:
     """Return the line of a model."""
     run = Run(name, device)
-    measure_blocks(run, steps, is_watched=False)
-    measure_blocks(run, steps, is_watched=True)
-    ratios, wholes, bare_steps = [], [], []
+    run.train(_FIRST_STEPS)
+    steps = max(int(seconds * _FIRST_STEPS / _seconds(lambda: run.train(_FIRST_STEPS))) - _FIRST_STEPS, _FIRST_STEPS)
+    measure_block(run, _FIRST_STEPS, is_watched=True)
+    first_ratios, later_ratios, milliseconds = [], [], []
     for number in range(rounds):
         order = (False, True, True, False) if number % 2 == 0 else (True, False, False, True)
-        blocks = [(is_watched, measure_blocks(run, steps, is_watched=is_watched)) for is_watched in order]
+        blocks = [(is_watched, measure_block(run, steps, is_watched=is_watched)) for is_watched in order]
         bare = [times for is_watched, times in blocks if not is_watched]
         watched = [times for is_watched, times in blocks if is_watched]
-        ratios.append(sum(step for step, _ in watched) / sum(step for step, _ in bare))
-        wholes.append(sum(whole for _, whole in watched) / sum(whole for _, whole in bare))
-        bare_steps += [1e3 * step / steps for step, _ in bare]
-    waits = count_waits(run, 64, is_watched=True) - count_waits(run, 64, is_watched=False)
-    memory = peak_memory(run, 64, is_watched=True) / peak_memory(run, 64, is_watched=False)
-    return (
-        f"{name:12} {median(bare_steps):8.2f} {median(ratios):7.3f} {min(ratios):6.3f} – {max(ratios):5.3f} "
-        f"{median(wholes):7.3f} {waits:7.2f} {memory:7.3f}"
-    )
+        first_ratios.append(sum(first for first, _ in watched) / sum(first for first, _ in bare))
+        later_ratios.append(sum(later for _, later in watched) / sum(later for _, later in bare))
+        milliseconds += [1e3 * later / steps for _, later in bare]
+    waits = count_waits(run, _FIRST_STEPS, is_watched=True) - count_waits(run, _FIRST_STEPS, is_watched=False)
+    memory = peak_memory(run, _FIRST_STEPS, is_watched=True) / peak_memory(run, _FIRST_STEPS, is_watched=False)
+    low, high = min(later_ratios), max(later_ratios)
+    ratios = f"{median(first_ratios):7.3f} {median(later_ratios):7.3f} ({low:.3f} – {high:.3f})"
+    return f"{name:12} {median(milliseconds):8.2f} {steps:6} {ratios} {waits:7.2f} {memory:7.3f}"
 
 
 def main() -> None:
     """Print one line per model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="mlp,resnet,transformer", help="comma-separated: mlp, resnet, transformer")
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cuda")
     options = parser.parse_args()
     device = torch.device(options.device)
     if device.type == "cuda":
         print(torch.cuda.get_device_name(device), "torch", torch.__version__)
-    print(f"{'':12} {'ms':>8} {'step':>7} {'min – max':>14} {'whole':>7} {'waits':>7} {'memory':>7}")
+    print(f"{'':12} {'ms':>8} {'steps':>6} {'100':>7} {'later':>7} {'min – max':>15} {'waits':>7} {'memory':>7}")
     for name in options.models.split(","):
-        print(measure(name, device, options.steps, options.rounds), flush=True)
+        print(measure(name, device, options.seconds, options.rounds), flush=True)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ class RankObserver:
             return
         self.passes += 1
         if self.passes <= _RANDOM_STEPS:
-            for name, number in _hash_random_states().items():
+            for name, number in _hash_random_states(self.setup.model_device).items():
                 self.random_states.setdefault(name, []).append(number)
 
     def on_backward_begin(self, roots: BackwardRoots) -> None:
@@ -228,14 +228,17 @@ def _hash_samples(values: Tensor) -> list[int]:
     return [int.from_bytes(blake2b(row.tobytes(), digest_size=7).digest(), "little") for row in rows.numpy()]
 
 
-def _hash_random_states() -> dict[str, int]:
+def _hash_random_states(device: torch.device) -> dict[str, int]:
     """Return a hash of the state of each generator, by name."""
     numpy_state: Any = np.random.get_state(legacy=True)
-    return {
+    states = {
         "torch": hash_tensor(torch.random.get_rng_state()),
         "numpy.random": hash_tensor(torch.from_numpy(numpy_state[1].view(np.int32))) ^ int(numpy_state[2]),
         "random": hash(random.getstate()[1]),
     }
+    if device.type == "cuda":
+        states["torch on the GPU"] = hash_tensor(torch.cuda.get_rng_state(device))
+    return states
 
 
 def _ignore(_: Any) -> None:

@@ -154,7 +154,7 @@ def test_captured_graph_is_mentioned_and_no_callback_fails() -> None:
         step = GraphedStep(model, optimizer, x, y)
         for _ in range(8):
             step.replay(x, y)
-    assert [event.description for event in run.record.events_of_kind("captured")]
+    assert [event.text for event in run.record.events_of_kind("captured")]
     assert not run.error_summary
 
 

@@ -58,7 +58,12 @@ def slow_transfer(
         where=get_location(line.line if (line := profile.slowest_line("transfer")) else None),
         cause="A copy from memory that is not pinned is staged first, and the host waits for it.",
         fix="Create the loader with pin_memory=True, and copy with x.to(device, non_blocking=True).",
-        evidence={"copy in ms": 1e3 * seconds, "bytes": profile.transferred_bytes, "pinned": profile.pinned_share},
+        evidence={
+            "copy in ms": 1e3 * seconds,
+            "share": profile.share("transfer"),
+            "bytes": profile.transferred_bytes,
+            "pinned": profile.pinned_share,
+        },
     )
 
 

@@ -55,13 +55,18 @@ def sync_every_step(
     if calls < _MIN_CALLS_PER_STEP:
         return
     line = max(syncs.lines, key=lambda code_line: syncs.lines[code_line])
+    milliseconds = 1e3 * syncs.seconds / syncs.checked_steps
     yield Finding(
         message=f"Each step waits {calls:.1f} times for a value from the device, at {len(syncs.lines)} lines, which "
-        f"takes {syncs.seconds / syncs.checked_steps * 1e3:.2f} ms per step.",
+        f"takes {milliseconds:.2f} ms per step.",
         where=get_location(line),
         cause="item(), float(), cpu(), an if or a print of a tensor on the device wait until its queue is empty.",
         fix="losses.append(loss.detach())   # and torch.stack(losses).tolist() every 100 steps",
-        evidence={"calls per step": calls, "lines": [code_line.text.strip() for code_line in syncs.lines][:8]},
+        evidence={
+            "calls per step": calls,
+            "wait in ms": milliseconds,
+            "lines": [code_line.text.strip() for code_line in syncs.lines][:8],
+        },
         severity=None if calls > most else "note",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from importlib.metadata import distributions
@@ -35,11 +36,24 @@ def hardware() -> dict[str, Any]:
         "memory (GiB)": _memory(),
     }
     if torch.cuda.is_available():
-        names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-        facts |= {"GPUs": names, "CUDA": torch.version.cuda, "cuDNN": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
+        facts |= {"GPUs": _gpu_names(), "CUDA": torch.version.cuda, "cuDNN": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
     if torch.backends.mps.is_available():
         facts["GPUs"] = ["mps"]
     return facts
+
+
+def _gpu_names() -> list[str]:
+    """Return the name of each GPU that torch may use.
+
+    CUDA is not initialized for it, since a process cannot start workers by a fork afterwards. Its driver lists the
+    names of all GPUs of the machine, which do not tell which of them are in use if they differ.
+    """
+    count = torch.cuda.device_count()
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return [torch.cuda.get_device_name(index) for index in range(count)]
+    texts = [path.read_text(encoding="utf-8") for path in Path("/proc/driver/nvidia/gpus").glob("*/information")]
+    models = {match[1].strip() for text in texts if (match := re.search(r"^Model:(.*)$", text, re.MULTILINE))}
+    return [models.pop() if len(models) == 1 else "GPU"] * count
 
 
 def _processor_name() -> str:
