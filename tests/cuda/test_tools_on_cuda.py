@@ -46,7 +46,7 @@ def small_device() -> Iterator[None]:
 def test_batch_size_search_ends_where_the_memory_of_the_device_does() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, 2**18), nn.ReLU(), nn.Linear(2**18, 3)).cuda()
-    loader = DataLoader(TensorDataset(torch.randn(64, 5), torch.arange(64) % 3), batch_size=8)
+    loader = DataLoader(TensorDataset(torch.randn(8192, 5), torch.arange(8192) % 3), batch_size=8)
     optimizer, loss_fn = torch.optim.SGD(model.parameters(), lr=1e-3), nn.CrossEntropyLoss()
     before = fingerprint(model, optimizer, loaders=[loader])
     result = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer).batch_size(

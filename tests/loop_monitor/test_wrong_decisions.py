@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.debugger import Debugger
+from nbdebug.loop_monitor.wrong_decisions import WrongDecisionCounter
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.loop_monitor.test_constant_decisions import HELPER, METRIC_CLASS, SCIKIT_LEARN, WHOLE_SET, e710_findings
@@ -89,3 +92,25 @@ def evaluate(net, loader):
 """
     (finding,) = e710_findings(tmp_path, evaluation, make_setup(3))
     assert source_line(finding).strip() == decision
+
+
+def test_trace_that_fails_ends_without_reaching_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("tensors on two devices")
+
+    monkeypatch.setattr(WrongDecisionCounter, "find_kind", fail)
+    x, y = points()
+    setup = minimal_setup(network(3), x, y, nn.CrossEntropyLoss())
+    setup.val_loader = DataLoader(TensorDataset(x, y), batch_size=16)
+    correct = 0
+    with Debugger.of(setup).watch() as watch:
+        for _ in range(2):
+            for inputs, targets in setup.train_loader:
+                setup.optimizers[0].zero_grad()
+                nn.functional.cross_entropy(setup.model(inputs), targets).backward()
+                setup.optimizers[0].step()
+            with torch.no_grad():
+                for inputs, targets in setup.val_loader:
+                    correct += int((setup.model(inputs).argmax(1) == targets).sum())
+    assert correct > 0
+    assert "DecisionMonitor (RuntimeError: tensors on two devices)" in watch.error_summary

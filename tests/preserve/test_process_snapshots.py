@@ -47,3 +47,17 @@ def test_block_inside_no_grad_restores_weights(program: Program, mode: Any) -> N
         program.model[0].weight.zero_()
     before.check()
     train(program, program.loader(), 2)
+
+
+def test_block_runs_after_a_device_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed assertion, no call of a CUDA device works, that of its generator included."""
+
+    def fail() -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state_all", fail)
+    expected = torch.get_rng_state()
+    with Preserve():
+        torch.rand(3)
+    assert torch.equal(torch.get_rng_state(), expected)

@@ -269,3 +269,16 @@ def test_first_weight_change_between_steps_drops_one_snapshot_of_update_norm(mon
     steps, norms = watch.record.series("update.norm", "0.weight")
     assert sorted({*range(1, STEPS + 1)} - set(steps.tolist())) == [first_write]
     assert norms == pytest.approx([distances[step - 1] for step in steps], rel=1e-3)
+
+
+def test_nothing_runs_while_a_graph_is_captured_and_the_record_says_so() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with nbdebug.watch(model, optimizer, every=1) as watch:
+        assert watch.session is not None
+        for number, batch in enumerate(list(loader()) * 3):
+            watch.time_budget.is_capturing = lambda is_captured=number in (4, 5): is_captured  # type: ignore[misc]
+            step(model, optimizer, batch)
+    assert not watch.error_summary
+    assert len(watch.record.series("loss")[0]) == 10
+    assert [event.step for event in watch.record.events_of_kind("captured")]
