@@ -78,7 +78,7 @@ def unshuffled_training(
                 "chance": label_order.p_value,
                 "classes of the first batches": label_order.class_counts,
             },
-            explains=("T604", "T605", "T612", "T607", "E702", "E706"),
+            explains=("T604", "T605", "T612", "T607", "T610", "G401", "G415", "M307", "E702", "E706"),
         )
 
 

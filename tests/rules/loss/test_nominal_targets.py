@@ -34,12 +34,16 @@ NOMINAL = {
     "images": (IMAGES, CLASSES),
     "float targets": (IMAGES, CLASSES.float()),
     "clusters": (ROWS + CENTERS[KINDS], KINDS),
+    "clusters far apart": (ROWS + 1.2 * CENTERS[KINDS], KINDS),
 }
 ORDERED: dict[str, tuple[Tensor, Tensor]] = {
     "rounded sums": (ROWS, rounded_sum(ROWS)),
     "counts": (ROWS, spread_counts(ROWS)),
     "bits that are set": ((ROWS > 0).float(), (ROWS > 0).sum(1)),
     "random numbers": (ROWS, KINDS),
+    "grades along a line": (0.4 * ROWS + KINDS[:, None], KINDS),
+    "grades along a line far apart": (0.2 * ROWS + KINDS[:, None], KINDS),
+    "years on a curve": (torch.stack([KINDS.sin(), KINDS.cos(), KINDS / 5], 1) + 0.05 * ROWS[:, :3], KINDS),
     "brightness": (IMAGES, (IMAGES.sum(1) / 4).round()),
 }
 
