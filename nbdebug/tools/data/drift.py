@@ -151,7 +151,10 @@ def _shift_text(shift: FeatureShift) -> str:
 
 
 def _notes(comparison: SplitComparison) -> Iterator[str]:
-    yield f"a shift is significant at a false discovery rate of {LEVEL:.0%} (Benjamini and Hochberg)"
+    yield (
+        f"a shift is significant at a false discovery rate of {LEVEL:.1%} (Benjamini and Hochberg); equal splits give "
+        "an alarm with at most 1% probability"
+    )
     yield comparison.power_text
     if comparison.classifier is not None:
         yield f"domain classifier: {comparison.classifier}"

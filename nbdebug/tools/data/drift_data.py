@@ -21,7 +21,9 @@ from nbdebug.tools.data.domain_classifier import DomainClassifier, fit_domain_cl
 from nbdebug.tools.data.mismatch import describe_orientation, describe_scaling
 
 _Floats = NDArray[np.float64]
-LEVEL, _MIN_EFFECT = 0.01, 0.03  # false discovery rate; the smallest effect that counts as a shift
+# The false discovery rate, half of the probability of 1% that equal splits give an alarm: the classifier has the other
+# half. The smallest effect that counts as a shift.
+LEVEL, _MIN_EFFECT = 0.005, 0.03
 _MEDIUM_EFFECT, _LARGE_EFFECT = 0.1, 0.25
 _MIN_ROWS = 20
 
@@ -168,7 +170,7 @@ def _compare_codes(first: _Floats, second: _Floats) -> DistributionDistance:
 
 
 def _judge_shifts(shifts: Sequence[FeatureShift]) -> list[FeatureShift]:
-    """Mark the shifts that are significant at a false discovery rate of 1% and not negligible; sort by effect."""
+    """Mark the shifts that are significant at the false discovery rate and not negligible; sort by effect."""
     if not shifts:
         return []
     significant = significant_values(np.array([shift.distance.p for shift in shifts]), LEVEL)
