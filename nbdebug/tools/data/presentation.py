@@ -57,8 +57,10 @@ def _split_faults(split: SplitProfile) -> Iterator[str]:
         others = sum(count for _, count, _ in split.schemas[1:])
         text, _, index = split.schemas[1]
         yield f"{split.title}: {others:,} samples have another structure, such as sample {index}: {text}"
-    if len(split.class_counts) == 1:
+    if len(split.class_counts) == 1 and split.read > 1:
         yield f"{split.title}: all samples read have class {next(iter(split.class_counts))}"
+    if split.uncollated:
+        yield f"{split.title}: samples cannot be collated, so that no batch can be made: {split.uncollated}"
     for leaf in split.leaves:
         for feature in leaf.features:
             name = f"{split.title} {' '.join(filter(None, (leaf.title, feature.name)))}"
@@ -284,7 +286,8 @@ def _feature_text(feature: FeatureStatistics) -> str:
     name = f"{feature.name}: " if feature.name else ""
     tags = "".join(f", {tag.text}" for tag in _feature_tags(feature))
     sparse = f", {feature.zeros:.0%} zeros" if feature.zeros >= _MIN_ZEROS else ""
-    return f"{name}{feature.mean:.4g} ± {feature.std:.3g}, {feature.low:.4g} to {feature.high:.4g}{sparse}{tags}"
+    spread = f" ± {feature.std:.3g}" if feature.std == feature.std else ""
+    return f"{name}{feature.mean:.4g}{spread}, {feature.low:.4g} to {feature.high:.4g}{sparse}{tags}"
 
 
 def draw_profile(profile: ProfileData, ax: Axes) -> None:
