@@ -12,6 +12,7 @@ from nbdebug.statistics.power import (
     detectable_pair_share,
     detectable_share,
 )
+from nbdebug.tools.data.concept_shift import ConceptShift
 from nbdebug.tools.data.domain_classifier import DomainClassifier
 from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
 from nbdebug.tools.data.duplicates import Duplicates
@@ -50,6 +51,7 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     checks = [check for split in profile.splits for check in _split_checks(split)]
     checks += [_unknown_check(item) for item in profile.unknown_tokens]
     checks += [_language_check(item) for item in compare_languages(language_counts(profile.splits))]
+    checks += [_unusual_check(split, profile) for split in profile.splits if _has_images_or_series(split)]
     checks += _duplicate_checks(profile)
     checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
@@ -103,6 +105,16 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         yield DataCheck(
             f"{split.title}: a single class", verdict, f"{len(split.class_counts)} classes", power, _BINOMIAL
         )
+
+
+def _has_images_or_series(split: SplitProfile) -> bool:
+    return bool(split.read) and any(_has_places(leaf) for leaf in split.leaves)
+
+
+def _unusual_check(split: SplitProfile, profile: ProfileData) -> DataCheck:
+    texts = [item.text for item in profile.unusual if item.split == split.split]
+    name, power = f"{split.title}: unusual images or series", "single samples, if at most 5% have the same fault"
+    return DataCheck(name, "fault" if texts else "no fault", "; ".join(texts) or "none", power, "all rows compared")
 
 
 def _has_places(leaf: LeafProfile) -> bool:
@@ -221,6 +233,8 @@ def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
     yield DataCheck(name, "fault" if shifted else "no fault", observation, comparison.power_text, method)
     if comparison.classifier is not None:
         yield _classifier_check(comparison, comparison.classifier)
+    if comparison.concept is not None:
+        yield _concept_check(comparison, comparison.concept)
     verdict: Verdict = "fault" if comparison.mismatches else "no fault"
     texts = "; ".join(comparison.mismatches) or "none recognized"
     wanted = "another scale by a factor of 1.5, axes or channels in another order"
@@ -239,6 +253,16 @@ def _classifier_check(comparison: SplitComparison, classifier: DomainClassifier)
     verdict: Verdict = "fault" if classifier.tells_splits_apart else "no fault"
     power = f"an area under the ROC curve of {classifier.detectable_area:.2f}"
     return DataCheck(name, verdict, str(classifier), power, "interval of Hanley and McNeil 1982; permuted splits")
+
+
+def _concept_check(comparison: SplitComparison, concept: ConceptShift) -> DataCheck:
+    name, method = f"concept shift from {comparison.title}", "forests fitted to either split; paired errors"
+    if not concept.is_decidable:
+        shared = f"{concept.rows:,} of {concept.total:,} samples lie where both splits have samples"
+        return DataCheck(name, "not decidable", shared, "samples of both splits with similar inputs", "")
+    verdict: Verdict = "fault" if concept.is_shifted else "no fault"
+    power = f"{concept.detectable:.0%} of a constant's errors more by a learner of {comparison.first}"
+    return DataCheck(name, verdict, comparison.concept_text, power, method)
 
 
 def _label_checks(labels: LabelReview) -> Iterator[DataCheck]:

@@ -56,30 +56,48 @@ class DomainClassifier:
         return f"AUC {self.auc:.3f} ({self.low:.3f} to {self.high:.3f}) on {self.rows:,} samples{named}"
 
 
-def fit_domain_classifier(
-    tables: tuple[SplitTable, SplitTable], columns: tuple[Sequence[FeatureColumn], Sequence[FeatureColumn]]
-) -> DomainClassifier | None:
-    """Return a random forest's out-of-bag area under the ROC curve on the inputs; None for too few samples.
+@dataclass(frozen=True, eq=False)
+class SharedFeatures:
+    """The features that both splits have, of the distinct samples at the positions ``rows`` of their tables."""
 
-    Copies of a sample within a split count once, since a tree that was grown on one of them knows the other. The
-    interval is that of Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747; importances are the mean decrease
-    of impurity. An area that is neither clear nor due to chance by this interval is compared with permuted splits.
+    names: tuple[str, ...]
+    first: Matrix
+    second: Matrix
+    rows: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def share_features(
+    tables: tuple[SplitTable, SplitTable], columns: tuple[Sequence[FeatureColumn], Sequence[FeatureColumn]]
+) -> SharedFeatures | None:
+    """Return the features of the first 1,000 distinct samples of both splits; None for too few samples or features.
+
+    Copies of a sample within a split count once, since a learner that was fitted to one of them knows the other.
     """
-    rows = [_distinct_rows(table) for table in tables]
+    rows = (_distinct_rows(tables[0]), _distinct_rows(tables[1]))
     if min(map(len, rows)) < _MIN_ROWS:
         return None
     names, features = _join_features(tables, columns, rows)
-    if not features.shape[1]:
-        return None
-    is_second = np.repeat([0, 1], [len(part) for part in rows])
+    count = len(rows[0])
+    return SharedFeatures(tuple(names), features[:count], features[count:], rows) if features.shape[1] else None
+
+
+def fit_domain_classifier(shared: SharedFeatures) -> DomainClassifier:
+    """Return a random forest's out-of-bag area under the ROC curve on the features of both splits.
+
+    The interval is that of Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747; importances are the mean
+    decrease of impurity. An area that is neither clear nor due to chance by this interval is compared with permuted
+    splits.
+    """
+    sizes = len(shared.first), len(shared.second)
+    features, is_second = np.vstack([shared.first, shared.second]), np.repeat([0, 1], sizes)
     auc, importances = _fit_forest(features, is_second)
-    low, high = auc_interval(auc, len(rows[1]), len(rows[0]), _LEVEL)
+    low, high = auc_interval(auc, sizes[1], sizes[0], _LEVEL)
     is_doubtful = low > 0.5 and _MIN_AUC <= auc < _CLEAR_AUC
     by_chance = _area_by_chance(features, is_second) if is_doubtful else 0.5
     order = np.argsort(-importances, kind="stable")[:_MAX_NAMED]
-    telling = [(names[index], float(importances[index])) for index in order]
+    telling = [(shared.names[index], float(importances[index])) for index in order]
     named = tuple(item for item in telling if item[1] >= _MIN_IMPORTANCE)
-    return DomainClassifier(auc, low, high, sum(map(len, rows)), named, by_chance)
+    return DomainClassifier(auc, low, high, sum(sizes), named, by_chance)
 
 
 def _fit_forest(features: Matrix, is_second: NDArray[np.int64]) -> tuple[float, NDArray[np.float64]]:

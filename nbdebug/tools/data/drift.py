@@ -158,3 +158,5 @@ def _notes(comparison: SplitComparison) -> Iterator[str]:
     yield comparison.power_text
     if comparison.classifier is not None:
         yield f"domain classifier: {comparison.classifier}"
+    if comparison.kind_text:
+        yield f"{comparison.kind_text}: {comparison.concept_text}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from nbdebug.tools.data.raters import review_ratings, validate_ratings
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.result import DataProfile
 from nbdebug.tools.data.sample_groups import validate_groups
+from nbdebug.tools.data.sample_quality import UnusualSamples, find_unusual_samples
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 from nbdebug.tools.data.suspects import LabelReview, review_labels
 from nbdebug.tools.data.unknown_tokens import measure_unknown_tokens
@@ -121,10 +122,18 @@ class _DataReader:
             duplicates=duplicates,
             leaks=self.find_leaks(duplicates),
             unknown_tokens=tuple(measure_unknown_tokens(_tables(self.accumulators), displays)),
+            unusual=tuple(self.find_unusual_samples()),
             labels=self.review_labels(),
         )
         galleries = make_galleries(result, displays)
         return replace(result, galleries=galleries, seconds=time.perf_counter() - self.started)
+
+    def find_unusual_samples(self) -> Iterator[UnusualSamples]:
+        """Find the images and series of each split that stand out."""
+        for accumulator in self.accumulators:
+            table = accumulator.table()
+            if table is not None:
+                yield from find_unusual_samples(table, accumulator.input_names)
 
     def review_labels(self) -> LabelReview:
         """Review the labels by the user's class probabilities and ratings, and by learners."""
