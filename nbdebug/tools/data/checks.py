@@ -56,6 +56,11 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
         checks += _drift_checks(comparison)
+    if (windows := profile.drift.windows) is not None:
+        observation = f"{len(windows.shifted_features)} of {len(windows.features)} features"
+        verdict: Verdict = "fault" if windows.shifted_features else "no fault"
+        method = "Kolmogorov-Smirnov and rank-sum tests; power by the bound of Massey 1950"
+        checks.append(DataCheck("drift over windows of training", verdict, observation, windows.power_text, method))
     if len(profile.splits) > 1 and not profile.drift.comparisons:
         wanted = "20 collated samples of each split"
         checks.append(DataCheck("drift", "not decidable", "rows of two splits are missing", wanted, ""))

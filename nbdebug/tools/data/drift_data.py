@@ -24,7 +24,7 @@ from nbdebug.tools.data.mismatch import describe_orientation, describe_scaling
 _Floats = NDArray[np.float64]
 # The false discovery rate, half of the probability of 1% that equal splits give an alarm: the classifier has the other
 # half. The smallest effect that counts as a shift.
-LEVEL, _MIN_EFFECT = 0.005, 0.03
+LEVEL, MIN_EFFECT = 0.005, 0.03
 _MEDIUM_EFFECT, _LARGE_EFFECT = 0.1, 0.25
 _MIN_ROWS = 20
 
@@ -154,7 +154,7 @@ def compare_splits(
         for one, other in zip(*columns, strict=False)
         if one.title == other.title and one.is_category == other.is_category
     ]
-    shifts = _judge_shifts([_compare_columns(one, other) for one, other in paired])
+    shifts = _judge_shifts([compare_columns(one, other) for one, other in paired])
     rows = (len(first), len(second))
     shared = share_features((first, second), (columns[0], columns[1]))
     mismatches = tuple(_find_mismatches(setup, first, second, columns, titles))
@@ -178,7 +178,8 @@ def _count_classes(first: SplitTable, second: SplitTable) -> int:
     return len(set().union(*labels))
 
 
-def _compare_columns(first: FeatureColumn, second: FeatureColumn) -> FeatureShift:
+def compare_columns(first: FeatureColumn, second: FeatureColumn) -> FeatureShift:
+    """Return the distance of one feature between two sets of samples, by its values or by its missing ones."""
     missing = [~np.isfinite(column.values) for column in (first, second)]
     shares = (float(missing[0].mean()), float(missing[1].mean()))
     if first.is_category:
@@ -205,7 +206,7 @@ def _judge_shifts(shifts: Sequence[FeatureShift]) -> list[FeatureShift]:
         return []
     significant = significant_values(np.array([shift.distance.p for shift in shifts]), LEVEL)
     judged = [
-        replace(shift, is_shifted=bool(is_significant) and shift.distance.effect >= _MIN_EFFECT)
+        replace(shift, is_shifted=bool(is_significant) and shift.distance.effect >= MIN_EFFECT)
         for shift, is_significant in zip(shifts, significant, strict=True)
     ]
     return sorted(judged, key=lambda shift: (not shift.is_shifted, -np.nan_to_num(shift.distance.effect)))

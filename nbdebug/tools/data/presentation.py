@@ -195,7 +195,7 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
     unusual = [group for panel, group in profile.galleries if panel == "samples"]
     if unusual or profile.examples:
         panels.append(DataPanel("samples", "Samples", [*unusual, *profile.examples], len(unusual)))
-    if profile.drift.comparisons:
+    if profile.drift.comparisons or profile.drift.windows is not None:
         panels.append(DataPanel("drift", "Drift", profile.drift.tables(), len(profile.drift.faults)))
     panels += [_gallery_panel(profile, "duplicates", "Duplicates", profile.duplicates.faults)]
     panels += [_gallery_panel(profile, "labels", "Labels", profile.labels.faults)]
