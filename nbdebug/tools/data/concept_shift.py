@@ -14,7 +14,7 @@ from nbdebug.measurements.dataset_rows import SplitTable
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
-_TREES, _MIN_LEAF, _FOLDS = 100, 3, 5
+_TREES, _MIN_LEAF, _FOLDS, _MAX_ROWS = 50, 3, 5, 600
 _MIN_ROWS, _MIN_SHARED, _MIN_OVERLAP = 100, 60, 0.2
 _MIN_SIGMAS, _MIN_DIFFERENCE, _POWER_QUANTILE = 3.0, 0.05, 1.2816
 _EXCHANGES, _LEVEL = 10, 0.005
@@ -68,11 +68,14 @@ def measure_concept_shift(
 ) -> ConceptShift | None:
     """Compare learners of both splits on the second; None without one target for each sample, or for few samples.
 
-    ``features`` are those of the samples at the positions ``rows``. Both learners are random forests that see equally
-    many samples. The learner of the second split predicts folds of neighbors in the dataset, which it did not see, so
-    that samples of one source do not help it. A difference beyond three standard errors, which leave out how much the
-    forests vary, is compared with the differences after the samples were exchanged between the splits at random.
+    ``features`` are those of the samples at the positions ``rows``, of which the first 600 are used. Both learners are
+    random forests that see equally many samples. The learner of the second split predicts folds of neighbors in the
+    dataset, which it did not see, so that samples of one source do not help it. A difference beyond three standard
+    errors, which leave out how much the forests vary, is compared with the differences after the samples were exchanged
+    between the splits at random.
     """
+    features = features[0][:_MAX_ROWS], features[1][:_MAX_ROWS]
+    rows = [positions[:_MAX_ROWS] for positions in rows]
     targets = [_target_values(table, positions) for table, positions in zip(tables, rows, strict=True)]
     known, y = targets
     if known is None or y is None or min(len(known), len(y)) < _MIN_ROWS:

@@ -91,7 +91,7 @@ def compare_windows(
     columns = comparison_columns(table, input_names, column_names)
     shifts = [[_compare_window(column, window) for window in windows] for column in columns]
     flat = [shift for feature in shifts for shift in feature]
-    significant = significant_values(np.array([shift.distance.p for shift in flat]), LEVEL) if flat else []
+    significant = significant_values(np.array([shift.distance.p for shift in flat], np.float64), LEVEL)
     judged = [
         replace(shift, is_shifted=bool(is_significant) and shift.distance.effect >= MIN_EFFECT)
         for shift, is_significant in zip(flat, significant, strict=True)
