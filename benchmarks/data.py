@@ -3,9 +3,9 @@
     python benchmarks/data.py [--resamples 20] [--clean 100] [--only clean|faults|cost] [--sets digits titanic]
 
 The sets are those of data_sets.py. Each resample is another random split into two thirds for training and one third for
-validation. A clean resample counts as quiet if no drift, duplicate, label, leak or unusual sample is reported; a planted
-one counts as found if the fault is reported as such. The precision at k is that of the first k listed suspects, where k
-is the number of planted wrong labels that are listed or, if fewer are, the number of suspects.
+validation. A clean resample counts as quiet if no drift, duplicate, label, leak or unusual sample is reported; a
+planted one counts as found if the fault is reported as such. The precision at k is that of the first k listed suspects,
+where k is the number of planted wrong labels that are listed or, if fewer are, the number of suspects.
 """
 
 from __future__ import annotations
