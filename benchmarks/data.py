@@ -2,10 +2,10 @@
 
     python benchmarks/data.py [--resamples 20] [--clean 100] [--only clean|faults|cost] [--sets digits titanic]
 
-The sets are those of data_sets.py. Each resample is another random split into two
-thirds for training and one third for validation. A clean resample counts as quiet if no drift, duplicate or label is
-reported; a planted one counts as found if the fault is reported as such. The precision at k is that of the first k
-listed suspects, where k is the number of planted wrong labels that are listed or, if fewer are, the number of suspects.
+The sets are those of data_sets.py. Each resample is another random split into two thirds for training and one third for
+validation. A clean resample counts as quiet if no drift, duplicate, label, leak or unusual sample is reported; a
+planted one counts as found if the fault is reported as such. The precision at k is that of the first k listed suspects,
+where k is the number of planted wrong labels that are listed or, if fewer are, the number of suspects.
 """
 
 from __future__ import annotations
@@ -212,11 +212,12 @@ def _faults(x: Tensor) -> dict[str, tuple[Change, Criterion]]:
 def report_clean(name: str, resamples: int) -> None:
     """Print the share of quiet resamples of clean data, by kind of alarm."""
     x, y = SETS[name]()
-    alarms = {"drift": 0, "duplicates": 0, "labels": 0}
+    alarms = {"drift": 0, "duplicates": 0, "labels": 0, "leaks": 0, "unusual": 0}
     quiet = 0
     for seed in range(resamples):
         profile = split(x, y, seed)[0].profile()
-        faults = {kind: bool(getattr(profile, kind).faults) for kind in alarms}
+        faults = {kind: bool(getattr(profile, kind).faults) for kind in ("drift", "duplicates", "labels", "leaks")}
+        faults["unusual"] = bool(profile.unusual)
         alarms = {kind: count + faults[kind] for kind, count in alarms.items()}
         quiet += not any(faults.values())
     counts = ", ".join(f"{kind} {count}" for kind, count in alarms.items())

@@ -1,12 +1,16 @@
 """How well data() ranks wrong labels and estimates their share, next to the rankings of cleanlab on the same scores.
 
-    python benchmarks/data_labels.py [--seeds 40] [--share 0.05] [--sets digits "breast cancer"]
+    python benchmarks/data_labels.py [--seeds 40] [--share 0.05] [--sets digits "breast cancer"] [--ceiling]
 
 Each seed draws two thirds of a set and replaces a share of their labels by a random class, or by the class that is
 confused most with it. Precision at k is that of the k most suspect labels, k the number of planted ones. The rankings
 of cleanlab are normalized margin and self-confidence of the pooled probabilities (Northcutt, Jiang and Chuang 2021,
 Confident Learning; Kuan and Mueller 2022, Model-agnostic label quality scoring); its own functions compute them if it
 is installed. An interval covers if it contains the share that was planted.
+
+With --ceiling, the precision at k of other out-of-fold probabilities is measured too, ranked by normalized margin:
+those of six classifiers of scikit-learn and their mean, and those of a logistic regression that was fitted to the true
+labels of the other folds. A classifier that learns from the noisy labels cannot be expected to rank better than it.
 """
 
 from __future__ import annotations
@@ -18,7 +22,13 @@ from typing import Any
 import numpy as np
 from data import flip, split
 from data_sets import SETS
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
 
 from nbdebug.baselines.class_scores import OutOfFoldScorer, feature_views
 from nbdebug.statistics.label_noise import estimate_label_noise
@@ -37,7 +47,37 @@ def rank_by_cleanlab(probabilities: Any, labels: Any) -> dict[str, Any]:
     return {"normalized_margin": others.max(1) - own, "self_confidence": -own}
 
 
-def judge(name: str, share: float, is_confusable: bool, seed: int) -> dict[str, float]:
+_CLASSIFIERS: dict[str, Any] = {
+    "logistic C=0.1": LogisticRegression(C=0.1, max_iter=2000),
+    "logistic C=1": LogisticRegression(max_iter=2000),
+    "support vectors": CalibratedClassifierCV(SVC(C=10), ensemble=False),
+    "neighbors": KNeighborsClassifier(10, weights="distance"),
+    "random forest": RandomForestClassifier(300, random_state=0),
+    "extra trees": ExtraTreesClassifier(300, random_state=0),
+}
+
+
+def measure_ceiling(x: Any, labels: Any, true: Any) -> dict[str, float]:
+    """Return the precision at k of other out-of-fold probabilities, and of a model of the true labels."""
+    planted, folds = labels != true, StratifiedKFold(10, shuffle=True, random_state=0)
+
+    def precision(probabilities: Any) -> float:
+        rows, others = np.arange(len(labels)), probabilities.copy()
+        others[rows, labels] = -1
+        suspicion = others.max(1) - probabilities[rows, labels]
+        return float(planted[np.argsort(-suspicion, kind="stable")[: planted.sum()]].mean())
+
+    predicted = {
+        name: cross_val_predict(model, x, labels, cv=folds, method="predict_proba")
+        for name, model in _CLASSIFIERS.items()
+    }
+    figures = {name: precision(probabilities) for name, probabilities in predicted.items()}
+    figures["mean of the six"] = precision(np.mean(list(predicted.values()), 0))
+    known = cross_val_predict(_CLASSIFIERS["logistic C=1"], x, true, cv=folds, method="predict_proba")
+    return figures | {"logistic of true labels": precision(known)}
+
+
+def judge(name: str, share: float, is_confusable: bool, seed: int, with_ceiling: bool = False) -> dict[str, float]:
     """Return the figures of one seed."""
     splits, generator = split(*SETS[name](), seed)
     true = splits.y.clone()
@@ -45,7 +85,8 @@ def judge(name: str, share: float, is_confusable: bool, seed: int) -> dict[str, 
         flip(share, is_confusable)(splits, generator)
     planted = (splits.y != true).numpy()
     labels, classes = splits.y.numpy(), int(splits.y.max()) + 1
-    scores = OutOfFoldScorer(feature_views([splits.x])).scores(labels, classes)
+    views = feature_views([splits.x])
+    scores = OutOfFoldScorer(views).scores(labels, classes)
     noise = estimate_label_noise(scores, labels)
     figures = {"found": float(noise.looks_wrong), "covers": float(noise.rate.low <= planted.mean() <= noise.rate.high)}
     figures |= {"estimate": noise.rate.value, "low": noise.rate.low, "high": noise.rate.high}
@@ -60,7 +101,8 @@ def judge(name: str, share: float, is_confusable: bool, seed: int) -> dict[str, 
         "average precision": average_precision_score(planted, noise.wrong),
     }
     ranked = rank_by_cleanlab(probabilities, labels)
-    return figures | {key: average_precision_score(planted, values) for key, values in ranked.items()}
+    figures |= {key: average_precision_score(planted, values) for key, values in ranked.items()}
+    return figures | (measure_ceiling(np.hstack(views), labels, true.numpy()) if with_ceiling else {})
 
 
 def main() -> None:
@@ -69,11 +111,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--share", type=float, default=0.05)
     parser.add_argument("--sets", nargs="*", default=list(SETS))
+    parser.add_argument("--ceiling", action="store_true")
     arguments = parser.parse_args()
     for name in arguments.sets:
         has_pairs = arguments.share and len(SETS[name]()[1].unique()) > 2  # two classes are confused with each other
         for is_confusable in (False, True) if has_pairs else (False,):
-            results = [judge(name, arguments.share, is_confusable, seed) for seed in range(arguments.seeds)]
+            results = [
+                judge(name, arguments.share, is_confusable, seed, arguments.ceiling) for seed in range(arguments.seeds)
+            ]
             means = {key: np.mean([result[key] for result in results]) for key in results[0]}
             kind = f"{arguments.share:.0%} {'confusable' if is_confusable else 'random'}"
             print(f"{name:15} {kind:15}", ", ".join(f"{key} {value:.3f}" for key, value in means.items()), flush=True)

@@ -51,6 +51,7 @@ def data(
     embed: bool | str | nn.Module = False,
     groups: Any = None,
     ratings: Any = None,
+    windows: int | None = None,
 ) -> DataProfile:
     """Profile what enters a model: structure, statistics, drift, duplicates and suspect labels of both splits.
 

@@ -23,11 +23,12 @@ from torch.utils.data import (
 )
 
 from nbdebug.exceptions import NotChecked, SetupError
-from nbdebug.setup.time_limit import UserCodeTimeout, sample_time_limit
+from nbdebug.setup.time_limit import UserCodeTimeout, get_batch_seconds, sample_time_limit, time_limit
 from nbdebug.setup.unpacking import collate_error
 from nbdebug.validation import describe_type
 
 MAX_SAMPLER_INDICES = 1_000_000
+_IndexedBatch = tuple[Any, tuple[int, ...] | None]
 
 
 class PeekableLoader:
@@ -100,7 +101,8 @@ def peek_batches(loader: Any, limit: int, name: str) -> Iterator[tuple[Any, tupl
     """
     batch_number = 0
     try:
-        for indexed_batch in islice(_unconsumed_batches(loader), limit):
+        batches = islice(_unconsumed_batches(loader), limit)
+        while (indexed_batch := _next_batch(batches, is_map_style(loader))) is not None:
             yield indexed_batch
             batch_number += 1
     except (SetupError, GeneratorExit):
@@ -116,7 +118,22 @@ def peek_batches(loader: Any, limit: int, name: str) -> Iterator[tuple[Any, tupl
         )
 
 
-def _unconsumed_batches(loader: Any) -> Iterator[tuple[Any, tuple[int, ...] | None]]:
+def _next_batch(batches: Iterator[_IndexedBatch], has_samples: bool) -> _IndexedBatch | None:
+    """Return the next batch, None at the end; a stream can have a time limit for a batch, instead of for a sample."""
+    seconds = None if has_samples else get_batch_seconds()
+    if seconds is None:
+        return next(batches, None)
+    try:
+        with time_limit(seconds):
+            return next(batches, None)
+    except UserCodeTimeout as error:
+        raise SetupError(
+            f"a batch of the loader is missing after {seconds:.3g} s: {error}; expected a batch. Raise seconds=, or "
+            "read the stream without waiting."
+        ) from error
+
+
+def _unconsumed_batches(loader: Any) -> Iterator[_IndexedBatch]:
     """Yield batches from a buffer, by dataset index, or from a plain iterable, depending on the loader."""
     if isinstance(loader, PeekableLoader):
         yield from ((batch, None) for batch in loader.peek())

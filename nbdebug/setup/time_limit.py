@@ -12,7 +12,7 @@ from types import FrameType
 from nbdebug.source.location import SourceLine, get_line_from_frame
 
 MAX_SAMPLE_SECONDS = 60.0  # of a sample, which may fill a cache first
-_sample_seconds = ContextVar("sample_seconds", default=MAX_SAMPLE_SECONDS)
+_sample_seconds: ContextVar[float | None] = ContextVar("sample_seconds", default=None)
 
 
 class UserCodeTimeout(BaseException):
@@ -54,12 +54,17 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
 def sample_time_limit() -> AbstractContextManager[None]:
     """Return the time limit of one sample: 60 s, or that of ``limit_samples``."""
-    return time_limit(_sample_seconds.get())
+    return time_limit(_sample_seconds.get() or MAX_SAMPLE_SECONDS)
+
+
+def get_batch_seconds() -> float | None:
+    """Return the time limit of a batch of a stream: that of ``limit_samples``, and none outside, for slow streams."""
+    return _sample_seconds.get()
 
 
 @contextmanager
 def limit_samples(seconds: float) -> Iterator[None]:
-    """Limit each sample that is read in the block to ``seconds``."""
+    """Limit each sample, and each batch of a stream, that is read in the block to ``seconds``."""
     token = _sample_seconds.set(seconds)
     try:
         yield

@@ -18,7 +18,8 @@ class DistributionDistance:
     """The distance of two samples; NaN where a quantity is not defined for their kind.
 
     ``effect`` is the Kolmogorov-Smirnov distance of numbers and Cramér's V of categories, both between 0 and 1, and
-    ``p`` is the p-value of the two-sample Kolmogorov-Smirnov test, or of the chi-squared test of independence.
+    ``p`` is the smaller p-value of the two-sample Kolmogorov-Smirnov test and the rank-sum test of Mann and Whitney
+    (1947), times two, or the p-value of the chi-squared test of independence.
     ``wasserstein`` is the Wasserstein distance in standard deviations of the first sample, ``jensen_shannon`` the
     Jensen-Shannon divergence in bits, between 0 and 1, and ``psi`` the population stability index, over the tenths of
     the first sample or over the categories. ``mean_shift`` is the difference of the means in standard deviations.
@@ -45,12 +46,30 @@ def numeric_distance(first: _Floats, second: _Floats) -> DistributionDistance:
     counts = _count_tenths(first, second)
     return DistributionDistance(
         float(test.statistic),
-        float(test.pvalue),
+        min(2 * min(float(test.pvalue), _rank_sum_p(first, second)), 1.0),
         _jensen_shannon_divergence(*counts),
         _population_stability_index(*counts),
         float(wasserstein_distance(first, second)) / spread if spread else 0.0,
         float(second.mean() - first.mean()) / spread if spread else 0.0,
     )
+
+
+def _rank_sum_p(first: _Floats, second: _Floats) -> float:
+    """Return the two-sided p-value of the rank-sum test of two sorted samples, by its normal limit with ties.
+
+    It shows shifts of about 60% of the size that the Kolmogorov-Smirnov test shows.
+    """
+    from scipy.special import ndtr
+
+    one, other = len(first), len(second)
+    lower, upper = (np.searchsorted(first, second, side) for side in ("left", "right"))
+    excess = float(lower.sum() + upper.sum()) / 2 - one * other / 2
+    _, ties = np.unique(np.concatenate([first, second]), return_counts=True)
+    total = one + other
+    variance = (
+        one * other / 12 * (total + 1 - float((ties.astype(np.float64) ** 3 - ties).sum()) / (total * (total - 1)))
+    )
+    return float(2 * ndtr(-abs(excess) / np.sqrt(variance))) if variance > 0 else 1.0
 
 
 def _count_tenths(first: _Floats, second: _Floats) -> tuple[_Floats, _Floats]:

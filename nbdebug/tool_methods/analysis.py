@@ -39,6 +39,7 @@ class AnalysisMethods(ToolRunner):
         embed: bool | str | nn.Module = False,
         groups: Any = None,
         ratings: Any = None,
+        windows: int | None = None,
     ) -> DataProfile:
         """Profile what enters the model: structure, statistics, drift, duplicates and suspect labels of both splits.
 
@@ -59,6 +60,8 @@ class AnalysisMethods(ToolRunner):
             ratings: The classes that several raters chose: a row for each sample of the training dataset and a column
                 for each rater, NaN where missing, or a dict of them by split. The labels are compared with their
                 consensus.
+            windows: Number of windows of the training split, in the order of its dataset, that are compared with each
+                other, to find drift over time; None for no such comparison.
         """
         options = without_self(locals())
         from nbdebug.tools.data import data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp
+from scipy.stats import ks_2samp, mannwhitneyu
 
 from nbdebug.statistics.distribution_distances import category_distance, numeric_distance
 from nbdebug.statistics.power import (
@@ -32,6 +32,17 @@ def test_distance_of_equal_samples_is_zero() -> None:
     values = np.array([1.0, 2.0, np.nan, 4.0, 5.0])
     distance = numeric_distance(values, values)
     assert (distance.effect, distance.wasserstein, distance.jensen_shannon, distance.psi) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("digits", [1, 6])  # with and without ties
+def test_p_value_is_twice_the_smaller_one_of_two_tests(digits: int) -> None:
+    generator = np.random.default_rng(2)
+    for shift in (0.0, 0.2, 0.5):
+        first = generator.normal(0, 1, 150).round(digits)
+        second = generator.normal(shift, 1, 120).round(digits)
+        ranks = mannwhitneyu(first, second, method="asymptotic", use_continuity=False).pvalue
+        steps = ks_2samp(first, second, method="asymp").pvalue
+        assert numeric_distance(first, second).p == pytest.approx(min(2 * min(ranks, steps), 1))
 
 
 def test_distance_of_few_values_is_unknown() -> None:

@@ -12,6 +12,8 @@ from nbdebug.statistics.power import (
     detectable_pair_share,
     detectable_share,
 )
+from nbdebug.tools.data.concept_shift import ConceptShift
+from nbdebug.tools.data.domain_classifier import DomainClassifier
 from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
 from nbdebug.tools.data.duplicates import Duplicates
 from nbdebug.tools.data.languages import LanguageComparison, compare_languages
@@ -49,10 +51,16 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     checks = [check for split in profile.splits for check in _split_checks(split)]
     checks += [_unknown_check(item) for item in profile.unknown_tokens]
     checks += [_language_check(item) for item in compare_languages(language_counts(profile.splits))]
+    checks += [_unusual_check(split, profile) for split in profile.splits if _has_images_or_series(split)]
     checks += _duplicate_checks(profile)
     checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
         checks += _drift_checks(comparison)
+    if (windows := profile.drift.windows) is not None:
+        observation = f"{len(windows.shifted_features)} of {len(windows.features)} features"
+        verdict: Verdict = "fault" if windows.shifted_features else "no fault"
+        method = "Kolmogorov-Smirnov and rank-sum tests; power by the bound of Massey 1950"
+        checks.append(DataCheck("drift over windows of training", verdict, observation, windows.power_text, method))
     if len(profile.splits) > 1 and not profile.drift.comparisons:
         wanted = "20 collated samples of each split"
         checks.append(DataCheck("drift", "not decidable", "rows of two splits are missing", wanted, ""))
@@ -84,6 +92,8 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         "constant features": sum(feature.is_constant for leaf in split.leaves for feature in leaf.features),
     }
     is_drawn = split.is_random or split.is_complete
+    if not split.read:
+        faults = {"unreadable samples": split.failure_count}
     for name, count in faults.items():
         if name == "samples of another structure" and not split.schemas:
             continue
@@ -94,12 +104,22 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         verdict: Verdict = "fault" if count else "no fault" if is_drawn else "not decidable"
         wanted = power if is_drawn else "the samples cannot be drawn at random; samples=None reads all"
         yield DataCheck(f"{split.title}: {name}", verdict, f"{count:,}", wanted, _BINOMIAL if is_drawn else "")
-    if split.class_counts:
+    if split.class_counts and split.read > 1:
         verdict = "fault" if len(split.class_counts) == 1 else "no fault"
         power = f"a second class of {_percent(share)} of the samples"
         yield DataCheck(
             f"{split.title}: a single class", verdict, f"{len(split.class_counts)} classes", power, _BINOMIAL
         )
+
+
+def _has_images_or_series(split: SplitProfile) -> bool:
+    return bool(split.read) and any(_has_places(leaf) for leaf in split.leaves)
+
+
+def _unusual_check(split: SplitProfile, profile: ProfileData) -> DataCheck:
+    texts = [item.text for item in profile.unusual if item.split == split.split]
+    name, power = f"{split.title}: unusual images or series", "single samples, if at most 5% have the same fault"
+    return DataCheck(name, "fault" if texts else "no fault", "; ".join(texts) or "none", power, "all rows compared")
 
 
 def _has_places(leaf: LeafProfile) -> bool:
@@ -138,7 +158,10 @@ def _feature_check(leaks: Leaks) -> DataCheck:
     name, method = "a feature reveals the target", "planted in copies of the target; cross-fitted trees of one feature"
     listed = "".join(f": {leak.name}" for leak in leaks.features)
     observation = f"{len(leaks.features)} of {leaks.columns:,} features{listed}"
-    limits = "avoids 70% of the errors of a constant, and leaves at most 0.4 of those of the next feature"
+    limits = (
+        "avoids 70% of the errors of a constant, and leaves at most 0.4 of those of the next feature or is unrelated "
+        "to all others within the classes"
+    )
     if leaks.features:
         return DataCheck(name, "fault", observation, f"a feature that {limits}", method)
     if not leaks.detectable_noise:
@@ -209,10 +232,14 @@ def _near_check(duplicates: Duplicates) -> DataCheck:
 
 def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
     shifted = [shift for shift in comparison.shifted_features if shift.role != "target"]
-    method = "two-sample Kolmogorov-Smirnov test, bound of Massey 1950"
+    method = "Kolmogorov-Smirnov and rank-sum tests; power by the bound of Massey 1950"
     name = f"drift from {comparison.title}"
     observation = f"{len(shifted)} of {len(comparison.shifts)} features"
     yield DataCheck(name, "fault" if shifted else "no fault", observation, comparison.power_text, method)
+    if comparison.classifier is not None:
+        yield _classifier_check(comparison, comparison.classifier)
+    if comparison.concept is not None:
+        yield _concept_check(comparison, comparison.concept)
     verdict: Verdict = "fault" if comparison.mismatches else "no fault"
     texts = "; ".join(comparison.mismatches) or "none recognized"
     wanted = "another scale by a factor of 1.5, axes or channels in another order"
@@ -224,6 +251,23 @@ def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
         observation = f"Cramér's V {label_shift.distance.effect:.2g}"
         method = "noncentral chi-squared distribution (Cohen 1988)"
         yield DataCheck(f"label shift from {comparison.title}", verdict, observation, f"Cramér's V of {v:.2g}", method)
+
+
+def _classifier_check(comparison: SplitComparison, classifier: DomainClassifier) -> DataCheck:
+    name = f"classifier of {comparison.first} and {comparison.second}"
+    verdict: Verdict = "fault" if classifier.tells_splits_apart else "no fault"
+    power = f"an area under the ROC curve of {classifier.detectable_area:.2f}"
+    return DataCheck(name, verdict, str(classifier), power, "interval of Hanley and McNeil 1982; permuted splits")
+
+
+def _concept_check(comparison: SplitComparison, concept: ConceptShift) -> DataCheck:
+    name, method = f"concept shift from {comparison.title}", "forests fitted to either split; paired errors"
+    if not concept.is_decidable:
+        shared = f"{concept.rows:,} of {concept.total:,} samples lie where both splits have samples"
+        return DataCheck(name, "not decidable", shared, "samples of both splits with similar inputs", "")
+    verdict: Verdict = "fault" if concept.is_shifted else "no fault"
+    power = f"{concept.detectable:.0%} of a constant's errors more by a learner of {comparison.first}"
+    return DataCheck(name, verdict, comparison.concept_text, power, method)
 
 
 def _label_checks(labels: LabelReview) -> Iterator[DataCheck]:
@@ -274,4 +318,4 @@ def _noise_text(noise: PlantedNoise) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g}%"
+    return f"{100 * share:.2g}%" if share < 0.995 else f"{share:.0%}"

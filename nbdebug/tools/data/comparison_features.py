@@ -92,7 +92,7 @@ def _text_columns(role: str, name: str, part: Tensor) -> Iterator[FeatureColumn]
 
 def _channel_columns(role: str, name: str, part: Tensor) -> Iterator[FeatureColumn]:
     """Yield mean, standard deviation and mean step between neighbors of each channel."""
-    samples = _move_channels_first(part).float()
+    samples = move_channels_first(part).float()
     steps = (samples.diff(dim=-1) if samples.shape[-1] > 1 else samples).abs()
     flat = samples.flatten(2)
     spread = flat.std(2) if flat.shape[2] > 1 else flat[:, :, 0]
@@ -106,14 +106,14 @@ def find_blank_samples(part: Tensor) -> Tensor:
     """Return for each image or series if each channel is constant, as in a black image; False for other inputs."""
     if part.dim() < 3 or part.is_complex() or not part.numel():
         return torch.zeros(len(part), dtype=torch.bool)
-    channels = _move_channels_first(part).flatten(2)
+    channels = move_channels_first(part).flatten(2)
     if channels.shape[2] < _MIN_PLACES:
         return torch.zeros(len(part), dtype=torch.bool)
     low, high = channels.aminmax(dim=2)
     return (low == high).all(1)
 
 
-def _move_channels_first(part: Tensor) -> Tensor:
+def move_channels_first(part: Tensor) -> Tensor:
     """Return samples × channels × places; a part without channels has one."""
     axis = _channel_axis(part)
     return part.movedim(axis, 1) if axis is not None else part.unsqueeze(1)

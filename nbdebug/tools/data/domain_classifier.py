@@ -18,7 +18,9 @@ from nbdebug.tools.data.comparison_features import FeatureColumn
 
 _MAX_ROWS, _MIN_ROWS, _TREES, _MIN_LEAF, _LEVEL = 1000, 40, 100, 5, 0.99
 _MIN_AUC, _MAX_NAMED, _MIN_IMPORTANCE = 0.55, 5, 0.02
+_PERMUTATIONS, _PERMUTED_LEVEL, _CLEAR_AUC = 20, 0.005, 0.75
 _MAX_MATRIX_COLUMNS = 256
+_INTERVAL_QUANTILE, _POWER_QUANTILE = 2.5758, 1.2816  # of the normal distribution, for 99% on both sides and 90% on one
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class DomainClassifier:
     """The area under the ROC curve of a classifier of the split, with its 99% interval; 0.5 if it cannot tell.
 
     ``features`` are the names and the importances of the features that tell most; ``rows`` is the number of samples.
+    ``by_chance`` is the area that forests reach after the splits were permuted, with one chance in 200.
     """
 
     auc: float
@@ -33,11 +36,18 @@ class DomainClassifier:
     high: float
     rows: int
     features: tuple[tuple[str, float], ...]
+    by_chance: float = 0.5
 
     @property
     def tells_splits_apart(self) -> bool:
-        """True if the area exceeds 0.5 beyond chance, and is at least 0.55."""
-        return self.low > 0.5 and self.auc >= _MIN_AUC
+        """True if the area exceeds what is reached by chance, and is at least 0.55."""
+        return self.low > 0.5 and self.auc >= max(_MIN_AUC, self.by_chance)
+
+    @property
+    def detectable_area(self) -> float:
+        """The area that would have exceeded chance with 90% probability, by the standard error of the interval."""
+        error = (self.high - self.low) / (2 * _INTERVAL_QUANTILE)
+        return float(max(_MIN_AUC, 0.5 + (_INTERVAL_QUANTILE + _POWER_QUANTILE) * error))
 
     def __str__(self) -> str:
         """The area with its interval, and the features that tell most."""
@@ -46,36 +56,75 @@ class DomainClassifier:
         return f"AUC {self.auc:.3f} ({self.low:.3f} to {self.high:.3f}) on {self.rows:,} samples{named}"
 
 
-def fit_domain_classifier(
+@dataclass(frozen=True, eq=False)
+class SharedFeatures:
+    """The features that both splits have, of the distinct samples at the positions ``rows`` of their tables."""
+
+    names: tuple[str, ...]
+    first: Matrix
+    second: Matrix
+    rows: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def share_features(
     tables: tuple[SplitTable, SplitTable], columns: tuple[Sequence[FeatureColumn], Sequence[FeatureColumn]]
-) -> DomainClassifier | None:
-    """Return a random forest's out-of-bag area under the ROC curve on the inputs; None for too few samples.
+) -> SharedFeatures | None:
+    """Return the features of the first 1,000 distinct samples of both splits; None for too few samples or features.
 
-    Copies of a sample within a split count once, since a tree that was grown on one of them knows the other. The
-    interval is that of Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747; importances are the mean decrease
-    of impurity.
+    Copies of a sample within a split count once, since a learner that was fitted to one of them knows the other.
     """
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.metrics import roc_auc_score
-
-    rows = [_distinct_rows(table) for table in tables]
+    rows = (_distinct_rows(tables[0]), _distinct_rows(tables[1]))
     if min(map(len, rows)) < _MIN_ROWS:
         return None
     names, features = _join_features(tables, columns, rows)
-    if not features.shape[1]:
-        return None
-    is_second = np.repeat([0, 1], [len(part) for part in rows])
+    count = len(rows[0])
+    return SharedFeatures(tuple(names), features[:count], features[count:], rows) if features.shape[1] else None
+
+
+def fit_domain_classifier(shared: SharedFeatures) -> DomainClassifier:
+    """Return a random forest's out-of-bag area under the ROC curve on the features of both splits.
+
+    The interval is that of Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747; importances are the mean
+    decrease of impurity. An area that is neither clear nor due to chance by this interval is compared with permuted
+    splits.
+    """
+    sizes = len(shared.first), len(shared.second)
+    features, is_second = np.vstack([shared.first, shared.second]), np.repeat([0, 1], sizes)
+    auc, importances = _fit_forest(features, is_second)
+    low, high = auc_interval(auc, sizes[1], sizes[0], _LEVEL)
+    is_doubtful = low > 0.5 and _MIN_AUC <= auc < _CLEAR_AUC
+    by_chance = _area_by_chance(features, is_second) if is_doubtful else 0.5
+    order = np.argsort(-importances, kind="stable")[:_MAX_NAMED]
+    telling = [(shared.names[index], float(importances[index])) for index in order]
+    named = tuple(item for item in telling if item[1] >= _MIN_IMPORTANCE)
+    return DomainClassifier(auc, low, high, sum(sizes), named, by_chance)
+
+
+def _fit_forest(features: Matrix, is_second: NDArray[np.int64]) -> tuple[float, NDArray[np.float64]]:
+    """Return the out-of-bag area of a random forest, and the importances of the features."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.metrics import roc_auc_score
+
     forest = RandomForestClassifier(
         _TREES, min_samples_leaf=_MIN_LEAF, class_weight="balanced_subsample", oob_score=True, random_state=0
     )
     forest.fit(features, is_second)
     scores = np.nan_to_num(forest.oob_decision_function_[:, 1], nan=0.5)
-    auc = float(roc_auc_score(is_second, scores))
-    low, high = auc_interval(auc, len(rows[1]), len(rows[0]), _LEVEL)
-    order = np.argsort(-forest.feature_importances_, kind="stable")[:_MAX_NAMED]
-    telling = [(names[index], float(forest.feature_importances_[index])) for index in order]
-    named = tuple(item for item in telling if item[1] >= _MIN_IMPORTANCE)
-    return DomainClassifier(auc, low, high, sum(map(len, rows)), named)
+    return float(roc_auc_score(is_second, scores)), forest.feature_importances_
+
+
+def _area_by_chance(features: Matrix, is_second: NDArray[np.int64]) -> float:
+    """Return the area that a forest exceeds with probability 0.5% if the splits have the same distribution.
+
+    The interval of the area treats the scores as independent, but the trees share samples, so that the areas of equal
+    splits vary more. The bound is the prediction limit of Student's t from the areas of twenty permuted splits.
+    """
+    from scipy.stats import t
+
+    generator = np.random.default_rng(0)
+    areas = [_fit_forest(features, generator.permutation(is_second))[0] for _ in range(_PERMUTATIONS)]
+    quantile = float(t.isf(_PERMUTED_LEVEL, _PERMUTATIONS - 1)) * np.sqrt(1 + 1 / _PERMUTATIONS)
+    return float(np.mean(areas) + quantile * np.std(areas, ddof=1))
 
 
 def _distinct_rows(table: SplitTable) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from nbdebug.result import Result
 from nbdebug.tools.data.drift_data import LEVEL, FeatureShift, SplitComparison
+from nbdebug.tools.data.drift_windows import FeatureOverWindows, WindowDrift
 from nbdebug.views.table import Cell, CellTag, Column, FoldableTable, TableRow, TextCell
 
 if TYPE_CHECKING:
@@ -33,25 +34,32 @@ _COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class DataDrift(Result):
-    """The comparisons of the splits: training with validation, and the reference with training."""
+    """The comparisons of the splits: training with validation, and the reference with training.
+
+    ``windows`` compares windows of the training split, if they were asked for.
+    """
 
     comparisons: tuple[SplitComparison, ...]
+    windows: WindowDrift | None = None
 
     @property
     def faults(self) -> list[str]:
         """The differences in words."""
-        return [text for comparison in self.comparisons for text in comparison.faults]
+        texts = [text for comparison in self.comparisons for text in comparison.faults]
+        return [*texts, *(self.windows.faults if self.windows is not None else ())]
 
     @property
     def headline(self) -> str:
         """The number of shifted features of each comparison."""
-        if not self.comparisons:
-            return "there are no two splits of rows to compare"
-        return "; ".join(
+        texts = [
             f"from {item.title}, {len(item.shifted_features)} of {len(item.shifts)} features are shifted"
             f"{f', and the preprocessing differs: {item.mismatches[0]}' if item.mismatches else ''}"
             for item in self.comparisons
-        )
+        ]
+        if self.windows is not None:
+            count, total = len(self.windows.shifted_features), len(self.windows.features)
+            texts.append(f"over {len(self.windows.rows)} windows of training, {count} of {total} features are shifted")
+        return "; ".join(texts) or "there are no two splits of rows to compare"
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per comparison and feature, with the effect sizes and p-values."""
@@ -75,13 +83,13 @@ class DataDrift(Result):
         ax.legend()
 
     def tables(self) -> list[FoldableTable]:
-        """Return a table for each comparison."""
-        return [_shift_table(comparison) for comparison in self.comparisons]
+        """Return a table for each comparison, and one of the windows."""
+        tables = [_shift_table(comparison) for comparison in self.comparisons]
+        return [*tables, *([_window_table(self.windows)] if self.windows is not None else [])]
 
     def view(self) -> View:
-        """Return the table of the comparisons, one below the other."""
-        tables = self.tables()
-        if len(tables) == 1:
+        """Return the table of the comparisons, one below the other; that of the windows if there are none."""
+        if len(self.comparisons) < 2 and (tables := self.tables()):
             return tables[0]
         rows = [row for item in self.comparisons for row in (TableRow(item.title), *_shift_rows(item, level=1))]
         return FoldableTable(title="Drift", status=self.headline, columns=_COLUMNS, rows=rows, noun="features")
@@ -95,7 +103,42 @@ class DataDrift(Result):
             hidden = len(comparison.shifts) - _MAX_TEXT_ROWS
             lines += [f"    … and {hidden} more features"] if hidden > 0 else []
             lines += [f"    {note}" for note in _notes(comparison)]
+        if self.windows is not None:
+            lines.append(f"  {len(self.windows.rows)} windows of training:")
+            lines += [f"    {_window_text(feature)}" for feature in self.windows.features[:_MAX_TEXT_ROWS]]
+            lines.append(f"    {self.windows.power_text}")
         return "\n".join(lines)
+
+
+def _window_table(drift: WindowDrift) -> FoldableTable:
+    """Return the effects of all features in each window."""
+    columns = [Column("feature"), Column("shifted in")]
+    columns += [Column(f"window {number}", "bar", f"{rows:,} samples") for number, rows in enumerate(drift.rows, 1)]
+    rows = [
+        TableRow(
+            feature.title,
+            [
+                [CellTag(f"window {number}", "warning") for number in feature.shifted_windows],
+                *(TextCell(f"{effect:.3g}", _number(effect)) for effect in feature.effects),
+            ],
+        )
+        for feature in drift.features[:_MAX_ROWS]
+    ]
+    note = "The windows follow the order of the dataset; the effect is the distance from all other samples"
+    return FoldableTable(
+        title="Drift within training",
+        status=f"{len(drift.rows)} windows, {sum(drift.rows):,} samples",
+        columns=columns,
+        rows=rows,
+        note=f"{note}. {drift.power_text[0].upper()}{drift.power_text[1:]}.",
+        noun="features",
+    )
+
+
+def _window_text(feature: FeatureOverWindows) -> str:
+    effects = ", ".join(f"{effect:.2g}" for effect in feature.effects)
+    shifted = f" (shifted in window {', '.join(map(str, feature.shifted_windows))})" if feature.shifted_windows else ""
+    return f"{feature.title}: {feature.windows[0].effect_name} {effects}{shifted}"
 
 
 def _frame_row(comparison: SplitComparison, shift: FeatureShift) -> dict[str, object]:
@@ -151,7 +194,12 @@ def _shift_text(shift: FeatureShift) -> str:
 
 
 def _notes(comparison: SplitComparison) -> Iterator[str]:
-    yield f"a shift is significant at a false discovery rate of {LEVEL:.0%} (Benjamini and Hochberg)"
+    yield (
+        f"a shift is significant at a false discovery rate of {LEVEL:.1%} (Benjamini and Hochberg); equal splits give "
+        "an alarm with at most 1% probability"
+    )
     yield comparison.power_text
     if comparison.classifier is not None:
         yield f"domain classifier: {comparison.classifier}"
+    if comparison.kind_text:
+        yield f"{comparison.kind_text}: {comparison.concept_text}"

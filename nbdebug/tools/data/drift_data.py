@@ -17,11 +17,14 @@ from nbdebug.statistics.distribution_distances import DistributionDistance, cate
 from nbdebug.statistics.estimates import significant_values
 from nbdebug.statistics.power import detectable_ks_distance, normal_shift_of_ks_distance
 from nbdebug.tools.data.comparison_features import FeatureColumn, comparison_columns
-from nbdebug.tools.data.domain_classifier import DomainClassifier, fit_domain_classifier
+from nbdebug.tools.data.concept_shift import ConceptShift, measure_concept_shift
+from nbdebug.tools.data.domain_classifier import DomainClassifier, fit_domain_classifier, share_features
 from nbdebug.tools.data.mismatch import describe_orientation, describe_scaling
 
 _Floats = NDArray[np.float64]
-LEVEL, _MIN_EFFECT = 0.01, 0.03  # false discovery rate; the smallest effect that counts as a shift
+# The false discovery rate, half of the probability of 1% that equal splits give an alarm: the classifier has the other
+# half. The smallest effect that counts as a shift.
+LEVEL, MIN_EFFECT = 0.005, 0.03
 _MEDIUM_EFFECT, _LARGE_EFFECT = 0.1, 0.25
 _MIN_ROWS = 20
 
@@ -63,6 +66,8 @@ class SplitComparison:
 
     ``rows`` are the numbers of samples, ``mismatches`` are differences of the preprocessing in words. An effect of
     ``detectable`` would have been shown with 90% probability. ``target_classes`` is the number of classes.
+    ``concept`` compares the relation of inputs and targets; None if there is no single target, or if the preprocessing
+    differs.
     """
 
     first: str
@@ -73,6 +78,7 @@ class SplitComparison:
     classifier: DomainClassifier | None = None
     detectable: float = 1.0
     target_classes: int = 0
+    concept: ConceptShift | None = None
 
     @property
     def title(self) -> str:
@@ -111,7 +117,28 @@ class SplitComparison:
         result += [f"drift from {self.title}: {hidden} more features"] if hidden > 0 else []
         if not result and self.classifier is not None and self.classifier.tells_splits_apart:
             result.append(f"a classifier tells {self.first} from {self.second}: {self.classifier}")
+        if self.concept is not None and self.concept.is_shifted:
+            result.append(f"the relation of inputs and targets differs: {self.concept_text}")
         return result
+
+    @property
+    def concept_text(self) -> str:
+        """The errors of learners of both splits, in words; "" without them."""
+        return "" if self.concept is None else self.concept.text.format(first=self.first, second=self.second)
+
+    @property
+    def kind_text(self) -> str:
+        """What shifted: the inputs, the targets, or their relation; "" if that is not known."""
+        if self.concept is None or not self.concept.is_decidable:
+            return ""
+        roles = {shift.role for shift in self.shifted_features}
+        has_inputs = "input" in roles or (self.classifier is not None and self.classifier.tells_splits_apart)
+        kinds = {
+            "covariate shift": has_inputs,
+            "label shift": "target" in roles,
+            "concept shift": self.concept.is_shifted,
+        }
+        return " and ".join(name for name, is_present in kinds.items() if is_present) or "no shift"
 
 
 def compare_splits(
@@ -127,17 +154,22 @@ def compare_splits(
         for one, other in zip(*columns, strict=False)
         if one.title == other.title and one.is_category == other.is_category
     ]
-    shifts = _judge_shifts([_compare_columns(one, other) for one, other in paired])
+    shifts = _judge_shifts([compare_columns(one, other) for one, other in paired])
     rows = (len(first), len(second))
-    classifier = fit_domain_classifier((first, second), (columns[0], columns[1]))
+    shared = share_features((first, second), (columns[0], columns[1]))
+    mismatches = tuple(_find_mismatches(setup, first, second, columns, titles))
+    concept = None
+    if shared is not None and not mismatches:  # a learner of other preprocessing fails anyway
+        concept = measure_concept_shift((first, second), (shared.first, shared.second), shared.rows)
     return SplitComparison(
         *titles,
         rows,
         tuple(shifts),
-        tuple(_find_mismatches(setup, first, second, columns, titles)),
-        classifier,
+        mismatches,
+        None if shared is None else fit_domain_classifier(shared),
         detectable_ks_distance(*rows, LEVEL / max(len(shifts), 1)),
         _count_classes(first, second),
+        concept,
     )
 
 
@@ -146,7 +178,8 @@ def _count_classes(first: SplitTable, second: SplitTable) -> int:
     return len(set().union(*labels))
 
 
-def _compare_columns(first: FeatureColumn, second: FeatureColumn) -> FeatureShift:
+def compare_columns(first: FeatureColumn, second: FeatureColumn) -> FeatureShift:
+    """Return the distance of one feature between two sets of samples, by its values or by its missing ones."""
     missing = [~np.isfinite(column.values) for column in (first, second)]
     shares = (float(missing[0].mean()), float(missing[1].mean()))
     if first.is_category:
@@ -168,12 +201,12 @@ def _compare_codes(first: _Floats, second: _Floats) -> DistributionDistance:
 
 
 def _judge_shifts(shifts: Sequence[FeatureShift]) -> list[FeatureShift]:
-    """Mark the shifts that are significant at a false discovery rate of 1% and not negligible; sort by effect."""
+    """Mark the shifts that are significant at the false discovery rate and not negligible; sort by effect."""
     if not shifts:
         return []
     significant = significant_values(np.array([shift.distance.p for shift in shifts]), LEVEL)
     judged = [
-        replace(shift, is_shifted=bool(is_significant) and shift.distance.effect >= _MIN_EFFECT)
+        replace(shift, is_shifted=bool(is_significant) and shift.distance.effect >= MIN_EFFECT)
         for shift, is_significant in zip(shifts, significant, strict=True)
     ]
     return sorted(judged, key=lambda shift: (not shift.is_shifted, -np.nan_to_num(shift.distance.effect)))

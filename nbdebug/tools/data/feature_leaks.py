@@ -10,22 +10,24 @@ import torch
 from numpy.typing import NDArray
 
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.tools.data.class_rank_relations import UNRELATED_LEVEL, ClassRankRelations
 
 _Floats = NDArray[np.float64]
 _MAX_ROWS, _MIN_ROWS, _FOLDS, _MAX_COLUMNS, _FITTED = 2000, 60, 5, 2048, 12
 _DEPTH, _MIN_LEAF = 4, 5
 _LARGE = 1e9  # in place of missing and infinite values, for trees of single precision
-_MIN_SKILL, _ERROR_RATIO = 0.7, 0.4
+_MIN_SKILL, _ERROR_RATIO, _MIN_SIGMAS = 0.7, 0.4, 3.0
 _BINS = 16
 _PLANTED_NOISES, _PLANTINGS, _MIN_NOTICED = (0.2, 0.1, 0.05, 0.02), 10, 9
 
 
 @dataclass(frozen=True)
 class FeatureLeak:
-    """A feature that alone predicts the target far better than any other feature.
+    """A feature that alone predicts the target far better than any other feature, or is a noisy copy of the target.
 
     ``skill`` is the share of the errors (of the variance) of a constant that a small tree on this feature alone avoids,
-    and ``next_skill`` that of the best other feature ``next_name``.
+    and ``next_skill`` that of the best other feature ``next_name``. ``smallest_p`` is that of the relations of a noisy
+    copy with the other features within the classes; NaN for a feature that is far better.
     """
 
     name: str
@@ -33,10 +35,17 @@ class FeatureLeak:
     next_name: str
     next_skill: float
     rows: int
+    smallest_p: float = float("nan")
 
     @property
     def text(self) -> str:
         """The leak in words."""
+        if np.isfinite(self.smallest_p):
+            return (
+                f"{self.name} looks like a noisy copy of the target: a small tree avoids {self.skill:.0%} of the "
+                "errors of a constant, and within the classes the feature is unrelated to all others (smallest p "
+                f"{self.smallest_p:.2g}, {self.rows:,} samples), which are related to each other"
+            )
         return (
             f"{self.name} alone predicts the target: a small tree avoids {self.skill:.0%} of the errors of a constant, "
             f"with the next feature, {self.next_name}, {max(self.next_skill, 0):.0%} ({self.rows:,} samples)"
@@ -60,42 +69,75 @@ def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> _Featu
     """Compare each feature with the target.
 
     A feature leaks if trees of depth 4 on it alone, scored on rows that they did not see, avoid 70% of the errors of a
-    constant, and leave at most 0.4 of the errors of the next feature. Only tables with at least two features, sixty
-    rows and one target are compared.
+    constant, and leave at most 0.4 of the errors of the next feature, beyond three standard errors. A feature that
+    avoids 70% of the errors also leaks if it is a noisy copy of the class: unrelated within the classes to the other
+    features, most of which are related to each other. Only tables with at least two features, sixty rows and one target
+    are compared.
     """
     columns, target = table_columns(table), _target_values(table)
     if columns is None or target is None or columns.shape[1] < 2 or len(columns) < _MIN_ROWS:
         return _FeatureLeakSearch()
     order = np.random.default_rng(0).permutation(len(columns))[:_MAX_ROWS]
-    x, y = (
-        np.nan_to_num(columns[order], nan=-_LARGE, posinf=_LARGE, neginf=-_LARGE).clip(-_LARGE, _LARGE),
-        target[order],
-    )
-    is_class = table.labels is not None
-    screened = _screen(x, y, is_class)
-    candidates = np.argsort(-screened, kind="stable")[:_FITTED]
-    skills = np.array([_cross_fitted_skill(x[:, [column]], y, is_class) for column in candidates])
-    ranked = np.argsort(-skills, kind="stable")
-    best, following = ranked[0], ranked[1]
-    if not _is_leak(skills[best], skills[following]):
-        return _FeatureLeakSearch((), columns.shape[1], _find_detectable_noise(y, is_class, float(skills[best])))
-    first, second = (_column_name(names, int(candidates[row]), columns.shape[1]) for row in (best, following))
-    leak = FeatureLeak(first, float(skills[best]), second, float(skills[following]), len(x))
-    return _FeatureLeakSearch((leak,), columns.shape[1])
+    x = np.nan_to_num(columns[order], nan=-_LARGE, posinf=_LARGE, neginf=-_LARGE).clip(-_LARGE, _LARGE)
+    y, is_class, count = target[order], table.labels is not None, columns.shape[1]
+    errors = _measure_errors(x, y, is_class)
+    best, following, *_ = errors
+    strong = [column for column, values in errors.items() if _skill(values) >= _MIN_SKILL]
+    relations = _relate_within_classes(x, y, strong) if is_class else None
+
+    def describe(column: int, next_column: int, smallest_p: float = float("nan")) -> FeatureLeak:
+        first, second = (_column_name(names, number, count) for number in (column, next_column))
+        return FeatureLeak(first, _skill(errors[column]), second, _skill(errors[next_column]), len(x), smallest_p)
+
+    if _is_far_better(errors[best], errors[following]):
+        return _FeatureLeakSearch((describe(best, following),), count)
+    p = {column: relations.smallest_p(x[:, column]) for column in strong} if relations is not None else {}
+    copies = [column for column in strong if p.get(column, 0.0) >= UNRELATED_LEVEL]
+    if not copies:
+        return _FeatureLeakSearch((), count, _find_detectable_noise(y, is_class, errors[best], relations))
+    others = [column for column in errors if column not in copies] or [following]
+    return _FeatureLeakSearch(tuple(describe(column, others[0], p[column]) for column in copies), count)
 
 
-def _is_leak(skill: float, next_skill: float) -> bool:
-    return skill >= _MIN_SKILL and 1 - skill <= _ERROR_RATIO * (1 - max(next_skill, 0.0))
+def _measure_errors(x: _Floats, y: _Floats, is_class: bool) -> dict[int, _Floats]:
+    """Return the errors of trees on each of the features that a quick screen ranks first, the best feature first."""
+    candidates = np.argsort(-_screen(x, y, is_class), kind="stable")[:_FITTED].tolist()
+    errors = {column: _cross_fitted_errors(x[:, [column]], y, is_class) for column in candidates}
+    return dict(sorted(errors.items(), key=lambda item: item[1].mean()))
 
 
-def _find_detectable_noise(y: _Floats, is_class: bool, best_skill: float) -> float:
+def _relate_within_classes(x: _Floats, y: _Floats, strong: Sequence[int]) -> ClassRankRelations | None:
+    """Return the relations to all features that do not predict the class well; None if they tell nothing."""
+    relations = ClassRankRelations(x, y, [column for column in range(x.shape[1]) if column not in strong])
+    return relations if relations.is_telling else None
+
+
+def _is_far_better(errors: _Floats, next_errors: _Floats) -> bool:
+    """Return whether the errors are few, and far fewer than those of the next feature beyond chance, row by row."""
+    difference = next_errors - errors
+    sigmas = difference.mean() / max(difference.std(ddof=1) / np.sqrt(len(difference)), 1e-12)
+    is_small = errors.mean() <= _ERROR_RATIO * min(next_errors.mean(), 1.0)
+    return bool(_skill(errors) >= _MIN_SKILL and is_small and sigmas > _MIN_SIGMAS)
+
+
+def _skill(errors: _Floats) -> float:
+    """Return the share of the errors of a constant that is avoided."""
+    return float(1 - errors.mean())
+
+
+def _find_detectable_noise(
+    y: _Floats, is_class: bool, best_errors: _Floats, relations: ClassRankRelations | None
+) -> float:
     """Return the largest noise with which copies of the target are found next to the best feature; 0 if none is."""
     generator = np.random.default_rng(0)
     for noise in _PLANTED_NOISES:
         missed = 0
         for _ in range(_PLANTINGS):
             copy = _copy_with_noise(y, is_class, noise, generator)
-            missed += not _is_leak(_cross_fitted_skill(copy[:, None], y, is_class), best_skill)
+            errors = _cross_fitted_errors(copy[:, None], y, is_class)
+            is_unrelated = relations is not None and relations.smallest_p(copy) >= UNRELATED_LEVEL
+            is_noisy = is_unrelated and _skill(errors) >= _MIN_SKILL
+            missed += not (is_noisy or _is_far_better(errors, best_errors))
             if missed > _PLANTINGS - _MIN_NOTICED:
                 break
         else:
@@ -148,8 +190,11 @@ def _screen(x: _Floats, y: _Floats, is_class: bool) -> _Floats:
     return explained / max(total, 1e-12)
 
 
-def _cross_fitted_skill(x: _Floats, y: _Floats, is_class: bool) -> float:
-    """Return the share of the errors of a constant that trees avoid on the fold that they did not see."""
+def _cross_fitted_errors(x: _Floats, y: _Floats, is_class: bool) -> _Floats:
+    """Return the errors of trees on the fold that they did not see, relative to the mean error of a constant.
+
+    An error is 1 for another class, or the squared difference of values.
+    """
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     folds = np.arange(len(y)) % _FOLDS
@@ -161,8 +206,10 @@ def _cross_fitted_skill(x: _Floats, y: _Floats, is_class: bool) -> float:
         predicted[folds == fold] = model.fit(x[folds != fold], y[folds != fold]).predict(x[folds == fold])
     if is_class:
         _, counts = np.unique(y, return_counts=True)
-        return float(1 - (predicted != y).mean() / (1 - counts.max() / len(y)))
-    return float(1 - ((predicted - y) ** 2).mean() / y.var())
+        errors: _Floats = (predicted != y) / (1 - counts.max() / len(y))
+    else:
+        errors = (predicted - y) ** 2 / y.var()
+    return errors
 
 
 def find_identifiers(table: SplitTable, names: Sequence[str] | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Duplicates and suspect labels as rows of sample cards."""
+"""Duplicates, suspect labels and unusual samples as rows of sample cards."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from nbdebug.sample_display.samples import SampleDisplay
 from nbdebug.tools.data.duplicates import DuplicatePair, Duplicates
 from nbdebug.tools.data.profile_data import ProfileData
+from nbdebug.tools.data.sample_quality import UnusualSamples
 from nbdebug.tools.data.split_profile import SPLIT_NAMES
 from nbdebug.tools.data.suspects import LabelQuality, LabelReview
 from nbdebug.tools.data.view import CardGroup, CardRow, SampleCard
@@ -22,9 +23,16 @@ _KIND_TITLES = {
 
 
 def make_galleries(profile: ProfileData, displays: Mapping[str, SampleDisplay]) -> tuple[tuple[str, CardGroup], ...]:
-    """Return the groups of pairs and of suspect labels, each with the name of its panel."""
+    """Return the groups of pairs, unusual samples and suspect labels, each with the name of its panel."""
     groups = [("duplicates", group) for group in _duplicate_groups(profile.duplicates, displays)]
+    groups += [("samples", _unusual_group(item, displays)) for item in profile.unusual]
     return (*groups, *(("labels", group) for group in _suspect_groups(profile, profile.labels, displays)))
+
+
+def _unusual_group(item: UnusualSamples, displays: Mapping[str, SampleDisplay]) -> CardGroup:
+    rows = [CardRow([_sample_card(item.split, index, displays)]) for index in item.indices[:_MAX_PAIRS]]
+    title = f"{SPLIT_NAMES[item.split].capitalize()}: {len(item.indices):,} of {item.samples:,} {item.fault}"
+    return CardGroup(title, rows, hidden=max(len(item.indices) - _MAX_PAIRS, 0))
 
 
 def _duplicate_groups(duplicates: Duplicates, displays: Mapping[str, SampleDisplay]) -> list[CardGroup]:

@@ -12,7 +12,7 @@ from nbdebug.tools.data.checks import DataCheck, run_checks
 from nbdebug.tools.data.languages import compare_languages
 from nbdebug.tools.data.leaf_statistics import FeatureStatistics, LeafProfile
 from nbdebug.tools.data.profile_data import DEFAULT_REASONS, ProfileData
-from nbdebug.tools.data.split_profile import SplitProfile, language_counts
+from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile, language_counts
 from nbdebug.views.table import Cell, CellTag, Column, FoldableTable, TableRow
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def _all_faults(profile: ProfileData) -> list[str]:
     parts = (profile.leaks.faults, profile.drift.faults, profile.duplicates.faults, profile.labels.faults)
     unknown = [item.text for item in profile.unknown_tokens if item.is_fault]
     languages = [item.text for item in compare_languages(language_counts(profile.splits)) if item.is_shifted]
-    return [*_flagged_features(profile), *unknown, *languages, *(text for faults in parts for text in faults)]
+    unusual = [f"{SPLIT_NAMES[item.split]} {f'input {item.leaf}'.strip()}: {item.text}" for item in profile.unusual]
+    return [*_flagged_features(profile), *unusual, *unknown, *languages, *(text for faults in parts for text in faults)]
 
 
 def _flagged_features(profile: ProfileData) -> list[str]:
@@ -57,8 +58,10 @@ def _split_faults(split: SplitProfile) -> Iterator[str]:
         others = sum(count for _, count, _ in split.schemas[1:])
         text, _, index = split.schemas[1]
         yield f"{split.title}: {others:,} samples have another structure, such as sample {index}: {text}"
-    if len(split.class_counts) == 1:
+    if len(split.class_counts) == 1 and split.read > 1:
         yield f"{split.title}: all samples read have class {next(iter(split.class_counts))}"
+    if split.uncollated:
+        yield f"{split.title}: samples cannot be collated, so that no batch can be made: {split.uncollated}"
     for leaf in split.leaves:
         for feature in leaf.features:
             name = f"{split.title} {' '.join(filter(None, (leaf.title, feature.name)))}"
@@ -189,9 +192,10 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
     faults = _all_faults(profile)
     tables = [_structure_table(profile.splits), _class_table(profile)] if profile.splits else []
     panels = [DataPanel("splits", "Splits", [table for table in tables if table], len(_flagged_features(profile)))]
-    if profile.examples:
-        panels.append(DataPanel("samples", "Samples", profile.examples))
-    if profile.drift.comparisons:
+    unusual = [group for panel, group in profile.galleries if panel == "samples"]
+    if unusual or profile.examples:
+        panels.append(DataPanel("samples", "Samples", [*unusual, *profile.examples], len(unusual)))
+    if profile.drift.comparisons or profile.drift.windows is not None:
         panels.append(DataPanel("drift", "Drift", profile.drift.tables(), len(profile.drift.faults)))
     panels += [_gallery_panel(profile, "duplicates", "Duplicates", profile.duplicates.faults)]
     panels += [_gallery_panel(profile, "labels", "Labels", profile.labels.faults)]
@@ -284,7 +288,8 @@ def _feature_text(feature: FeatureStatistics) -> str:
     name = f"{feature.name}: " if feature.name else ""
     tags = "".join(f", {tag.text}" for tag in _feature_tags(feature))
     sparse = f", {feature.zeros:.0%} zeros" if feature.zeros >= _MIN_ZEROS else ""
-    return f"{name}{feature.mean:.4g} ± {feature.std:.3g}, {feature.low:.4g} to {feature.high:.4g}{sparse}{tags}"
+    spread = f" ± {feature.std:.3g}" if feature.std == feature.std else ""
+    return f"{name}{feature.mean:.4g}{spread}, {feature.low:.4g} to {feature.high:.4g}{sparse}{tags}"
 
 
 def draw_profile(profile: ProfileData, ax: Axes) -> None:

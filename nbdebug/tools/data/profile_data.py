@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.duplicates import DuplicatePair, Duplicates
 from nbdebug.tools.data.leaks import Leaks
+from nbdebug.tools.data.sample_quality import UnusualSamples
 from nbdebug.tools.data.split_profile import SplitProfile
 from nbdebug.tools.data.suspects import LabelReview
 from nbdebug.tools.data.unknown_tokens import UnknownTokens
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.data.view import CardGroup
 
 DEFAULT_REASONS = ("duplicates", "overlap")
-_REASONS = (*DEFAULT_REASONS, "near", "suspects", "raters")
+_REASONS = (*DEFAULT_REASONS, "near", "suspects", "raters", "unusual")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +28,9 @@ class ProfileData:
 
     ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model, and ``drift``
     compares the splits. ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``leaks`` what of
-    the target and of validation is visible in training. ``unknown_tokens`` are their shares by split. ``galleries``
-    show pairs and suspects, by the name of the panel. ``seed`` drew the samples.
+    the target and of validation is visible in training. ``unknown_tokens`` are their shares by split, and ``unusual``
+    are images and series that stand out. ``galleries`` show pairs, suspects and unusual samples, by the name of the
+    panel. ``seed`` drew the samples.
     """
 
     splits: tuple[SplitProfile, ...]
@@ -38,6 +40,7 @@ class ProfileData:
     labels: LabelReview = field(default_factory=LabelReview)
     leaks: Leaks = field(default_factory=Leaks)
     unknown_tokens: tuple[UnknownTokens, ...] = ()
+    unusual: tuple[UnusualSamples, ...] = ()
     galleries: tuple[tuple[str, CardGroup], ...] = ()
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
@@ -54,7 +57,8 @@ class ProfileData:
 
         "duplicates" are later exact copies within the split, "overlap" are samples that are in the other split too,
         exactly, by index or as an overlapping window, "near" are near duplicates and crops, "suspects" are suspect
-        labels, and "raters" are labels that the raters contradict. Raises SetupError for an unknown reason, and for a
+        labels, "raters" are labels that the raters contradict, and "unusual" are dark, bright or cut off images and
+        clipped or frozen series. Raises SetupError for an unknown reason, and for a
         split whose samples have no index.
         """
         unknown = [reason for reason in reasons if reason not in _REASONS]
@@ -69,6 +73,8 @@ class ProfileData:
         if "raters" in reasons:
             listed = (item for review in self.labels.raters for item in review.contradicted)
             dropped |= {item.index for item in listed if item.split == split}
+        if "unusual" in reasons:
+            dropped |= {index for item in self.unusual if item.split == split for index in item.indices}
         return sorted(dropped)
 
     def class_name(self, number: int) -> str:

@@ -29,7 +29,8 @@ class SplitProfile:
     ``size`` is the number of samples of the split, None if unknown; ``read`` of them were read, at random if
     ``is_random``, else the first ones. ``failures`` are the first samples that raised, by index, and
     ``failure_count`` is their number. ``schemas`` are the schemas of the samples with their counts and the first index
-    of each, the most common first. ``notes`` say what could not be read and why reading ended.
+    of each, the most common first. ``notes`` say what could not be read and why reading ended, and ``uncollated`` why
+    the loader cannot make batches of the samples.
     """
 
     split: str
@@ -44,6 +45,7 @@ class SplitProfile:
     schemas: tuple[tuple[str, int, int], ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    uncollated: str = ""
 
     @property
     def title(self) -> str:
@@ -143,6 +145,7 @@ class SplitAccumulator:
             tuple((str(schema), count, first) for schema, (count, first) in _by_count(reader)),
             self._notes(),
             self.seconds,
+            reader.uncollated,
         )
 
     def _notes(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from nbdebug.setup.loaders import make_peekable
 from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, limit_samples
 from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.drift_data import compare_splits
+from nbdebug.tools.data.drift_windows import compare_windows
 from nbdebug.tools.data.duplicates import Duplicates, find_duplicates
 from nbdebug.tools.data.examples import example_groups, is_augmented, make_display
 from nbdebug.tools.data.galleries import make_galleries
@@ -29,6 +30,7 @@ from nbdebug.tools.data.raters import review_ratings, validate_ratings
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.result import DataProfile
 from nbdebug.tools.data.sample_groups import validate_groups
+from nbdebug.tools.data.sample_quality import UnusualSamples, find_unusual_samples
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 from nbdebug.tools.data.suspects import LabelReview, review_labels
 from nbdebug.tools.data.unknown_tokens import measure_unknown_tokens
@@ -51,6 +53,7 @@ class _DataReader:
     layer: Layer | None = None
     groups: Any = None
     ratings: Any = None
+    windows: int | None = None
     accumulators: list[SplitAccumulator] = field(default_factory=list)
     stopped: bool = False
 
@@ -121,10 +124,18 @@ class _DataReader:
             duplicates=duplicates,
             leaks=self.find_leaks(duplicates),
             unknown_tokens=tuple(measure_unknown_tokens(_tables(self.accumulators), displays)),
+            unusual=tuple(self.find_unusual_samples()),
             labels=self.review_labels(),
         )
         galleries = make_galleries(result, displays)
         return replace(result, galleries=galleries, seconds=time.perf_counter() - self.started)
+
+    def find_unusual_samples(self) -> Iterator[UnusualSamples]:
+        """Find the images and series of each split that stand out."""
+        for accumulator in self.accumulators:
+            table = accumulator.table()
+            if table is not None:
+                yield from find_unusual_samples(table, accumulator.input_names)
 
     def review_labels(self) -> LabelReview:
         """Review the labels by the user's class probabilities and ratings, and by learners."""
@@ -164,7 +175,10 @@ class _DataReader:
         pairs = [pair for pair in (("train", "val"), ("reference", "train")) if set(pair) <= usable.keys()]
         titled = [(pair, (SPLIT_NAMES[pair[0]], SPLIT_NAMES[pair[1]])) for pair in pairs]
         comparisons = [compare_splits(self.setup, usable, pair, titles, names) for pair, titles in titled]
-        return DataDrift(tuple(comparison for comparison in comparisons if comparison is not None))
+        windows = None
+        if self.windows is not None and "train" in usable:
+            windows = compare_windows(usable["train"], self.windows, names, self.setup.feature_names)
+        return DataDrift(tuple(comparison for comparison in comparisons if comparison is not None), windows)
 
 
 def _tables(accumulators: Iterable[SplitAccumulator]) -> dict[str, SplitTable]:
@@ -184,6 +198,7 @@ def data(
     embed: bool | str | nn.Module = False,
     groups: Any = None,
     ratings: Any = None,
+    windows: int | None = None,
 ) -> DataProfile:
     """Profile what enters the model from up to ``samples`` of each split, read in ``seconds`` in all.
 
@@ -193,19 +208,22 @@ def data(
     training dataset, or a dict by split, from which suspect labels are found. With ``embed``, learners on the input of
     the last linear layer, or on the output of a layer, find them. ``groups`` are the sources of the samples, a dict by
     split or a list for the dataset under both. ``ratings`` are the classes that several raters chose, with a row for
-    each sample of the training dataset and NaN where missing, or a dict by split. Raises SetupError for invalid options
-    and an empty loader.
+    each sample of the training dataset and NaN where missing, or a dict by split. ``windows`` is the number of windows
+    of the training split, in the order of its dataset, that are compared with each other. Raises SetupError for invalid
+    options and an empty loader.
     """
     if samples is not None:
         validate_int("samples", samples, minimum=2)
     validate_int("seed", seed, minimum=0)
+    if windows is not None:
+        validate_int("windows", windows, minimum=2)
     if validate_number("seconds", seconds) <= 0:
         validate_int("seconds", seconds)
     reference = make_peekable(reference, "reference")
     layer = validate_layer(setup, embed)
     loaders = (setup.train_loader, setup.val_loader, reference)
     with Preserve(*setup.mutable_objects, loaders=loaders):
-        reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, layer, groups, ratings)
+        reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, layer, groups, ratings, windows)
         with show_view(build_view(reader.profile(), live=True)) as screen:
             reader.read(screen)
             with limit_samples(MAX_SAMPLE_SECONDS if samples is None else seconds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,6 +50,16 @@ class EndlessStream(IterableDataset[Any]):
         generator = torch.Generator().manual_seed(0)
         while True:
             yield torch.randn(3, generator=generator), 1
+
+
+class StuckStream(IterableDataset[Any]):
+    """Forty rows, and then a wait."""
+
+    def __iter__(self) -> Iterator[Any]:
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(40):
+            yield torch.randn(3, generator=generator), 1
+        time.sleep(60)
 
 
 def profile_of(train: Any, val: Any = None, **options: Any) -> DataProfile:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_breast_cancer
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.tools.data.domain_classifier import _area_by_chance, _fit_forest
 
 from .setups import digits, profile_of, profile_of_inputs
 
@@ -33,6 +36,19 @@ def test_shift_of_one_column_is_found_and_largest(shift: float) -> None:
     frame = profile_of_inputs((x, y), (other, labels)).drift.to_frame()
     assert frame.query("shifted")["feature"].tolist() == ["column 3"]
     assert frame["mean_shift"][0] == pytest.approx(shift, abs=0.12)
+
+
+def test_chance_area_of_the_classifier_is_exceeded_by_a_real_difference_only() -> None:
+    generator = torch.Generator().manual_seed(0)
+    areas = []
+    for shift in (0.0, 1.5):
+        x = torch.randn(240, 4, generator=generator)
+        x[120:, 0] += shift
+        is_second = np.repeat([0, 1], 120)
+        areas.append((_fit_forest(x.numpy(), is_second)[0], _area_by_chance(x.numpy(), is_second)))
+    (equal, equal_chance), (shifted, shifted_chance) = areas
+    assert equal < equal_chance < 0.7
+    assert shifted > shifted_chance
 
 
 def test_label_shift_is_found_with_cramers_v() -> None:

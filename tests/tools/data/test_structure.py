@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.data import data
 
-from .setups import AnyInput, EndlessStream, ListDataset, profile_of
+from .setups import AnyInput, EndlessStream, ListDataset, StuckStream, profile_of
 
 
 def table_dataset(rows: int = 500) -> tuple[Tensor, Tensor]:
@@ -91,6 +92,19 @@ def test_texts_in_dictionaries_are_described_by_their_values() -> None:
     assert leaves["other text"].distinct == 3
     assert leaves["other text"].missing == 10
     assert set(leaves) == {"input x", "target", "other text"}
+
+
+def test_loader_that_cannot_stack_its_samples_is_a_fault() -> None:
+    text = profile_of(ListDataset([(torch.rand(3, 8 + index % 3, 8), index % 2) for index in range(40)])).to_text()
+    assert "samples cannot be collated, so that no batch can be made" in text.splitlines()[1]
+
+
+def test_stream_that_stops_answering_is_read_up_to_there() -> None:
+    start = time.monotonic()
+    profile = profile_of(StuckStream(), seconds=1)
+    assert time.monotonic() - start < 20
+    assert profile.splits[0].read == 32
+    assert any("time.sleep(60)" in note for note in profile.splits[0].notes)
 
 
 def test_samples_that_raise_are_listed_and_others_read() -> None:
