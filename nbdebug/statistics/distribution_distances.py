@@ -62,13 +62,13 @@ def _rank_sum_p(first: _Floats, second: _Floats) -> float:
     from scipy.special import ndtr
 
     one, other = len(first), len(second)
+    total = one + other
     lower, upper = (np.searchsorted(first, second, side) for side in ("left", "right"))
     excess = float(lower.sum() + upper.sum()) / 2 - one * other / 2
-    _, ties = np.unique(np.concatenate([first, second]), return_counts=True)
-    total = one + other
-    variance = (
-        one * other / 12 * (total + 1 - float((ties.astype(np.float64) ** 3 - ties).sum()) / (total * (total - 1)))
-    )
+    values = np.concatenate([first, second])
+    values.sort(kind="stable")  # which merges the two
+    ties = np.diff(np.flatnonzero(values[1:] != values[:-1]), prepend=-1, append=total - 1).astype(np.float64)
+    variance = one * other / 12 * (total + 1 - float((ties**3 - ties).sum()) / (total * (total - 1)))
     return float(2 * ndtr(-abs(excess) / np.sqrt(variance))) if variance > 0 else 1.0
 
 
