@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 import nbdebug
@@ -134,7 +134,8 @@ def loss_average(rank: int, faulty: bool) -> None:
     """Targets of which one rank ignores most, and a loss that each rank averages over its own."""
     x, y = points()
     y[1::2] = torch.where(torch.arange(SAMPLES // 2) % 4 > 0, -100, y[1::2])
-    loader = sampled_loader(TensorDataset(x, y), shuffle=False)
+    ranks = distributed.get_world_size()
+    loader = DataLoader(Subset(TensorDataset(x, y), range(rank, SAMPLES, ranks)), BATCH, shuffle=True)
     model = DistributedDataParallel(network())
     if faulty:
         return train(model, loader)

@@ -60,14 +60,31 @@ def test_checkup_in_script_loads_no_notebook_or_plotting_package(loaded_packages
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that is built from the source distribution."""
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the source distribution and of the wheel, both built from the sources."""
     folder = tmp_path_factory.mktemp("distributions")
-    subprocess.check_call([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)], cwd=ROOT)
-    (source,) = folder.glob("*.tar.gz")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
-    subprocess.check_call([*command, str(folder), str(source)])
-    return next(folder.glob("*.whl"))
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(folder)]
+    subprocess.check_call(build, cwd=ROOT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(distributions: Path) -> Path:
+    """The wheel."""
+    return next(distributions.glob("*.whl"))
+
+
+def install(distribution: Path, site: Path) -> Path:
+    """Install a distribution in an empty folder, without its dependencies, and return the folder."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.check_call([*pip, "--no-build-isolation", "--target", str(site), str(distribution)])
+    return site
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the wheel is installed."""
+    return install(wheel, tmp_path_factory.mktemp("installed") / "site")
 
 
 def test_wheel_contains_package_scripts_styles_and_tutorials(wheel: Path) -> None:
@@ -79,20 +96,31 @@ def test_wheel_contains_package_scripts_styles_and_tutorials(wheel: Path) -> Non
     assert wheel.stat().st_size < 6_500_000
 
 
-def test_installed_wheel_runs_without_the_sources(wheel: Path, tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
-    subprocess.check_call([*pip, "--target", "site", str(wheel)], cwd=tmp_path)
+def test_installed_wheel_runs_without_the_sources(site: Path, tmp_path: Path) -> None:
     code = (
         "import nbdebug; from nbdebug.debugger import Debugger; from nbdebug.rules.examples import classifier;"
         "import torch; report = Debugger.of(classifier(torch.nn.Softmax(1))).checkup('quick'); report.to_html();"
         "print(nbdebug.__file__, [finding.code for finding in report.faults])"
     )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, "-c", code]
     output = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True, stderr=subprocess.DEVNULL)
-    assert output.split("\n")[0] == f"{tmp_path}/site/nbdebug/__init__.py ['L201']"
-    script = subprocess.check_output([tmp_path / "site/bin/nbdebug", "rule", "L201"], env=environment, text=True)
+    assert output.split("\n")[0] == f"{site}/nbdebug/__init__.py ['L201']"
+    script = subprocess.check_output([site / "bin/nbdebug", "rule", "L201"], env=environment, text=True)
     assert script.startswith("L201 softmax-before-cross-entropy")
+
+
+def test_installed_source_distribution_is_the_installed_wheel(distributions: Path, site: Path, tmp_path: Path) -> None:
+    (source,) = distributions.glob("*.tar.gz")
+    # RECORD lists the others, and direct_url.json names the file that was installed.
+    assert read_installed_files(install(source, tmp_path / "site")) == read_installed_files(site)
+
+
+def read_installed_files(site: Path) -> dict[str, bytes]:
+    """Return the contents of all installed files, by path."""
+    files = (path for path in site.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    own = (path for path in files if path.name not in ("RECORD", "direct_url.json"))
+    return {str(path.relative_to(site)): path.read_bytes() for path in own}
 
 
 def test_modules_parse_as_python_3_10() -> None:

@@ -33,10 +33,10 @@ class RankReport:
     ``root_function`` is the function that computed the loss last. ``without_gradient`` are trainable parameters that
     no backward pass of the first steps reached.
 
-    ``wrapper`` names what synchronizes the ranks; ``broadcasts_buffers`` is its setting, ``joins`` tells whether it
-    runs under ``join``, and ``unsynchronized_parameters`` are those it does not know. Of the ``passes`` through the
-    model, ``bypassing_passes`` were not calls of the wrapper; of the ``backwards``, ``unsynchronized_backwards`` ran
-    under ``no_sync``.
+    ``model_part`` is the value of the ModelPart that the rank holds. ``wrapper`` names what synchronizes the ranks;
+    ``broadcasts_buffers`` is its setting, ``joins`` tells whether it runs under ``join``, and
+    ``unsynchronized_parameters`` are those it does not know. Of the ``passes`` through the model, ``bypassing_passes``
+    were not calls of the wrapper; of the ``backwards``, ``unsynchronized_backwards`` ran under ``no_sync``.
 
     ``random_states`` are hashes of the state of each generator before the first passes. ``own_seconds`` are the seconds
     of the last steps until the backward pass began, which waits for the others: their median, and in
@@ -63,6 +63,7 @@ class RankReport:
     local_batch_norms: tuple[str, ...] = ()
     without_gradient: tuple[str, ...] = ()
     wrapper: str = ""
+    model_part: str = ""
     broadcasts_buffers: bool = True
     joins: bool = False
     root_function: str = ""

@@ -18,6 +18,7 @@ LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
 LOSS_BROADCASTS = "the loss of the loop broadcasts its operands"
 LOSS_DETACHED, LABELS_OUT_OF_RANGE = "no loss of the loop reaches a parameter", "the loss rejects labels of the loader"
 INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
+LOSS_SUMMED = "the loss of the loop is a sum over the batch"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
 LEARNS_POORLY = "the model learns less than the data allow"
 INITIAL_SCALE_HINDERS = "the scale of the initial weights hinders training"
@@ -62,6 +63,9 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
     if summary.batch_alignment.changed_inputs is not None and not summary.batch_alignment.receives_unchanged_inputs:
         assumptions.add(INPUTS_UNCHANGED)
     assumptions |= {argument_unchanged(number) for number in summary.batch_alignment.replaced_arguments}
+    changes = summary.gradient_changes
+    if changes.weighted_passes and changes.averaged_passes == changes.weighted_passes:
+        assumptions.add(LOSS_SUMMED)
     if _beats_majority_class(record):
         assumptions.add(LABELS_UNRELATED)
     if _has_learned_well(record):

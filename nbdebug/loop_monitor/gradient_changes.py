@@ -19,6 +19,7 @@ _MAX_PARAMETERS, _MAX_SAMPLED_VALUES = 64, 256  # of the model; of each gradient
 _MIN_COMMON_SHARE = 0.2  # of the values have the common ratio, if gradients are scaled or clipped
 _RATIO_TOLERANCE = 1e-3
 _MIN_VALUES = 16  # values that are clipped on one side, and larger ones that are not on the other
+_MIN_SUM_WEIGHT = 2  # that of a sum over two targets; a mean over those that are not ignored has more than 1
 _sample_values = partial(strided_sample, limit=_MAX_SAMPLED_VALUES)
 
 
@@ -31,7 +32,8 @@ class GradientChanges:
     steps. ``update_share`` and ``limit_over_epsilon`` are what a step with the last norm does, as in
     `ClippingSummary`. ``loss_factor`` is the factor between a loss and the root of the backward pass.
     ``has_constant_rate`` tells whether the learning rate was the same at all inspected steps. In ``negated_passes`` of
-    the ``weighted_passes``, which started from losses of torch, each of these entered with a negative weight.
+    the ``weighted_passes``, which started from losses of torch, each of these entered with a negative weight. In
+    ``averaged_passes`` of them, none entered with more than that of a mean over the batch.
     """
 
     changed_steps: int = 0
@@ -45,6 +47,7 @@ class GradientChanges:
     has_constant_rate: bool = True
     weighted_passes: int = 0
     negated_passes: int = 0
+    averaged_passes: int = 0
 
 
 class GradientChangeMonitor:
@@ -58,7 +61,7 @@ class GradientChangeMonitor:
         self.write_trace = WriteTrace()
         self.last_tracked: TrackedOptimizer | None = None
         self.loss_factor = 1.0
-        self.weighted_passes, self.negated_passes = 0, 0
+        self.weighted_passes, self.negated_passes, self.averaged_passes = 0, 0, 0
         self.rates: set[float] = set()
 
     def on_backward_end(self, parameters: Sequence[Tensor], loss_weights: LossWeights) -> None:
@@ -73,6 +76,7 @@ class GradientChangeMonitor:
         weights = loss_weights.values()
         self.weighted_passes += bool(weights)
         self.negated_passes += bool(weights) and max(weights) < 0
+        self.averaged_passes += bool(weights) and max(weights) < _MIN_SUM_WEIGHT
 
     def on_step_begin(self, tracked: TrackedOptimizer) -> None:
         """Compare the gradients with those after the backward pass; synchronizes the device."""
@@ -124,6 +128,7 @@ class GradientChangeMonitor:
             len(self.rates) <= 1,
             self.weighted_passes,
             self.negated_passes,
+            self.averaged_passes,
         )
 
 

@@ -311,6 +311,7 @@ def loop_layer_calls(setup: Setup, loop: LoopSummary) -> list[FirstLayerCall]:
     """Each call in which the inputs that a watched loop passes meet weights, if they differ from the loader's."""
     if loop.batch_alignment.changed_inputs is None:
         raise NotChecked("the loop passes the batches of the loader to the model as they are")
+    setup.check_passes()
     args, kwargs = loop.batch_alignment.changed_inputs
     return _record_first_layer_calls(setup, lambda: setup.eager_model(*args, **kwargs))
 

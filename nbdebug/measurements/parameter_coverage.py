@@ -221,8 +221,17 @@ def _get_contents(value: Any) -> list[Any]:
     if isinstance(value, FunctionType):
         return [*(value.__defaults__ or ()), *_get_closure_values(value)]
     if is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, field.name) for field in fields(value)]
+        return _get_field_values(value)
     return list(vars(value).values()) if _is_plain_object(value) else []
+
+
+def _get_field_values(value: Any) -> list[Any]:
+    """Return the stored values of a dataclass; reading them as attributes can run code, and so raise."""
+    names = [field.name for field in fields(value)]
+    if hasattr(value, "__dict__"):
+        stored = vars(value)
+        return [stored[name] for name in names if name in stored]
+    return [getattr(value, name) for name in names if hasattr(value, name)]
 
 
 def _get_closure_values(function: FunctionType) -> Iterator[Any]:

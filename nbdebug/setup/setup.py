@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from nbdebug.distributed.parallel_models import is_sharded, unwrap_model, unwrap_parallel
+from nbdebug.distributed.parallel_models import ModelPart, get_model_part, unwrap_model, unwrap_parallel
 from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve
 from nbdebug.setup import loaders, losses, unpacking
@@ -138,15 +138,20 @@ class Setup:
         return self.eager_model is not unwrap_parallel(self.model)
 
     @property
+    def model_part(self) -> ModelPart:
+        """What this rank holds of the model."""
+        return get_model_part(self.eager_model)
+
+    @property
     def passes_communicate(self) -> bool:
-        """True if a pass of this rank alone would wait for the others."""
+        """True if a pass needs the other ranks."""
         is_wrapped = unwrap_parallel(self.model) is not self.model
-        return is_sharded(self.eager_model) or (is_wrapped and self.step_fn is not None)
+        return self.model_part is not ModelPart.WHOLE or (is_wrapped and self.step_fn is not None)
 
     def check_passes(self) -> None:
-        """Raise SetupError if a pass of this rank alone would wait for the others."""
+        """Raise SetupError if a pass needs the other ranks."""
         if self.passes_communicate:
-            reason = "is called by step_fn through its wrapper" if self.step_fn else "is sharded over ranks"
+            reason = self.model_part.value or "is called by step_fn through its wrapper"
             raise SetupError(
                 f"model {reason}; expected one that a single rank can run. Check it before it is made parallel."
             )

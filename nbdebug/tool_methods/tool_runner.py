@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nbdebug.distributed.parallel_models import find_pipeline_stages
 from nbdebug.journal import Journal
 from nbdebug.journal.settings import describe_settings
 from nbdebug.report import Report, ReportLog
@@ -56,6 +57,7 @@ class ToolRunner:
         """Return the setup for a tool, after saying so if its names in the notebook hold other objects now."""
         if (notice := self.notebook_names.notice(self)) is not None:
             print(notice)
+        find_pipeline_stages()
         return self.setup
 
     def _keep(self, name: str, result: _AnyResult, *, judge: bool = True) -> _AnyResult:

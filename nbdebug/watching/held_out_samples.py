@@ -63,6 +63,11 @@ class FixedSamples:
             samples.error_message = f"{type(error).__name__}: {error}"
         return samples
 
+    @property
+    def unmeasured(self) -> str:
+        """Why the samples were not measured; "" if they were."""
+        return f"fixed samples ({self.error_message})" if self.error_message else ""
+
     def is_planned(self, step: int, previous_step: int) -> bool:
         """Return whether a measurement at the end of an epoch is planned, independently of the time it takes.
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data.distributed import DistributedSampler
 
-from nbdebug.distributed.parallel_models import is_sharded
+from nbdebug.distributed.parallel_models import ModelPart, find_pipeline_stages, has_disjoint_shards
 from nbdebug.distributed.rank_report import CodePlace, RankReport, lower_quartile_or_zero, median_or_zero
 from nbdebug.hooks.module_hooks import observe_forward_passes
 from nbdebug.hooks.training_events import (
@@ -129,6 +129,7 @@ class RankObserver:
 
     def describe_first_pass(self, roots: BackwardRoots) -> None:
         """Note what computed the loss, the layers that normalize within this rank, and whether uneven inputs join."""
+        find_pipeline_stages()  # the loop may create its own
         self.root_function = type(roots[0].grad_fn).__name__ if roots else ""
         self.local_batch_norms = {name: m for name, m in self.model.named_modules() if _is_local_batch_norm(m)}
         self.joins = self.is_joining
@@ -151,9 +152,14 @@ class RankObserver:
         self.step_began = now
         self.steps += 1
 
+    @property
+    def has_disjoint_shards(self) -> bool:
+        """True if the shards of all ranks together are each trainable parameter once."""
+        return has_disjoint_shards(self.model)
+
     def hash_weights(self) -> dict[str, int]:
         """Return hashes of samples of all parameters that every rank holds whole."""
-        if is_sharded(self.model):
+        if self.setup.model_part is not ModelPart.WHOLE:
             return {}
         named = list(self.model.named_parameters())[:_MAX_PARAMETERS]
         return {name: hash_tensor(strided_sample(p, _VALUES_PER_PARAMETER)) for name, p in named}
@@ -191,7 +197,8 @@ class RankObserver:
             step_seconds=median_or_zero(self.step_seconds),
             busiest_line=to_place(busiest) if busiest else None,
             lines={event: to_place(line) for event, line in lines.items()},
-            wrapper="fully_shard" if is_sharded(self.model) else "",
+            wrapper="fully_shard" if self.setup.model_part is ModelPart.FULLY_SHARDED else "",
+            model_part=self.setup.model_part.value,
         )
         return report if self.wrapper is None else self.describe_wrapper(report, self.wrapper)
 

@@ -57,7 +57,7 @@ class RankWatch:
     def report(self, lines: dict[str, SourceLine], error: str = "", record: Record | None = None) -> RankReport:
         """Return the report of this rank, with the norms of its shards in a record."""
         report = self.observer.report(self.group.rank, lines, self.heartbeat.busiest_line, error)
-        if record is None or report.wrapper != "fully_shard":
+        if record is None or not self.observer.has_disjoint_shards:
             return report
         series = {signal: record.series(signal) for signal in _NORMS}
         norms = {name: list(zip(*(part.tolist() for part in parts), strict=True)) for name, parts in series.items()}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.distributed.parallel_models import ModelPart
 from nbdebug.finding import Finding
 from nbdebug.formatting import round_number
 from nbdebug.loss_curves.curve_shape import CurveShape, curve_shape
@@ -140,7 +141,9 @@ class WatchResult(Result):
 
     @property
     def _run_text(self) -> str:
-        losses = describe_losses([loss for _, loss in self.loss]) or "no backward pass was recorded"
+        is_stage = self.record.about.get("model part") == ModelPart.PIPELINE_STAGE.value
+        without_loss = "the last stage has the loss" if is_stage else "no backward pass was recorded"
+        losses = describe_losses([loss for _, loss in self.loss]) or without_loss
         return f"nbdebug watch: {self.steps} steps, {losses}{' (interrupted)' * self.interrupted}; {self.cost}"
 
     @property

@@ -445,8 +445,9 @@ class WatchSession:
         of_activations = [name for name in self.record.histogram_names if name[:3] == "act"]
         called = {name.partition("|")[2].split("#")[0].split("[")[0] for name in of_activations}
         self.record.modules = self.modules.layers(called)
-        if self.fixed_samples.error_message:
-            self.record.about["not measured"] = f"fixed samples ({self.fixed_samples.error_message})"
+        self.record.about["model part"] = self.setup.model_part.value
+        if reason := self.setup.model_part.unmeasured or self.fixed_samples.unmeasured:
+            self.record.about["not measured"] = reason
 
     @property
     def learning_rates(self) -> list[float]:

@@ -179,7 +179,9 @@ class Watch:
         if self.on_result is not None:
             self.time_budget.attempt("journal", self.on_result, self.result)
         if self.speaks:
-            print_in_script(self.result.headline, on_any_rank=True)
+            unmeasured = self.setup.model_part.unmeasured
+            text = f"{self.result.headline}\nnot measured: {unmeasured}" if unmeasured else self.result.headline
+            print_in_script(text, on_any_rank=True)
         if report.findings:  # those marked in the view, including notes
             display_result(report)
         if self.tests_interrupted:

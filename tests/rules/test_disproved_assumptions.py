@@ -143,3 +143,19 @@ def test_error_of_the_first_call_is_a_note_after_a_loop_that_runs(is_flattened: 
             optimizer.step()
     severities = {f.severity for f in debugger.findings if f.code == finding.code}
     assert severities == ({"note"} if is_flattened else {"error"})
+
+
+@pytest.mark.parametrize("divisor", [1, 4, 16], ids=["summed", "divided by four", "averaged"])
+def test_summed_loss_that_the_loop_averages_is_not_reported(divisor: int) -> None:
+    x, y = points()
+    model, loss_fn = network(3), nn.CrossEntropyLoss(reduction="sum")
+    loader = DataLoader(TensorDataset(x, y), batch_size=16, drop_last=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    assert "L216" in {finding.code for finding in debugger.checkup(select=["L216"])}
+    with debugger.watch(final_tests=False):
+        for inputs, target in [*loader, *loader]:
+            optimizer.zero_grad()
+            (loss_fn(model(inputs), target) / divisor).backward()
+            optimizer.step()
+    assert ("L216" in {finding.code for finding in debugger.findings}) == (divisor < 16)

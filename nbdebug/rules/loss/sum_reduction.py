@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from nbdebug.finding import Edit, Finding
+from nbdebug.loop_monitor.conclusions import LOSS_SUMMED
 from nbdebug.measurements.loss_scaling import LossScaling, MixedReductions
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, regressor
@@ -48,6 +49,8 @@ def sum_reduction(
     ## How to fix
     Take the mean, or divide the loss by the number of samples. Reduce all terms over the samples in the same way.
 
+    It is not reported if a watched loop divides the sum by the number of samples or targets.
+
     ## When to ignore
     When sum and learning rate were chosen together, as in variational autoencoders whose terms are all sums.
 
@@ -79,6 +82,7 @@ def sum_reduction(
         evidence={"samples": size, "rate times samples": rate_times_samples, "ratio": ratio},
         explains=("O501", "G404", "G410", "T602", "T604", "T605", "L208"),
         severity=None if rate_times_samples > most else "note",
+        assumes=(LOSS_SUMMED,),
     )
 
 

@@ -225,7 +225,7 @@ def stop_text(result: Summary) -> str:
         return ""
     raised = next((row.path or row.name for row in result.rows if row.status == "raised"), None)
     met = f" What met: {result.trace.operands}." if result.trace.operands else ""
-    return f"The forward pass stopped{f' in {raised}' if raised else ''}: {result.stopped}.{met}"
+    return f"The forward pass stopped{f' in {raised}' if raised else ''}: {result.stopped.removesuffix('.')}.{met}"
 
 
 def findings_note(result: Summary) -> str:

@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 
 from nbdebug.crashes import read_crash
 from nbdebug.crashes.shape_trace import trace_shapes
+from nbdebug.distributed.parallel_models import ModelPart, shard_access
 from nbdebug.exceptions import SetupError
 from nbdebug.finding import Finding
 from nbdebug.preserve import Preserve
@@ -91,6 +92,9 @@ def _run_forward_pass(setup: Setup) -> _ModelPass:
     forward_pass = _ModelPass(frozenset(setup.eager_model.modules()))
     if lazy_names := [name for name, p in setup.eager_model.named_parameters() if is_lazy(p)]:
         forward_pass.stopped = f"{lazy_names[0]} has no shape yet. Run one batch through the model first."
+        return forward_pass
+    if setup.model_part is not ModelPart.WHOLE:
+        forward_pass.stopped = f"the model {setup.model_part.value}, so that no rank can run it alone"
         return forward_pass
     with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
         try:
@@ -204,13 +208,16 @@ def _summarize(
     entries = _module_entries(model)
     names, groups = _first_names(entries), optimizer_groups.groups_by_parameter(optimizers)
     findings = _findings_by_path(report or (), {entry.path for entry in entries})
-    gradient_squares = _gradient_squares(names)
+    reads_shards = shard_access(model)  # a norm or a mean of a whole tensor would wait for the other ranks
+    with reads_shards():
+        gradient_squares = _gradient_squares(names)
     rows = tuple(
         _make_row(entry, forward_pass, names, groups, gradient_squares, tuple(findings.get(entry.path, ())))
         for entry in entries
     )
     if reads_values:
-        rows = tuple(map(partial(_with_tensors, names=names), rows, entries))
+        with reads_shards():
+            rows = tuple(map(partial(_with_tensors, names=names), rows, entries))
     return Summary(
         rows=rows,
         batch=forward_pass.batch,
