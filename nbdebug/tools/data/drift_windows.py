@@ -60,9 +60,9 @@ class WindowDrift:
         """The features that drift, in words."""
         shifted = self.shifted_features
         texts = [
-            f"drift over the {len(self.rows)} windows of training: {feature.title} in window "
-            f"{', '.join(map(str, feature.shifted_windows))}, {feature.windows[0].effect_name} "
-            f"{np.nanmax(feature.effects):.2g}"
+            f"drift over the {len(self.rows)} windows of training: {feature.title}, most in window "
+            f"{int(np.nanargmax(feature.effects)) + 1} ({feature.windows[0].effect_name} "
+            f"{np.nanmax(feature.effects):.2g}); windows that differ: {len(feature.shifted_windows)}"
             for feature in shifted[:3]
         ]
         hidden = len(shifted) - 3

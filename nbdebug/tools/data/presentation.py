@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nbdebug.tools.data.view import DataPanel, DataProfileView, Section
 
 _MAX_FEATURE_ROWS, _MAX_TEXT_FEATURES, _MAX_DRAWN = 200, 12, 60
-_MAX_CLASS_ROWS, _MAX_LISTED = 100, 30
+_MAX_CLASS_ROWS, _MAX_LISTED, _MAX_REASONS = 100, 30, 8
 _MIN_ZEROS = 0.9  # from which on a feature counts as sparse
 
 
@@ -206,11 +206,19 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
         status=f"{extents} · {profile.seconds:.1f} s",
         headline="" if live else f"{_verdict(profile).capitalize()}.",
         tone="warning" if faults else "good",
-        reasons=faults[:8],
+        reasons=_listed_reasons(faults),
         notes=_notes(profile),
         panels=panels,
         stoppable=live,
     )
+
+
+def _listed_reasons(faults: list[str]) -> list[str]:
+    """Return the first faults, and how many more the panels show."""
+    if len(faults) <= _MAX_REASONS:
+        return faults
+    hidden = len(faults) - _MAX_REASONS + 1
+    return [*faults[: _MAX_REASONS - 1], f"{hidden} more in the tabs below"]
 
 
 def _gallery_panel(profile: ProfileData, name: str, title: str, faults: Sequence[str]) -> DataPanel:
