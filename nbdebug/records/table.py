@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float32]
 
 
-def to_single_precision(values: ArrayLike) -> FloatArray:
+def _to_single_precision(values: ArrayLike) -> FloatArray:
     """Return values as a record stores them: infinite if they are too large for single precision."""
     with np.errstate(over="ignore"):
         return np.asarray(values, np.float32)
@@ -56,7 +56,7 @@ class StepTable:
         """Store a row if the turn of its kind has come: a whole one, or some columns by name."""
         if self.counts[kind] % self.stride == 0:
             complete_row = row if isinstance(row, np.ndarray) else self.complete_row(row)
-            self.append_unconditionally([step], to_single_precision(complete_row)[None], kind)
+            self.append_unconditionally([step], _to_single_precision(complete_row)[None], kind)
         self.counts[kind] += 1
         if self.rows > self.max_rows:
             self.thin()
@@ -71,7 +71,7 @@ class StepTable:
         self.widen(name for _, row in stored_rows for name in row)
         if stored_rows:
             cells = [[row.get(name, math.nan) for name in self.columns] for _, row in stored_rows]
-            self.append_unconditionally([step for step, _ in stored_rows], to_single_precision(cells))
+            self.append_unconditionally([step for step, _ in stored_rows], _to_single_precision(cells))
         self.counts[""] += len(rows)
 
     def complete_row(self, row: Mapping[str, float]) -> FloatArray:
@@ -80,7 +80,7 @@ class StepTable:
         complete_row = np.full(len(self.columns), np.nan)
         for name, value in row.items():
             complete_row[self.columns[name]] = value
-        return to_single_precision(complete_row)
+        return _to_single_precision(complete_row)
 
     def widen(self, names: Iterable[str]) -> None:
         """Add the new columns all at once, since this copies every row."""

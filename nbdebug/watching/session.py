@@ -57,11 +57,8 @@ class FastPath:
 
     def __init__(self, session: WatchSession) -> None:
         self.session, self.time_budget, self.ring = session, session.time_budget, session.ring
-        self.loop_monitor, self.recorder, self.step_sampler = (
-            session.loop_monitor,
-            session.recorder,
-            session.step_sampler,
-        )
+        self.loop_monitor, self.recorder = session.loop_monitor, session.recorder
+        self.step_sampler = session.step_sampler
 
     def before_backward(self, roots: BackwardRoots) -> bool:
         """Handle a backward pass that is about to run, including the work that usually follows it."""
@@ -143,16 +140,12 @@ class WatchSession:
         self.record = Record(about=describe_setup(setup))
         self.loop_monitor, self.recorder = LoopMonitor(setup, time_budget.errors), StepRecorder(self.record)
         modules = WatchedModules(setup.eager_model, match)
-        self.max_values, self.snapshot_count = (
-            MAX_SAMPLES_PER_TENSOR if time_budget.every is None else MAX_SAMPLES_PER_TENSOR // 4,
-            0,
-        )
+        self.max_values = MAX_SAMPLES_PER_TENSOR if time_budget.every is None else MAX_SAMPLES_PER_TENSOR // 4
+        self.snapshot_count = 0
         sampler = TensorSampler(list(modules.parameters.values()), self.max_values)
         self.modules, self.layer_statistics = modules, LayerStatistics(modules, sampler, self.record)
-        self.step_sampler, self.outputs = (
-            StepSampler(modules, sampler),
-            SubmoduleOutputs(setup.eager_model, self.take_output, modules.selects),
-        )
+        self.step_sampler = StepSampler(modules, sampler)
+        self.outputs = SubmoduleOutputs(setup.eager_model, self.take_output, modules.selects)
         self.fixed_samples = FixedSamples.from_setup(setup)
         self.record.about.update(self.fixed_samples.data_summary)
         self.record.modules = modules.layers(set())

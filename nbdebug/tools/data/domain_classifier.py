@@ -57,7 +57,7 @@ class DomainClassifier:
 
 
 @dataclass(frozen=True, eq=False)
-class SharedFeatures:
+class _SharedFeatures:
     """The features that both splits have, of the distinct samples at the positions ``rows`` of their tables."""
 
     names: tuple[str, ...]
@@ -68,7 +68,7 @@ class SharedFeatures:
 
 def share_features(
     tables: tuple[SplitTable, SplitTable], columns: tuple[Sequence[FeatureColumn], Sequence[FeatureColumn]]
-) -> SharedFeatures | None:
+) -> _SharedFeatures | None:
     """Return the features of the first 1,000 distinct samples of both splits; None for too few samples or features.
 
     Copies of a sample within a split count once, since a learner that was fitted to one of them knows the other.
@@ -78,10 +78,10 @@ def share_features(
         return None
     names, features = _join_features(tables, columns, rows)
     count = len(rows[0])
-    return SharedFeatures(tuple(names), features[:count], features[count:], rows) if features.shape[1] else None
+    return _SharedFeatures(tuple(names), features[:count], features[count:], rows) if features.shape[1] else None
 
 
-def fit_domain_classifier(shared: SharedFeatures) -> DomainClassifier:
+def fit_domain_classifier(shared: _SharedFeatures) -> DomainClassifier:
     """Return a random forest's out-of-bag area under the ROC curve on the features of both splits.
 
     The interval is that of Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747; importances are the mean
