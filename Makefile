@@ -10,6 +10,8 @@ BIN = $(VENV)/bin
 # Jupyter requires this in a container, where every user is root.
 AS_ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 LOWEST_TESTS = tests/rule_engine tests/tensors tests/baselines tests/magics/test_short_tracebacks.py tests/test_results.py
+# Trackers require an older pandas than this torch's NumPy, and pandas runs with NumPy 2 from here on.
+LOWEST_PANDAS = 'pandas>=2.2.3'
 TYPESCRIPT = typescript@5.9.3
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -17,7 +19,7 @@ export OMP_NUM_THREADS = 1
 # Otherwise every kernel and every test process compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lab test suite lint style types browser pictures lowest lowest-trainers rules docs kernels binder-check clean
+.PHONY: demo lab test suite lint style types browser pictures lowest lowest-trainers lowest-trackers rules docs kernels binder-check clean
 
 demo: $(VENV)/lab
 	$(BIN)/nbdebug demo
@@ -62,13 +64,13 @@ lowest: $(VENV)/python ## Runs a fast part of the tests with the lowest versions
 	$(BIN)/uv pip install --quiet --python $(VENV)-lowest pytest pytest-xdist pytest-rerunfailures
 	$(VENV)-lowest/bin/python -m pytest -n 2 $(LOWEST_TESTS)
 
-lowest-trainers: ## Runs the tests of trainers with the lowest versions of the trainers in pyproject.toml, and this torch.
-	$(PYTHON) -m venv --clear $(VENV)-trainers
-	$(VENV)-trainers/bin/pip install --quiet uv torch pytest pytest-xdist pytest-rerunfailures
-	$(VENV)-trainers/bin/pip install --quiet .
-	env --unset PIP_CONSTRAINT $(VENV)-trainers/bin/uv pip install --quiet --python $(VENV)-trainers \
-		--resolution lowest-direct '.[trainers]'
-	$(VENV)-trainers/bin/python -m pytest -n 2 tests/integrations
+lowest-trainers lowest-trackers: lowest-%: ## Tests the lowest versions of trainers or trackers in pyproject.toml, with this torch.
+	$(PYTHON) -m venv --clear $(VENV)-$*
+	$(VENV)-$*/bin/pip install --quiet uv torch pytest pytest-xdist pytest-rerunfailures
+	$(VENV)-$*/bin/pip install --quiet .
+	env --unset PIP_CONSTRAINT $(VENV)-$*/bin/uv pip install --quiet --python $(VENV)-$* \
+		--resolution lowest-direct '.[$*]' $(LOWEST_PANDAS)
+	$(VENV)-$*/bin/python -m pytest -n 2 $(if $(filter trainers,$*),tests/integrations,tests/trackers)
 
 rules: $(VENV)/test ## Rewrites the table of rules in docs/rules.md.
 	$(BIN)/python -m tests.rule_table
@@ -100,4 +102,4 @@ $(VENV)/docs: $(VENV)/test
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-trainers build/docs build/docs-source .pytest_cache .mypy_cache .ruff_cache demo-report.html
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-trainers $(VENV)-trackers build/docs build/docs-source .pytest_cache .mypy_cache .ruff_cache demo-report.html

@@ -1,7 +1,7 @@
 """Checkup and three watched steps on every model family that the installed packages can build.
 
-python benchmarks/architectures.py run [--package transformers] [--families bert,gpt2] [--results FILE]
-python benchmarks/architectures.py table     outcomes by package, and the kinds of findings
+python -m benchmarks.architectures run [--package transformers] [--families bert,gpt2] [--results FILE]
+python -m benchmarks.architectures ledger [--results FILE]     adds the outcomes to ledger.csv
 """
 
 from __future__ import annotations
@@ -131,11 +131,13 @@ def done(results: Path, package: str) -> set[str]:
 
 
 def write_ledger(rows: list[dict[str, Any]]) -> None:
-    """Write one line per family, and print the numbers of families by package and outcome."""
+    """Replace the lines of the ledger on some families, and print the numbers of families by package and outcome."""
     import pandas as pd
 
-    lines = [_ledger_line(row) for row in sorted(rows, key=lambda row: (row["package"], row["family"]))]
-    frame = pd.DataFrame(lines)
+    names = ["package", "family"]
+    earlier = pd.read_csv(LEDGER, dtype=str, keep_default_na=False) if LEDGER.exists() else pd.DataFrame()
+    lines = pd.DataFrame([_ledger_line(row) for row in rows]).astype(str)
+    frame = pd.concat([earlier, lines]).drop_duplicates(names, keep="last").sort_values(names)
     frame.to_csv(LEDGER, index=False)
     print(frame.groupby(["package", "outcome"]).size().unstack(fill_value=0).to_string())
 

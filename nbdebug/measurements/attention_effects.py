@@ -22,6 +22,7 @@ _ROUNDING = 1e-5  # float32 sums of a thousand terms in a different order differ
 _SUM_TOLERANCE = 1e-3
 _MAX_SCORES = 2**24
 _NOISE, _MUCH_NOISE = 0.01, 0.1
+_MAX_MASKED_SCORE = -1e4  # masks add this, or less, in place of minus infinity
 _MAX_UNIFORM_RATIO = 1.9  # sqrt(3) for a uniform distribution, over 2.5 for a hundred normal values
 
 
@@ -190,9 +191,13 @@ def _key_axis(softmax: TorchCall) -> int:
 
 
 def _compute_used(attention: AttentionCall, scores: Tensor) -> Tensor:
-    """Return which scores the softmax reads, apart from those that a mask excludes."""
+    """Return which scores the softmax reads, apart from those that a mask excludes.
+
+    A query of padding has equal weights if the mask excludes all its keys, and a mask added in place is in the scores.
+    """
     if attention.softmax is not None:
-        return attention.softmax.outputs[0].detach().movedim(_key_axis(attention.softmax), -1) > 0
+        weights = attention.softmax.outputs[0].detach().movedim(_key_axis(attention.softmax), -1)
+        return (weights > 0) & (scores > _MAX_MASKED_SCORE)
     mask, is_used = attention.mask, torch.ones_like(scores, dtype=torch.bool)
     if attention.is_causal:
         is_used = is_used.tril()
@@ -210,7 +215,7 @@ def _compute_range(values: Tensor, is_used: Tensor) -> Tensor:
 
 def _is_uniform(attention: AttentionCall, scores: Tensor, is_used: Tensor) -> bool:
     """Return whether each query has equal scores for all keys that it may attend to."""
-    largest = float(scores.abs().max())
+    largest = float(scores.masked_fill(~is_used, 0.0).abs().max())
     is_counted = is_used.sum(-1) > 1
     if largest == 0.0 or not bool(is_counted.any()) or scores.shape[-1] < 3:
         return False

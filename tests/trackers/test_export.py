@@ -192,7 +192,7 @@ def test_mlflow(tmp_path: Path, run: WatchResult, store: str, monkeypatch: pytes
 def test_wandb_rows_of_the_user_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wandb = pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    target = wandb.init(project="test", dir=tmp_path, mode="offline", settings=wandb.Settings(console="off"))
+    target = wandb.init(project="test", dir=str(tmp_path), mode="offline", settings=wandb.Settings(console="off"))
     target.log({"mine": 1.0}, step=3)
     run = train([target])
     assert run.errors == ""

@@ -129,6 +129,14 @@ def windowed_softmax(scores: Tensor) -> Tensor:
     return scaled_softmax(scores.masked_fill((distance < 0) | (distance > 2), float("-inf")))
 
 
+def padded_softmax(scores: Tensor) -> Tensor:
+    """Exclude the last two keys, and all keys of the last two queries, by a mask that is added in place."""
+    mask = torch.zeros(6, 6)
+    mask[:, 4:] = mask[4:] = -1e10
+    scores += mask
+    return torch.softmax(scores, dim=-1)
+
+
 class WidthFirst(nn.Module):
     """Attention of eight queries over tokens, with the width of a head before the heads and the positions."""
 
@@ -169,6 +177,11 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     ),
     "cosine": partial(attention_setup, "einsum", dict.fromkeys(("query", "key"), nn.functional.normalize)),
     "linear biases": partial(attention_setup, "products", {"weights": biased_softmax}),
+    "padded": partial(
+        attention_setup,
+        "einsum",
+        {"query": lambda part: part / 2, "weights": padded_softmax},
+    ),
     "window": partial(attention_setup, "einsum", {"weights": windowed_softmax}),
     "without softmax": partial(attention_setup, "products", {"weights": linear_attention}),
     "queries that start at zero": lambda: with_zero_queries(attention_setup("products")),
