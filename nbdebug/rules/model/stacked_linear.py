@@ -120,7 +120,9 @@ def _is_stack(first: Node, second: Node) -> bool:
         or not (_is_full_linear_map(first, first_weight) and _is_full_linear_map(second, second_weight))
     ):
         return False
-    in_features, hidden, out_features = first_weight.shape[1], first_weight.shape[0], second_weight.shape[0]
+    is_pointwise = max(second_weight.shape[2:], default=1) == 1  # then the pair maps patches of inputs, as one kernel
+    in_features = first_weight[0].numel() if is_pointwise else first_weight.shape[1]
+    hidden, out_features = first_weight.shape[0], second_weight.shape[0]
     return second_weight.shape[1] == hidden >= min(in_features, out_features)
 
 

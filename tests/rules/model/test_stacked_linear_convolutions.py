@@ -22,6 +22,7 @@ def conv3x3(inputs: int, outputs: int) -> nn.Module:
 
 FAULTS = {
     "adjacent": conv_network(conv3x3(3, 8), conv3x3(8, 8)),
+    "a pointwise one behind patches of full rank": conv_network(conv3x3(3, 32), nn.Conv2d(32, 16, 1), channels=16),
     "batch normalization between": conv_network(conv3x3(3, 8), nn.BatchNorm2d(8), conv3x3(8, 8)),
 }
 
@@ -41,6 +42,8 @@ HEALTHY = {
     "a bottleneck as wide as its input": conv_network(
         *(conv3x3(3, 8), nn.ReLU(), nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8), nn.Conv2d(8, 24, 1)), channels=24
     ),
+    "patches of low rank": conv_network(conv3x3(3, 6), nn.Conv2d(6, 16, 1), channels=16),
+    "a separable kernel": conv_network(nn.Conv2d(3, 12, 4, stride=4), nn.Conv2d(12, 32, 1), channels=32),
     "a projector that ends in normalization": nn.Sequential(
         nn.Flatten(), nn.Linear(192, 16), nn.BatchNorm1d(16), nn.Linear(16, 3)
     ),
