@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils.data import DataLoader, Subset, TensorDataset
@@ -184,6 +186,16 @@ class SplitTable:
         flat = target.reshape(-1)
         is_categorical = len(flat.unique()) <= len(flat) / 2 and float(flat.max()) < max(len(flat), _MAX_CLASSES)  # type: ignore[no-untyped-call]
         return flat.long() if is_categorical and bool((flat == flat.round()).all()) else None
+
+    def target_values(self) -> NDArray[np.float64] | None:
+        """Return the class of each sample, or the only real value of its target; None for others and missing values."""
+        target = self.labels if self.labels is not None or len(self.targets) != 1 else self.targets[0]
+        if target is None or target.numel() != len(target):
+            return None
+        if self.labels is None and not target.is_floating_point():
+            return None
+        values: NDArray[np.float64] = target.reshape(-1).double().numpy()
+        return values if np.isfinite(values).all() else None
 
 
 @measurement

@@ -86,7 +86,7 @@ def seed_all(number: int) -> None:
 
 
 def _cuda_states() -> list[Tensor]:
-    """Return the state of the generator of each device; none if a device has failed an assertion, and so all calls."""
+    """Return the state of the generator of each device; [] after a failed assertion, when every call of CUDA raises."""
     try:
         return torch.cuda.get_rng_state_all()
     except RuntimeError:

@@ -56,7 +56,7 @@ class StepTable:
         """Store a row if the turn of its kind has come: a whole one, or some columns by name."""
         if self.counts[kind] % self.stride == 0:
             complete_row = row if isinstance(row, np.ndarray) else self.complete_row(row)
-            self.append_unconditionally([step], _to_single_precision(complete_row)[None], kind)
+            self.append_unconditionally([step], np.asarray(complete_row, np.float32)[None], kind)
         self.counts[kind] += 1
         if self.rows > self.max_rows:
             self.thin()

@@ -102,7 +102,7 @@ def _take(self: Tensor, index: Tensor, **_: Any) -> Tensor:
     return _within(index, -self.numel(), self.numel())
 
 
-def _is_share(self: Tensor, p: float | None = None, **_: Any) -> Tensor | bool:
+def _are_probabilities(self: Tensor, p: float | None = None, **_: Any) -> Tensor | bool:
     return p is not None or ((self >= 0) & (self <= 1)).all()
 
 
@@ -114,6 +114,10 @@ def _margin_loss(self: Tensor, target: Tensor, **_: Any) -> Tensor:
     return _within(target, 0, self.shape[-1])
 
 
+_CALLS_ALONG_AXIS = (
+    *("gather", "index_select", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce"),
+    *("scatter_reduce_", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_"),
+)
 _ATEN = torch.ops.aten
 _CONDITIONS: dict[Any, _Condition] = {
     _ATEN.embedding: _embedding,
@@ -121,28 +125,14 @@ _CONDITIONS: dict[Any, _Condition] = {
     _ATEN._embedding_bag_forward_only: _embedding,
     _ATEN.nll_loss_forward: _nll_loss,
     _ATEN.nll_loss2d_forward: _nll_loss,
-    _ATEN.binary_cross_entropy: _is_share,
+    _ATEN.binary_cross_entropy: _are_probabilities,
     _ATEN.multi_margin_loss: _margin_loss,
     _ATEN.index: _index,
     _ATEN.index_put: _index,
     _ATEN.index_put_: _index,
     _ATEN._index_put_impl_: _index,
     _ATEN.take: _take,
-    _ATEN.bernoulli: _is_share,
+    _ATEN.bernoulli: _are_probabilities,
     _ATEN.multinomial: _are_weights,
-    **{
-        operator: _along_axis
-        for name in (
-            "gather",
-            "index_select",
-            "index_add",
-            "index_copy",
-            "index_fill",
-            "scatter",
-            "scatter_add",
-            "scatter_reduce",
-        )
-        for operator in (getattr(_ATEN, name), getattr(_ATEN, f"{name}_", None))
-        if operator is not None
-    },
+    **{getattr(_ATEN, name): _along_axis for name in _CALLS_ALONG_AXIS},
 }

@@ -255,7 +255,8 @@ class Setup:
         if model is None:
             self.check_passes()
             model = self.eager_model
-        with nullcontext() if hasattr(model, "_orig_mod") else refuse_device_assertions(self.model_device):
+        is_compiled = hasattr(model, "_orig_mod")  # a mode of dispatch would keep torch.compile from compiling
+        with nullcontext() if is_compiled else refuse_device_assertions(self.model_device):
             if self.forward is not None:
                 return self.forward(model, batch.inputs)
             return model(*batch.args, **batch.kwargs)

@@ -57,7 +57,8 @@ def numeric_distance(first: _Floats, second: _Floats) -> DistributionDistance:
 def _rank_sum_p(first: _Floats, second: _Floats) -> float:
     """Return the two-sided p-value of the rank-sum test of two sorted samples, by its normal limit with ties.
 
-    It shows shifts of about 60% of the size that the Kolmogorov-Smirnov test shows.
+    As ``scipy.stats.mannwhitneyu`` without a correction of continuity, which would sort the samples again. Of normal
+    values, it shows shifts of 87% of the size that the Kolmogorov-Smirnov test shows with the same probability.
     """
     from scipy.special import ndtr
 

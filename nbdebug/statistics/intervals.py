@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
@@ -28,6 +29,13 @@ def student_quantile(degrees_of_freedom: float, level: float = CONFIDENCE_LEVEL)
     from scipy.stats import t
 
     return float(t.ppf(0.5 + level / 2, degrees_of_freedom))
+
+
+def prediction_limit(values: Sequence[float], tail: float) -> float:
+    """Return the limit that one more normal value like ``values`` exceeds with probability ``tail``, by Student's t."""
+    count = len(values)
+    half_width = student_quantile(count - 1, 1 - 2 * tail) * np.sqrt(1 + 1 / count)
+    return float(np.mean(values) + half_width * np.std(values, ddof=1))
 
 
 def robust_deviation(values: Floats) -> float:

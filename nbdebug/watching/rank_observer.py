@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data.distributed import DistributedSampler
 
-from nbdebug.distributed.parallel_models import ModelPart, find_pipeline_stages, has_disjoint_shards
+from nbdebug.distributed.parallel_models import ModelPart, find_pipeline_stages
 from nbdebug.distributed.rank_report import CodePlace, RankReport, lower_quartile_or_zero, median_or_zero
 from nbdebug.hooks.module_hooks import observe_forward_passes
 from nbdebug.hooks.training_events import (
@@ -151,11 +151,6 @@ class RankObserver:
         self.step_seconds.append(now - self.step_began)
         self.step_began = now
         self.steps += 1
-
-    @property
-    def has_disjoint_shards(self) -> bool:
-        """True if the shards of all ranks together are each trainable parameter once."""
-        return has_disjoint_shards(self.model)
 
     def hash_weights(self) -> dict[str, int]:
         """Return hashes of samples of all parameters that every rank holds whole."""

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from nbdebug.distributed.parallel_models import has_disjoint_shards
 from nbdebug.distributed.rank_group import LOST_SECONDS, RankGroup, name_call
 from nbdebug.distributed.rank_report import RankReport, RankReports, RankStall, name_ranks
 from nbdebug.finding import Finding
@@ -57,7 +58,7 @@ class RankWatch:
     def report(self, lines: dict[str, SourceLine], error: str = "", record: Record | None = None) -> RankReport:
         """Return the report of this rank, with the norms of its shards in a record."""
         report = self.observer.report(self.group.rank, lines, self.heartbeat.busiest_line, error)
-        if record is None or not self.observer.has_disjoint_shards:
+        if record is None or not has_disjoint_shards(self.observer.model):
             return report
         series = {signal: record.series(signal) for signal in _NORMS}
         norms = {name: list(zip(*(part.tolist() for part in parts), strict=True)) for name, parts in series.items()}

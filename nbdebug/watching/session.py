@@ -415,7 +415,7 @@ class WatchSession:
 
     def fetch(self) -> None:
         """Fetch pending numbers and snapshots."""
-        if self.time_budget.captured_calls and not self.record.events_of_kind("captured"):
+        if self.time_budget.met_capture and not self.record.events_of_kind("captured"):
             text = "a CUDA graph was captured; its replays cannot be observed"
             self.record.add_event(self.recorder.step, "captured", text)
         self.recorder.fetch()

@@ -71,7 +71,7 @@ class TimeBudget:
         self.errors: dict[str, str] = {}
         self.shard_access: Callable[[], AbstractContextManager[Any]] = nullcontext
         self.is_capturing: Callable[[], bool] = lambda: False
-        self.captured_calls = 0
+        self.met_capture = False
         self.start()
 
     def start(self) -> None:
@@ -221,7 +221,7 @@ class TimeBudget:
             ):
                 return None
             if self.is_capturing():
-                self.captured_calls += 1
+                self.met_capture = True
                 return None
             started, self.in_callback = time.perf_counter(), True
             try:

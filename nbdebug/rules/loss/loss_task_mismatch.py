@@ -74,7 +74,7 @@ def loss_task_mismatch(
     up to 2,000 samples by a kernel ridge regression: as quantities, rounded to the nearest number that occurs, and as
     classes without order. They have no order if the classes are right for ``gain`` = 0.1 more of the samples, with a
     third of the errors, and if even the squared error of the number is smaller, by ``error_ratio`` = 0.7. Half of the
-    ``gain`` is enough if the squared errors differ by a third of ``error_ratio``. On 11 sets of ordered numbers
+    ``gain`` is enough if the squared error is smaller by ``error_ratio`` / 3. On 11 sets of ordered numbers
     (counts, ratings, positions, intervals) their ratio was never below 1 where the accuracy differed by as much; on
     digits and sets of clusters it is 0.08 to 0.64.
 

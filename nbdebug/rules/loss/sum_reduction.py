@@ -44,12 +44,11 @@ def sum_reduction(
     On the output of the first batch. Reported as a warning if plain SGD steps by more than ``most`` (learning rate
     times samples, the rate that a mean would need for the same step), otherwise as a note: Adam and its variants divide
     the scale out. Terms are the scalars that the loss adds up. A sum beside a mean is a warning if it is more than
-    ``share`` of the mean before training, otherwise a note, since a factor may make up for it.
+    ``share`` of the mean before training, otherwise a note, since a factor may make up for it. A sum is not
+    reported if a watched loop divides it by the number of samples or targets.
 
     ## How to fix
     Take the mean, or divide the loss by the number of samples. Reduce all terms over the samples in the same way.
-
-    It is not reported if a watched loop divides the sum by the number of samples or targets.
 
     ## When to ignore
     When sum and learning rate were chosen together, as in variational autoencoders whose terms are all sums.

@@ -15,6 +15,7 @@ from nbdebug.statistics.power import (
 from nbdebug.tools.data.concept_shift import ConceptShift
 from nbdebug.tools.data.domain_classifier import DomainClassifier
 from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
+from nbdebug.tools.data.drift_windows import WindowDrift
 from nbdebug.tools.data.duplicates import Duplicates
 from nbdebug.tools.data.languages import LanguageComparison, compare_languages
 from nbdebug.tools.data.leaf_statistics import LeafProfile
@@ -29,6 +30,7 @@ Verdict = Literal["fault", "no fault", "not decidable"]
 _PLANTING = "planted in copies of the labels"
 _LARGE_NOISE = 0.1  # an upper bound that decides nothing
 _JUDGED = "one class for each sample, and at least 100 samples with inputs that can be compared"
+_DRIFT_METHOD = "Kolmogorov-Smirnov and rank-sum tests; power by the bound of Massey 1950"
 _BINOMIAL = "binomial, or hypergeometric without replacement"
 
 
@@ -56,11 +58,8 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
         checks += _drift_checks(comparison)
-    if (windows := profile.drift.windows) is not None:
-        observation = f"{len(windows.shifted_features)} of {len(windows.features)} features"
-        verdict: Verdict = "fault" if windows.shifted_features else "no fault"
-        method = "Kolmogorov-Smirnov and rank-sum tests; power by the bound of Massey 1950"
-        checks.append(DataCheck("drift over windows of training", verdict, observation, windows.power_text, method))
+    if profile.drift.windows is not None:
+        checks.append(_window_check(profile.drift.windows))
     if len(profile.splits) > 1 and not profile.drift.comparisons:
         wanted = "20 collated samples of each split"
         checks.append(DataCheck("drift", "not decidable", "rows of two splits are missing", wanted, ""))
@@ -232,10 +231,9 @@ def _near_check(duplicates: Duplicates) -> DataCheck:
 
 def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
     shifted = [shift for shift in comparison.shifted_features if shift.role != "target"]
-    method = "Kolmogorov-Smirnov and rank-sum tests; power by the bound of Massey 1950"
     name = f"drift from {comparison.title}"
     observation = f"{len(shifted)} of {len(comparison.shifts)} features"
-    yield DataCheck(name, "fault" if shifted else "no fault", observation, comparison.power_text, method)
+    yield DataCheck(name, "fault" if shifted else "no fault", observation, comparison.power_text, _DRIFT_METHOD)
     if comparison.classifier is not None:
         yield _classifier_check(comparison, comparison.classifier)
     if comparison.concept is not None:
@@ -251,6 +249,15 @@ def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
         observation = f"Cramér's V {label_shift.distance.effect:.2g}"
         method = "noncentral chi-squared distribution (Cohen 1988)"
         yield DataCheck(f"label shift from {comparison.title}", verdict, observation, f"Cramér's V of {v:.2g}", method)
+
+
+def _window_check(windows: WindowDrift) -> DataCheck:
+    name = "drift over windows of training"
+    if not windows.is_decidable:
+        return DataCheck(name, "not decidable", f"a window has {min(windows.rows)} samples", "20 in each window", "")
+    observation = f"{len(windows.shifted_features)} of {len(windows.features)} features"
+    verdict: Verdict = "fault" if windows.shifted_features else "no fault"
+    return DataCheck(name, verdict, observation, windows.power_text, _DRIFT_METHOD)
 
 
 def _classifier_check(comparison: SplitComparison, classifier: DomainClassifier) -> DataCheck:

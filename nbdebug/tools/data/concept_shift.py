@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +10,15 @@ from numpy.typing import NDArray
 
 from nbdebug.baselines.input_features import Matrix
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.statistics.intervals import normal_quantile, prediction_limit
+from nbdebug.statistics.power import POWER
+from nbdebug.tools.data.feature_leaks import relative_errors
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 _TREES, _MIN_LEAF, _FOLDS, _MAX_ROWS = 50, 3, 5, 600
 _MIN_ROWS, _MIN_SHARED, _MIN_OVERLAP = 100, 60, 0.2
-_MIN_SIGMAS, _MIN_DIFFERENCE, _POWER_QUANTILE = 3.0, 0.05, 1.2816
+_MIN_SIGMAS, _MIN_DIFFERENCE, _POWER_QUANTILE = 3.0, 0.05, normal_quantile(2 * POWER - 1)
 _EXCHANGES, _LEVEL = 10, 0.005
 
 
@@ -54,40 +56,41 @@ class ConceptShift:
         """The difference that would have been shown with 90% probability."""
         return max((_MIN_SIGMAS + _POWER_QUANTILE) * self.error, _MIN_DIFFERENCE)
 
-    @property
-    def text(self) -> str:
-        """The errors in words."""
+    def describe(self, first: str, second: str) -> str:
+        """Return the errors in words, with the names of the splits."""
         return (
-            f"a learner of {{first}} makes {self.transferred:.0%} of the errors of a constant on {{second}}, and a "
-            f"learner of {{second}} {self.own:.0%} ({self.rows:,} samples)"
+            f"a learner of {first} makes {self.transferred:.0%} of the errors of a constant on {second}, and a "
+            f"learner of {second} {self.own:.0%} ({self.rows:,} samples)"
         )
 
 
 def measure_concept_shift(
-    tables: tuple[SplitTable, SplitTable], features: tuple[Matrix, Matrix], rows: Sequence[_Ints]
+    tables: tuple[SplitTable, SplitTable],
+    features: tuple[Matrix, Matrix],
+    rows: tuple[_Ints, _Ints],
+    similarity: _Floats,
 ) -> ConceptShift | None:
     """Compare learners of both splits on the second; None without one target for each sample, or for few samples.
 
-    ``features`` are those of the samples at the positions ``rows``, of which the first 600 are used. Both learners are
-    random forests that see equally many samples. The learner of the second split predicts folds of neighbors in the
-    dataset, which it did not see, so that samples of one source do not help it. A difference beyond three standard
-    errors, which leave out how much the forests vary, is compared with the differences after the samples were exchanged
-    between the splits at random.
+    ``features`` are those of the samples at the positions ``rows``, of which the first 600 are used; ``similarity`` is
+    the probability of each sample of the second split of being one of the first. Both learners are random forests that
+    see equally many samples. The learner of the second split predicts folds of neighbors in the dataset, which it did
+    not see, so that samples of one source do not help it. A difference beyond three standard errors, which leave out
+    how much the forests vary, is compared with the differences after the samples were exchanged between the splits at
+    random.
     """
-    features = features[0][:_MAX_ROWS], features[1][:_MAX_ROWS]
-    rows = [positions[:_MAX_ROWS] for positions in rows]
-    targets = [_target_values(table, positions) for table, positions in zip(tables, rows, strict=True)]
-    known, y = targets
-    if known is None or y is None or min(len(known), len(y)) < _MIN_ROWS:
+    x = features[0][:_MAX_ROWS], features[1][:_MAX_ROWS]
+    targets = tables[0].target_values(), tables[1].target_values()
+    if targets[0] is None or targets[1] is None:
         return None
+    known, y = targets[0][rows[0][:_MAX_ROWS]], targets[1][rows[1][:_MAX_ROWS]]
     is_class = tables[0].labels is not None
-    constant = _constant_error(y, is_class)
-    if not constant:
+    has_unlabeled = is_class and min(known.min(), y.min()) < 0
+    if min(len(known), len(y)) < _MIN_ROWS or not np.ptp(y) or has_unlabeled:
         return None
-    is_shared = _overlap(*features) >= _MIN_OVERLAP
-    folds = _neighboring_folds(np.asarray(tables[1].indices)[rows[1]])
-    errors = _left_out_errors((features[0], known), (features[1], y), folds, is_class) / constant
-    transferred, own = errors[:, is_shared]
+    folds = _neighboring_folds(np.asarray(tables[1].indices)[rows[1][:_MAX_ROWS]])
+    errors = _left_out_errors((x[0], known), (x[1], y), folds, is_class)
+    transferred, own = errors[:, similarity[: len(y)] >= _MIN_OVERLAP]
     count = len(own)
     if count < _MIN_SHARED:
         return ConceptShift(float("nan"), float("nan"), float("inf"), count, len(y))
@@ -95,8 +98,8 @@ def measure_concept_shift(
     shift = ConceptShift(float(transferred.mean()), float(own.mean()), error, count, len(y))
     if not shift.is_shifted:
         return shift
-    x, target = np.vstack(features), np.concatenate([known, y])
-    return replace(shift, by_chance=_difference_by_chance(x, target, folds, is_class) / constant)
+    by_chance = _difference_by_chance(np.vstack(x), np.concatenate([known, y]), folds, is_class)
+    return replace(shift, by_chance=by_chance)
 
 
 def _left_out_errors(
@@ -104,15 +107,14 @@ def _left_out_errors(
 ) -> _Floats:
     """Return the errors on the second samples of a learner of the first and of one of the other second folds."""
     x, y = second
-    generator, errors = np.random.default_rng(0), np.zeros((2, len(y)))
+    generator, predicted = np.random.default_rng(0), np.zeros((2, len(y)))
     for fold in range(_FOLDS):
         is_left_out = folds == fold
         seen = generator.permutation(np.flatnonzero(~is_left_out))[: len(first[1])]
         chosen = generator.permutation(len(first[1]))[: len(seen)]
         for row, (inputs, targets) in enumerate(((first[0][chosen], first[1][chosen]), (x[seen], y[seen]))):
-            predicted = _new_forest(is_class).fit(inputs, targets).predict(x[is_left_out])
-            errors[row, is_left_out] = _errors(predicted, y[is_left_out], is_class)
-    return errors
+            predicted[row, is_left_out] = _new_forest(is_class).fit(inputs, targets).predict(x[is_left_out])
+    return np.stack([relative_errors(values, y, is_class) for values in predicted])
 
 
 def _difference_by_chance(x: Matrix, y: _Floats, folds: _Ints, is_class: bool) -> float:
@@ -120,16 +122,13 @@ def _difference_by_chance(x: Matrix, y: _Floats, folds: _Ints, is_class: bool) -
 
     It is the prediction limit of Student's t from ten random exchanges of the samples between the splits.
     """
-    from scipy.stats import t
-
     generator, differences = np.random.default_rng(0), []
     for _ in range(_EXCHANGES):
         order = generator.permutation(len(y))
         first, second = order[: -len(folds)], order[-len(folds) :]
         transferred, own = _left_out_errors((x[first], y[first]), (x[second], y[second]), folds, is_class)
         differences.append(float((transferred - own).mean()))
-    quantile = float(t.isf(_LEVEL, _EXCHANGES - 1)) * np.sqrt(1 + 1 / _EXCHANGES)
-    return float(np.mean(differences) + quantile * np.std(differences, ddof=1))
+    return prediction_limit(differences, _LEVEL)
 
 
 def _neighboring_folds(indices: _Ints) -> _Ints:
@@ -139,44 +138,8 @@ def _neighboring_folds(indices: _Ints) -> _Ints:
     return folds
 
 
-def _target_values(table: SplitTable, positions: _Ints) -> _Floats | None:
-    """Return the classes, or the only real value of each sample; None for others."""
-    if table.labels is not None:
-        labels: _Floats = table.labels.double().numpy()[positions]
-        return labels if (labels >= 0).all() else None
-    target = table.targets[0] if len(table.targets) == 1 else None
-    if target is None or target.numel() != len(target) or not target.is_floating_point():
-        return None
-    values: _Floats = target.reshape(-1).double().numpy()[positions]
-    return values if np.isfinite(values).all() else None
-
-
 def _new_forest(is_class: bool) -> Any:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     forest = RandomForestClassifier if is_class else RandomForestRegressor
     return forest(_TREES, min_samples_leaf=_MIN_LEAF, max_features="sqrt", random_state=0)
-
-
-def _errors(predicted: _Floats, y: _Floats, is_class: bool) -> _Floats:
-    errors: _Floats = (predicted != y).astype(np.float64) if is_class else (predicted - y) ** 2
-    return errors
-
-
-def _constant_error(y: _Floats, is_class: bool) -> float:
-    if is_class:
-        _, counts = np.unique(y, return_counts=True)
-        return float(1 - counts.max() / len(y))
-    return float(y.var())
-
-
-def _overlap(first: Matrix, second: Matrix) -> _Floats:
-    """Return the out-of-bag probability of each sample of the second split of being one of the first."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    forest = RandomForestClassifier(
-        _TREES, min_samples_leaf=5, class_weight="balanced_subsample", oob_score=True, random_state=0
-    )
-    forest.fit(np.vstack([first, second]), np.repeat([0, 1], [len(first), len(second)]))
-    probabilities: _Floats = np.nan_to_num(forest.oob_decision_function_[len(first) :, 0], nan=0.5)
-    return probabilities

@@ -13,6 +13,8 @@ from nbdebug.baselines.input_features import Matrix, feature_matrix
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.metrics.roc import auc_interval
+from nbdebug.statistics.intervals import normal_quantile, prediction_limit
+from nbdebug.statistics.power import POWER
 from nbdebug.tensors.row_search import get_row_keys
 from nbdebug.tools.data.comparison_features import FeatureColumn
 
@@ -20,7 +22,9 @@ _MAX_ROWS, _MIN_ROWS, _TREES, _MIN_LEAF, _LEVEL = 1000, 40, 100, 5, 0.99
 _MIN_AUC, _MAX_NAMED, _MIN_IMPORTANCE = 0.55, 5, 0.02
 _PERMUTATIONS, _PERMUTED_LEVEL, _CLEAR_AUC = 20, 0.005, 0.75
 _MAX_MATRIX_COLUMNS = 256
-_INTERVAL_QUANTILE, _POWER_QUANTILE = 2.5758, 1.2816  # of the normal distribution, for 99% on both sides and 90% on one
+_INTERVAL_QUANTILE, _POWER_QUANTILE = normal_quantile(_LEVEL), normal_quantile(2 * POWER - 1)
+
+_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -81,36 +85,40 @@ def share_features(
     return _SharedFeatures(tuple(names), features[:count], features[count:], rows) if features.shape[1] else None
 
 
-def fit_domain_classifier(shared: _SharedFeatures) -> DomainClassifier:
-    """Return a random forest's out-of-bag area under the ROC curve on the features of both splits.
+def fit_domain_classifier(shared: _SharedFeatures) -> tuple[DomainClassifier, _Floats]:
+    """Return a random forest's out-of-bag area under the ROC curve on the features of both splits, and its scores.
+
+    The scores are the out-of-bag probabilities of each sample, of both splits, of being one of the second.
 
     The interval is that of Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747; importances are the mean
     decrease of impurity. An area that is neither clear nor due to chance by this interval is compared with permuted
     splits.
     """
+    from sklearn.metrics import roc_auc_score
+
     sizes = len(shared.first), len(shared.second)
     features, is_second = np.vstack([shared.first, shared.second]), np.repeat([0, 1], sizes)
-    auc, importances = _fit_forest(features, is_second)
+    scores, importances = _fit_forest(features, is_second)
+    auc = float(roc_auc_score(is_second, scores))
     low, high = auc_interval(auc, sizes[1], sizes[0], _LEVEL)
     is_doubtful = low > 0.5 and _MIN_AUC <= auc < _CLEAR_AUC
     by_chance = _area_by_chance(features, is_second) if is_doubtful else 0.5
     order = np.argsort(-importances, kind="stable")[:_MAX_NAMED]
     telling = [(shared.names[index], float(importances[index])) for index in order]
     named = tuple(item for item in telling if item[1] >= _MIN_IMPORTANCE)
-    return DomainClassifier(auc, low, high, sum(sizes), named, by_chance)
+    return DomainClassifier(auc, low, high, sum(sizes), named, by_chance), scores
 
 
-def _fit_forest(features: Matrix, is_second: NDArray[np.int64]) -> tuple[float, NDArray[np.float64]]:
-    """Return the out-of-bag area of a random forest, and the importances of the features."""
+def _fit_forest(features: Matrix, is_second: NDArray[np.int64]) -> tuple[_Floats, _Floats]:
+    """Return the out-of-bag scores of a random forest, and the importances of the features."""
     from sklearn.ensemble import RandomForestClassifier
-    from sklearn.metrics import roc_auc_score
 
     forest = RandomForestClassifier(
         _TREES, min_samples_leaf=_MIN_LEAF, class_weight="balanced_subsample", oob_score=True, random_state=0
     )
     forest.fit(features, is_second)
-    scores = np.nan_to_num(forest.oob_decision_function_[:, 1], nan=0.5)
-    return float(roc_auc_score(is_second, scores)), forest.feature_importances_
+    scores: _Floats = np.nan_to_num(forest.oob_decision_function_[:, 1], nan=0.5)
+    return scores, forest.feature_importances_
 
 
 def _area_by_chance(features: Matrix, is_second: NDArray[np.int64]) -> float:
@@ -119,12 +127,13 @@ def _area_by_chance(features: Matrix, is_second: NDArray[np.int64]) -> float:
     The interval of the area treats the scores as independent, but the trees share samples, so that the areas of equal
     splits vary more. The bound is the prediction limit of Student's t from the areas of twenty permuted splits.
     """
-    from scipy.stats import t
+    from sklearn.metrics import roc_auc_score
 
-    generator = np.random.default_rng(0)
-    areas = [_fit_forest(features, generator.permutation(is_second))[0] for _ in range(_PERMUTATIONS)]
-    quantile = float(t.isf(_PERMUTED_LEVEL, _PERMUTATIONS - 1)) * np.sqrt(1 + 1 / _PERMUTATIONS)
-    return float(np.mean(areas) + quantile * np.std(areas, ddof=1))
+    generator, areas = np.random.default_rng(0), []
+    for _ in range(_PERMUTATIONS):
+        permuted = generator.permutation(is_second)
+        areas.append(float(roc_auc_score(permuted, _fit_forest(features, permuted)[0])))
+    return prediction_limit(areas, _PERMUTED_LEVEL)
 
 
 def _distinct_rows(table: SplitTable) -> NDArray[np.int64]:

@@ -56,7 +56,7 @@ class DataDrift(Result):
             f"{f', and the preprocessing differs: {item.mismatches[0]}' if item.mismatches else ''}"
             for item in self.comparisons
         ]
-        if self.windows is not None:
+        if self.windows is not None and self.windows.is_decidable:
             count, total = len(self.windows.shifted_features), len(self.windows.features)
             texts.append(f"over {len(self.windows.rows)} windows of training, {count} of {total} features are shifted")
         return "; ".join(texts) or "there are no two splits of rows to compare"
@@ -85,7 +85,9 @@ class DataDrift(Result):
     def tables(self) -> list[FoldableTable]:
         """Return a table for each comparison, and one of the windows."""
         tables = [_shift_table(comparison) for comparison in self.comparisons]
-        return [*tables, *([_window_table(self.windows)] if self.windows is not None else [])]
+        if self.windows is not None and self.windows.is_decidable:
+            tables.append(_window_table(self.windows))
+        return tables
 
     def view(self) -> View:
         """Return the table of the comparisons, one below the other; that of the windows if there are none."""
@@ -103,7 +105,7 @@ class DataDrift(Result):
             hidden = len(comparison.shifts) - _MAX_TEXT_ROWS
             lines += [f"    … and {hidden} more features"] if hidden > 0 else []
             lines += [f"    {note}" for note in _notes(comparison)]
-        if self.windows is not None:
+        if self.windows is not None and self.windows.is_decidable:
             lines.append(f"  {len(self.windows.rows)} windows of training:")
             lines += [f"    {_window_text(feature)}" for feature in self.windows.features[:_MAX_TEXT_ROWS]]
             lines.append(f"    {self.windows.power_text}")

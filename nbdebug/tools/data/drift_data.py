@@ -24,7 +24,7 @@ from nbdebug.tools.data.mismatch import describe_orientation, describe_scaling
 _Floats = NDArray[np.float64]
 # The false discovery rate, half of the probability of 1% that equal splits give an alarm: the classifier has the other
 # half. The smallest effect that counts as a shift.
-LEVEL, MIN_EFFECT = 0.005, 0.03
+LEVEL, _MIN_EFFECT = 0.005, 0.03
 _MEDIUM_EFFECT, _LARGE_EFFECT = 0.1, 0.25
 _MIN_ROWS = 20
 
@@ -124,7 +124,7 @@ class SplitComparison:
     @property
     def concept_text(self) -> str:
         """The errors of learners of both splits, in words; "" without them."""
-        return "" if self.concept is None else self.concept.text.format(first=self.first, second=self.second)
+        return "" if self.concept is None else self.concept.describe(self.first, self.second)
 
     @property
     def kind_text(self) -> str:
@@ -154,19 +154,23 @@ def compare_splits(
         for one, other in zip(*columns, strict=False)
         if one.title == other.title and one.is_category == other.is_category
     ]
-    shifts = _judge_shifts([compare_columns(one, other) for one, other in paired])
+    shifts = judge_shifts([compare_columns(one, other) for one, other in paired])
+    shifts.sort(key=lambda shift: (not shift.is_shifted, -np.nan_to_num(shift.distance.effect)))
     rows = (len(first), len(second))
     shared = share_features((first, second), (columns[0], columns[1]))
     mismatches = tuple(_find_mismatches(setup, first, second, columns, titles))
-    concept = None
-    if shared is not None and not mismatches:  # a learner of other preprocessing fails anyway
-        concept = measure_concept_shift((first, second), (shared.first, shared.second), shared.rows)
+    classifier, concept = None, None
+    if shared is not None:
+        classifier, scores = fit_domain_classifier(shared)
+        if not mismatches:  # a learner of other preprocessing fails anyway
+            parts, similarity = (shared.first, shared.second), 1 - scores[len(shared.first) :]
+            concept = measure_concept_shift((first, second), parts, shared.rows, similarity)
     return SplitComparison(
         *titles,
         rows,
         tuple(shifts),
         mismatches,
-        None if shared is None else fit_domain_classifier(shared),
+        classifier,
         detectable_ks_distance(*rows, LEVEL / max(len(shifts), 1)),
         _count_classes(first, second),
         concept,
@@ -200,16 +204,13 @@ def _compare_codes(first: _Floats, second: _Floats) -> DistributionDistance:
     return category_distance(counts[0], counts[1])
 
 
-def _judge_shifts(shifts: Sequence[FeatureShift]) -> list[FeatureShift]:
-    """Mark the shifts that are significant at the false discovery rate and not negligible; sort by effect."""
-    if not shifts:
-        return []
-    significant = significant_values(np.array([shift.distance.p for shift in shifts]), LEVEL)
-    judged = [
-        replace(shift, is_shifted=bool(is_significant) and shift.distance.effect >= MIN_EFFECT)
+def judge_shifts(shifts: Sequence[FeatureShift]) -> list[FeatureShift]:
+    """Mark the shifts that are significant at the false discovery rate and not negligible."""
+    significant = significant_values(np.array([shift.distance.p for shift in shifts], np.float64), LEVEL)
+    return [
+        replace(shift, is_shifted=bool(is_significant) and shift.distance.effect >= _MIN_EFFECT)
         for shift, is_significant in zip(shifts, significant, strict=True)
     ]
-    return sorted(judged, key=lambda shift: (not shift.is_shifted, -np.nan_to_num(shift.distance.effect)))
 
 
 def _find_mismatches(

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nbdebug.measurements.dataset_rows import SplitTable
-from nbdebug.statistics.estimates import significant_values
 from nbdebug.statistics.power import detectable_ks_distance, normal_shift_of_ks_distance
 from nbdebug.tools.data.comparison_features import FeatureColumn, comparison_columns
-from nbdebug.tools.data.drift_data import LEVEL, MIN_EFFECT, FeatureShift, compare_columns
+from nbdebug.tools.data.drift_data import LEVEL, FeatureShift, compare_columns, judge_shifts
 
 _MIN_ROWS = 20  # in each window
 
@@ -51,6 +50,11 @@ class WindowDrift:
     detectable: float
 
     @property
+    def is_decidable(self) -> bool:
+        """True if all windows have enough samples."""
+        return min(self.rows) >= _MIN_ROWS
+
+    @property
     def shifted_features(self) -> list[FeatureOverWindows]:
         """The features that differ in a window."""
         return [feature for feature in self.features if feature.shifted_windows]
@@ -78,29 +82,24 @@ class WindowDrift:
 
 def compare_windows(
     table: SplitTable, count: int, input_names: Sequence[str], column_names: Sequence[str] | None
-) -> WindowDrift | None:
-    """Compare ``count`` windows of equally many samples; None if a window has fewer than 20.
+) -> WindowDrift:
+    """Compare ``count`` windows of equally many samples; without features if a window has fewer than 20.
 
     The windows follow the dataset index, which is the order of time if the dataset is ordered by it. A window is
     shifted at the false discovery rate over all features and windows.
     """
     order = np.argsort(np.asarray(table.indices), kind="stable")
     windows = np.array_split(order, count)
-    if min(map(len, windows)) < _MIN_ROWS:
-        return None
+    rows = tuple(map(len, windows))
+    if min(rows) < _MIN_ROWS:
+        return WindowDrift((), rows, 1.0)
     columns = comparison_columns(table, input_names, column_names)
     shifts = [[_compare_window(column, window) for window in windows] for column in columns]
-    flat = [shift for feature in shifts for shift in feature]
-    significant = significant_values(np.array([shift.distance.p for shift in flat], np.float64), LEVEL)
-    judged = [
-        replace(shift, is_shifted=bool(is_significant) and shift.distance.effect >= MIN_EFFECT)
-        for shift, is_significant in zip(flat, significant, strict=True)
-    ]
+    judged = judge_shifts([shift for feature in shifts for shift in feature])
     features = [FeatureOverWindows(tuple(judged[start : start + count])) for start in range(0, len(judged), count)]
     features.sort(key=lambda item: (not item.shifted_windows, -float(np.max(np.nan_to_num(item.effects)))))
-    size = min(map(len, windows))
-    detectable = detectable_ks_distance(size, len(order) - size, LEVEL / max(len(flat), 1))
-    return WindowDrift(tuple(features), tuple(map(len, windows)), detectable)
+    detectable = detectable_ks_distance(min(rows), len(order) - min(rows), LEVEL / max(len(judged), 1))
+    return WindowDrift(tuple(features), rows, detectable)
 
 
 def _compare_window(column: FeatureColumn, window: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FeatureShift:

@@ -74,8 +74,8 @@ def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> _Featu
     features, most of which are related to each other. Only tables with at least two features, sixty rows and one target
     are compared.
     """
-    columns, target = table_columns(table), _target_values(table)
-    if columns is None or target is None or columns.shape[1] < 2 or len(columns) < _MIN_ROWS:
+    columns, target = table_columns(table), table.target_values()
+    if columns is None or target is None or columns.shape[1] < 2 or len(columns) < _MIN_ROWS or not np.ptp(target):
         return _FeatureLeakSearch()
     order = np.random.default_rng(0).permutation(len(columns))[:_MAX_ROWS]
     x = np.nan_to_num(columns[order], nan=-_LARGE, posinf=_LARGE, neginf=-_LARGE).clip(-_LARGE, _LARGE)
@@ -165,17 +165,6 @@ def table_columns(table: SplitTable) -> _Floats | None:
     return columns
 
 
-def _target_values(table: SplitTable) -> _Floats | None:
-    if table.labels is not None:
-        labels: _Floats = table.labels.double().numpy()
-        return labels if len(np.unique(labels)) > 1 else None
-    target = table.targets[0] if len(table.targets) == 1 else None
-    if target is None or target.numel() != len(target) or not target.is_floating_point():
-        return None
-    values: _Floats = target.reshape(-1).double().numpy()
-    return values if np.isfinite(values).all() and values.std() > 0 else None
-
-
 def _screen(x: _Floats, y: _Floats, is_class: bool) -> _Floats:
     """Return for each column the share of the variance of the target that the means of sixteen bins explain."""
     targets = (y[:, None] == np.unique(y)).astype(np.float64) if is_class else y[:, None]
@@ -191,10 +180,7 @@ def _screen(x: _Floats, y: _Floats, is_class: bool) -> _Floats:
 
 
 def _cross_fitted_errors(x: _Floats, y: _Floats, is_class: bool) -> _Floats:
-    """Return the errors of trees on the fold that they did not see, relative to the mean error of a constant.
-
-    An error is 1 for another class, or the squared difference of values.
-    """
+    """Return the relative errors of trees on the fold that they did not see."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     folds = np.arange(len(y)) % _FOLDS
@@ -204,6 +190,14 @@ def _cross_fitted_errors(x: _Floats, y: _Floats, is_class: bool) -> _Floats:
     for fold in range(_FOLDS):
         model = model_type(max_leaf_nodes=leaves, min_samples_leaf=_MIN_LEAF, random_state=0)
         predicted[folds == fold] = model.fit(x[folds != fold], y[folds != fold]).predict(x[folds == fold])
+    return relative_errors(predicted, y, is_class)
+
+
+def relative_errors(predicted: _Floats, y: _Floats, is_class: bool) -> _Floats:
+    """Return the error of each prediction, relative to the mean error of a constant prediction.
+
+    An error is 1 for another class, or the squared difference of values. The targets ``y`` must not all be equal.
+    """
     if is_class:
         _, counts = np.unique(y, return_counts=True)
         errors: _Floats = (predicted != y) / (1 - counts.max() / len(y))

@@ -12,7 +12,7 @@ from nbdebug.tools.data.checks import DataCheck, run_checks
 from nbdebug.tools.data.languages import compare_languages
 from nbdebug.tools.data.leaf_statistics import FeatureStatistics, LeafProfile
 from nbdebug.tools.data.profile_data import DEFAULT_REASONS, ProfileData
-from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile, language_counts
+from nbdebug.tools.data.split_profile import SplitProfile, language_counts
 from nbdebug.views.table import Cell, CellTag, Column, FoldableTable, TableRow
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _all_faults(profile: ProfileData) -> list[str]:
     parts = (profile.leaks.faults, profile.drift.faults, profile.duplicates.faults, profile.labels.faults)
     unknown = [item.text for item in profile.unknown_tokens if item.is_fault]
     languages = [item.text for item in compare_languages(language_counts(profile.splits)) if item.is_shifted]
-    unusual = [f"{SPLIT_NAMES[item.split]} {f'input {item.leaf}'.strip()}: {item.text}" for item in profile.unusual]
+    unusual = [f"{item.title}: {item.text}" for item in profile.unusual]
     return [*_flagged_features(profile), *unusual, *unknown, *languages, *(text for faults in parts for text in faults)]
 
 
@@ -195,8 +195,8 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
     unusual = [group for panel, group in profile.galleries if panel == "samples"]
     if unusual or profile.examples:
         panels.append(DataPanel("samples", "Samples", [*unusual, *profile.examples], len(unusual)))
-    if profile.drift.comparisons or profile.drift.windows is not None:
-        panels.append(DataPanel("drift", "Drift", profile.drift.tables(), len(profile.drift.faults)))
+    if drift_tables := profile.drift.tables():
+        panels.append(DataPanel("drift", "Drift", drift_tables, len(profile.drift.faults)))
     panels += [_gallery_panel(profile, "duplicates", "Duplicates", profile.duplicates.faults)]
     panels += [_gallery_panel(profile, "labels", "Labels", profile.labels.faults)]
     panels += [] if live else [DataPanel("checks", "Checks", [_check_table(profile)])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -96,10 +95,9 @@ class SplitReader:
         except NotChecked:
             return None
         self._visited = len(visited)
-        if self.limit is None or self.limit >= len(visited):  # a permutation takes a hundredth of the time of a sample
-            order: list[int] = np.asarray(visited)[np.random.default_rng(self.seed).permutation(len(visited))].tolist()
-            return order
-        return random.Random(self.seed).sample(visited, self.limit)
+        chosen = np.random.default_rng(self.seed).permutation(len(visited))[: self.limit]
+        order: list[int] = np.asarray(visited)[chosen].tolist()
+        return order
 
     def chunks(self) -> Iterator[SampleChunk]:
         """Yield the samples until the limit, the time or the data end."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.tools.data.comparison_features import find_blank_samples, move_channels_first
+from nbdebug.tools.data.split_profile import SPLIT_NAMES
 
 _MAX_SHARE, _MIN_SAMPLES, _MIN_PLACES, _MIN_SIDE = 0.05, 40, 64, 12
 _LOW, _HIGH, _DARK, _BRIGHT, _ENDS = 0.01, 0.99, 0.15, 0.85, 0.01
@@ -26,6 +27,11 @@ class UnusualSamples:
     fault: str
     indices: tuple[int, ...]
     samples: int
+
+    @property
+    def title(self) -> str:
+        """The split and the input."""
+        return f"{SPLIT_NAMES[self.split]} input {self.leaf}".rstrip()
 
     @property
     def text(self) -> str:

@@ -208,15 +208,13 @@ def _summarize(
     entries = _module_entries(model)
     names, groups = _first_names(entries), optimizer_groups.groups_by_parameter(optimizers)
     findings = _findings_by_path(report or (), {entry.path for entry in entries})
-    reads_shards = shard_access(model)  # a norm or a mean of a whole tensor would wait for the other ranks
-    with reads_shards():
+    with shard_access(model)():  # a norm or a mean of a whole tensor would wait for the other ranks
         gradient_squares = _gradient_squares(names)
-    rows = tuple(
-        _make_row(entry, forward_pass, names, groups, gradient_squares, tuple(findings.get(entry.path, ())))
-        for entry in entries
-    )
-    if reads_values:
-        with reads_shards():
+        rows = tuple(
+            _make_row(entry, forward_pass, names, groups, gradient_squares, tuple(findings.get(entry.path, ())))
+            for entry in entries
+        )
+        if reads_values:
             rows = tuple(map(partial(_with_tensors, names=names), rows, entries))
     return Summary(
         rows=rows,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -45,7 +46,8 @@ def test_chance_area_of_the_classifier_is_exceeded_by_a_real_difference_only() -
         x = torch.randn(240, 4, generator=generator)
         x[120:, 0] += shift
         is_second = np.repeat([0, 1], 120)
-        areas.append((_fit_forest(x.numpy(), is_second)[0], _area_by_chance(x.numpy(), is_second)))
+        area = roc_auc_score(is_second, _fit_forest(x.numpy(), is_second)[0])
+        areas.append((area, _area_by_chance(x.numpy(), is_second)))
     (equal, equal_chance), (shifted, shifted_chance) = areas
     assert equal < equal_chance < 0.7
     assert shifted > shifted_chance

@@ -43,6 +43,9 @@ def test_random_order_has_no_drift(seed: int) -> None:
 def test_windows_are_compared_on_request_only_and_need_samples() -> None:
     dataset = TensorDataset(*table())
     assert profile_of(dataset).drift.windows is None
-    assert profile_of(dataset, windows=60).drift.windows is None
+    profile = profile_of(dataset, windows=60)
+    assert "drift over windows of training: not decidable (a window has 15 samples)" in profile.to_text()
+    assert profile.drift.windows is not None
+    assert profile.drift.windows.faults == []
     with pytest.raises(SetupError, match="windows is 1"):
         profile_of(dataset, windows=1)
