@@ -17,7 +17,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.batch import TARGET_KEYS
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.source.location import SourceLine, get_definition_line
-from nbdebug.source.producers import executed_return, part_producer, returned_expression
+from nbdebug.source.producers import chosen_branch, executed_return, part_producer, returned_expression
 from nbdebug.source.scopes import user_function
 
 _SAMPLES, _READS = 8, 6
@@ -83,6 +83,7 @@ def _target_line(dataset: Any) -> SourceLine | None:
     method = type(dataset).__getitem__
     pair = executed_return(method, dataset) if user_function(method) else None
     for _ in range(_MAX_CALLS):
+        pair = chosen_branch(pair) if pair else None
         returned = returned_expression(pair) if pair else None
         pair = returned or pair
     if pair is None:
