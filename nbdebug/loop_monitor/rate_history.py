@@ -38,6 +38,11 @@ class RateHistory:
     first_ratios: tuple[float, ...] = ()
 
     @property
+    def is_zero(self) -> bool:
+        """True if the rate was zero in every step."""
+        return 0 < self.steps == self.zero_steps
+
+    @property
     def swings_within_epochs(self) -> bool:
         """True if the rate falls and rises more often than once per epoch."""
         return self.epochs >= _MIN_EPOCHS and self.swings > 1.2 * self.epochs
@@ -51,6 +56,8 @@ class RateHistory:
 def get_rate_history(rates: Sequence[float], steps: int, epoch_starts: Sequence[int]) -> RateHistory:
     """Describe ``rates``, evenly spaced over ``steps`` steps; ``epoch_starts`` are the steps before each epoch."""
     peak = max(rates, default=0.0)
+    if rates and not any(rates):
+        return RateHistory(steps, zero_steps=steps, is_constant=True)
     if peak <= 0:
         return RateHistory()
     spacing = steps / len(rates)

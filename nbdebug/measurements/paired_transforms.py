@@ -14,14 +14,11 @@ from torch import Tensor
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
-from nbdebug.setup.batch import TARGET_KEYS
+from nbdebug.setup.data_lines import pairing_line
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.source.location import SourceLine, get_definition_line
-from nbdebug.source.producers import executed_return, part_producer, returned_expression
-from nbdebug.source.scopes import user_function
 
 _SAMPLES, _READS = 8, 6
-_MAX_CALLS = 4  # functions that a dataset calls for input and target
 _MIN_SIDE, _MAX_VALUES = 4, 1_000_000
 _CLEAR_RATIO = 0.5  # the error of the best transform over that of the next; noise that is drawn again stays above it
 
@@ -31,7 +28,7 @@ class UnpairedTransforms:
     """Pairs of reads of one sample between which input and target are flipped or rotated differently.
 
     ``compared`` counts the pairs of reads whose transforms are known, ``different`` those in which the two differ.
-    ``line`` defines how the dataset reads a sample.
+    ``line`` makes the target in the function that pairs it with the input, or defines how the dataset reads a sample.
     """
 
     compared: int
@@ -71,24 +68,8 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
     if any(_agree_in_coordinates(transforms, grid, number) for number, _ in enumerate(_moved(grid))):
         return None
     different = sum(of_image != of_target for of_image, of_target in transforms)
-    return UnpairedTransforms(len(transforms), different, samples, _target_line(loader.dataset))
-
-
-def _target_line(dataset: Any) -> SourceLine | None:
-    """Return the line that makes the target of a sample in the function that pairs it with the input.
-
-    That is the dataset's own method, or the last function that it calls for both; if it is unknown, the first line of
-    the method.
-    """
-    method = type(dataset).__getitem__
-    pair = executed_return(method, dataset) if user_function(method) else None
-    for _ in range(_MAX_CALLS):
-        returned = returned_expression(pair) if pair else None
-        pair = returned or pair
-    if pair is None:
-        return get_definition_line(method)
-    target = part_producer(pair, -1, TARGET_KEYS, enters=lambda _: False)
-    return target.line if target.scope is pair.scope else pair.line
+    line = pairing_line(setup) or get_definition_line(type(loader.dataset).__getitem__)
+    return UnpairedTransforms(len(transforms), different, samples, line)
 
 
 def _read(dataset: Any, index: int, seed: int) -> Any:

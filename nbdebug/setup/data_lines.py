@@ -23,7 +23,7 @@ from nbdebug.source.assignments import (
 )
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.source.producers import executed_return, part_producer, returned_expression
+from nbdebug.source.producers import chosen_branch, executed_return, part_producer, returned_expression
 from nbdebug.source.scopes import Expression, file_scope, user_function
 from nbdebug.source.search import (
     assigned_names,
@@ -76,6 +76,23 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
         return _returned_line(setup, collated, -1, [])
     passes_conversions = origin == "target order"
     return selection or _data_line(setup, loader, _POSITIONS.get(origin), passes_conversions=passes_conversions)
+
+
+def pairing_line(setup: Setup) -> SourceLine | None:
+    """Return the line that makes the target of a training sample in the function that pairs it with the input.
+
+    That is the method of the dataset or the collate function, or the last function that it calls for both.
+    """
+    loader = setup.train_loader
+    for function in _sample_functions(loader, [*_nested_datasets(getattr(loader, "dataset", None))]):
+        pair = executed_return(*function)
+        for _ in range(_MAX_NESTING):
+            pair = chosen_branch(pair) if pair else None
+            pair = (returned_expression(pair) if pair else None) or pair
+        if pair is not None:
+            target = part_producer(pair, -1, TARGET_KEYS, enters=lambda _: False)
+            return target.line if target.scope is pair.scope else pair.line
+    return None
 
 
 def _sampler_line(loader: Any) -> SourceLine | None:

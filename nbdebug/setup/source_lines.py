@@ -149,7 +149,7 @@ def rate_write_line(setup: Setup) -> SourceLine | None:
 
 
 def _state_loading_line(setup: Setup) -> SourceLine | None:
-    """Return the only line that loads the state of the optimizer."""
+    """Return the only line that loads the state of the optimizer, or may do so: its owner is no variable."""
     creation = find_setup_creation(setup, setup.optimizers[0])
     names = (creation.names if creation else frozenset()) | find_names(setup.optimizers[0], sys._getframe(1))
 
@@ -158,7 +158,14 @@ def _state_loading_line(setup: Setup) -> SourceLine | None:
         is_optimizer = getattr(owner, "attr", getattr(owner, "id", "")) in names
         return is_optimizer and call_name(node) == "load_state_dict"
 
-    return find_unique_line(loads_state, user_written_objects(setup))
+    def may_load_state(node: ast.AST) -> bool:
+        is_item = isinstance(node, ast.Call) and isinstance(
+            getattr(node.func, "value", None), (ast.Subscript, ast.Call)
+        )
+        return is_item and call_name(node) == "load_state_dict"
+
+    context = user_written_objects(setup)
+    return find_unique_line(loads_state, context) or find_unique_line(may_load_state, context)
 
 
 def _writes_rate(node: ast.AST) -> bool:

@@ -78,6 +78,11 @@ def part_producer(
     return expression
 
 
+def chosen_branch(expression: Expression) -> Expression:
+    """Return the branch of a conditional expression that runs; other expressions as they are."""
+    return _part(expression, None, ())[0]
+
+
 def _part(expression: Expression, position: int | None, keys: Container[str]) -> _Part:
     """Return the part of a tuple or a dictionary, or the branch of a conditional expression that runs."""
     scope, value = expression.scope, expression.node

@@ -72,7 +72,10 @@ class Scope:
     def truth(self, test: ast.expr) -> bool | None:
         """Return whether a test holds; None if it cannot be told."""
         value = self.value(test)
-        return bool(value) if value is not UNKNOWN and isinstance(value, _SIMPLE_TYPES) else None
+        if value is UNKNOWN or isinstance(value, _SIMPLE_TYPES):
+            return None if value is UNKNOWN else bool(value)
+        decides = any(inspect.getattr_static(type(value), name, None) for name in ("__bool__", "__len__"))
+        return None if decides else True
 
     def runs(self, statement: ast.stmt, choices: list[ast.If]) -> bool:
         """Return False if a statement is in the branch of a choice that does not run."""

@@ -14,12 +14,17 @@ from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import Misalignment
 from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED
+from nbdebug.loss_curves.convergence import MIN_STEPS, is_stuck_at_chance
+from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.axes import TransposedTarget
 from nbdebug.measurements.collation import CollateMisalignment
 from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
+from nbdebug.measurements.redrawn_targets import RedrawnTargets, RedrawnTargetSearch
+from nbdebug.measurements.reference import Reference, compare_with_reference
 from nbdebug.measurements.text_order import TextOrder
+from nbdebug.records import Record
 from nbdebug.rule_engine.order_edits import find_reordering
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
@@ -49,6 +54,9 @@ def labels_unrelated(
     setup: Setup,
     label_alignment: LabelAlignment | NotChecked,
     loss_kind: LossKind | NotChecked,
+    redrawn_targets: RedrawnTargetSearch,
+    record: Record | NotChecked,
+    reference: Reference | NotChecked,
     *,
     related: float = 5.0,
     unrelated: float = 2.0,
@@ -103,6 +111,10 @@ def labels_unrelated(
     If a target has the shape (steps, samples) and the output (samples, steps, classes), the gradient of a cross-entropy
     shows which class each output is compared with.
 
+    Real-valued targets are random numbers if they have nothing in common between two reads of the same samples. They
+    are reported after a run whose loss stayed at that of a constant prediction, if a kernel ridge regression predicts
+    them no better from the inputs that were read with them.
+
     In your loop, exactly: the inputs are those of a batch in another order while the targets are in the loader's order,
     or the reverse, or the targets are those of another batch; in more than half of at least ``least`` = 3 inspected
     steps. Inputs that are sorted and whose outputs are put back in order do not count, and neither do mixed samples.
@@ -127,7 +139,10 @@ def labels_unrelated(
         yield _unpaired_finding(unpaired_transforms)
         return
     if isinstance(loop, LoopSummary):
-        yield from _loop_findings(loop, least)
+        of_loop = [*_loop_findings(loop, least)]
+        yield from of_loop
+        if not of_loop and _has_learned_nothing(record, reference) and (targets := redrawn_targets.targets):
+            yield _redrawn_finding(targets)
         return
     if isinstance(text_order, TextOrder):
         yield _text_order_finding(text_order, setup)
@@ -135,38 +150,64 @@ def labels_unrelated(
     if isinstance(label_probe, NotChecked):
         raise label_probe
     measured = (*label_probe.within.values(), *label_probe.shifted.values())
-    is_related = any(reference.sigma >= related for reference in measured)
+    is_related = any(standard.sigma >= related for standard in measured)
     if not label_probe.within or (label_probe.is_by_position and not is_related):
         if isinstance(target_relations, NotChecked):
             raise NotChecked("needs 100 readable training samples with one class each, of at least two classes")
         yield from _unrelated_target_findings(setup, target_relations, related, unrelated, faint)
         return
-    related_splits = {split: reference for split, reference in label_probe.within.items() if reference.sigma >= related}
+    related_splits = {split: standard for split, standard in label_probe.within.items() if standard.sigma >= related}
     unrelated_splits = {
         split: relation
         for split, relation in label_probe.within.items()
         if relation.sigma < unrelated or any(relation.is_faint_beside(r, faint) for r in related_splits.values())
     }
-    shifted = {offset: reference for offset, reference in label_probe.shifted.items() if reference.sigma >= related}
+    shifted = {offset: standard for offset, standard in label_probe.shifted.items() if standard.sigma >= related}
     for split, relation in unrelated_splits.items():
         if split == "train" and shifted:
-            offset, reference = max(shifted.items(), key=lambda pair: pair[1].sigma)
+            offset, standard = max(shifted.items(), key=lambda pair: pair[1].sigma)
             direction = "before" if offset < 0 else "after"
             yield _finding(
                 setup,
                 split,
                 relation,
-                f"If each sample gets the label of the sample {direction} it, the accuracy is {reference.accuracy:.0%}",
+                f"If each sample gets the label of the sample {direction} it, the accuracy is {standard.accuracy:.0%}",
                 None,
-                reference,
+                standard,
             )
         elif split == "train" and isinstance(label_alignment, LabelAlignment) and label_alignment.has_cause(lagging):
             yield _alignment_finding(label_alignment, lagging)
-        elif related_splits and any(reference.rows <= relation.rows for reference in related_splits.values()):
-            other, reference = next(iter(related_splits.items()))
-            yield _finding(setup, split, relation, _describe_reference(other, reference), None, reference)
+        elif related_splits and any(standard.rows <= relation.rows for standard in related_splits.values()):
+            other, standard = next(iter(related_splits.items()))
+            yield _finding(setup, split, relation, _describe_reference(other, standard), None, standard)
         elif split == "train" and not label_probe.is_by_position and loss_kind in _CLASS_LOSSES:
             yield _finding(setup, split, relation, "This learner may be too simple for the task", "note")
+
+
+def _has_learned_nothing(record: Record | NotChecked, reference: Reference | NotChecked) -> bool:
+    """Return whether neither the network of a run nor the reference learner is better than a constant."""
+    if isinstance(record, NotChecked) or isinstance(reference, NotChecked):
+        return False
+    summary = settled_run_summary(record)
+    if summary.chance is None or summary.step_count < MIN_STEPS or not is_stuck_at_chance(summary):
+        return False
+    comparison = compare_with_reference(summary, reference)
+    return comparison is not None and not comparison.is_informative
+
+
+def _redrawn_finding(targets: RedrawnTargets) -> Finding:
+    """Report random targets that the inputs do not determine."""
+    return Finding(
+        message=f"The targets are random numbers that are unrelated to the inputs: in two reads of the same "
+        f"{targets.samples} training samples, {targets.changed:.0%} of their values differ, with a correlation of "
+        f"{targets.correlation:.2g}. Neither the network nor a kernel ridge regression predicts them better than a "
+        "constant.",
+        where=get_location(targets.line),
+        cause="The target is drawn for itself. The noise that was added to the input is another draw.",
+        fix="noise = torch.randn_like(x)   # draw once\nnoisy, target = mix(x, noise, t), noise",
+        evidence={"samples": targets.samples, "changed": targets.changed, "correlation": targets.correlation},
+        explains=_CONSEQUENCES,
+    )
 
 
 def _unrelated_target_findings(

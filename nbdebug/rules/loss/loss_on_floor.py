@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loss_curves import RunSummary
 from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.measurements.cosine_logits import CosineLogits
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import line_of
@@ -22,15 +24,24 @@ from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import replace_node
+from nbdebug.source.location import get_location
 
 if TYPE_CHECKING:
     from nbdebug.tools.overfit.loss_floor import HeadFloor
 
+_FLAT_GAP, _UNSCALED_GAP = 0.6, 1.15  # between the right logit and the others
 _UNBOUNDED_FACTOR = 10.0  # a bounded loss does not fall to minus this many times its value at the start
 
 
 @rule("L218", "warning")
-def loss_on_floor(setup: Setup, first_pass: ForwardPass, record: Record, *, near: float = 0.15) -> Iterator[Finding]:
+def loss_on_floor(
+    setup: Setup,
+    first_pass: ForwardPass,
+    record: Record,
+    cosine_logits: CosineLogits | NotChecked,
+    *,
+    near: float = 0.15,
+) -> Iterator[Finding]:
     """The loss sits at the lowest value that this head can reach, well above what the labels allow.
 
     ## What it does
@@ -47,20 +58,30 @@ def loss_on_floor(setup: Setup, first_pass: ForwardPass, record: Record, *, near
     differ by more than a tenth of the loss at the start of the run, and the run ended within ``near`` of the distance
     from its start to the higher minimum.
 
+    If a softmax takes cosines times a constant, the lowest cross-entropy is that of the largest difference which unit
+    vectors allow between the right class and the others. It is reported if this difference is at most 0.6, so that the
+    right class gets at most 1.8 times the probability of another, or if it is at most 1.15, as without a temperature,
+    and the run ended near the floor. A factor that is learned is not checked.
+
     ## How to fix
-    Remove the activation that the message names, or scale the targets into its range.
+    Remove the activation that the message names, or scale the targets into its range. Divide cosines by a temperature
+    below 1, such as 0.1.
 
     ## When to ignore
     When the floor is intended, for example to limit confidence.
 
     ## References
-    Documentation of torch.nn.CrossEntropyLoss: the input is expected to hold unnormalized logits.
+    Documentation of torch.nn.CrossEntropyLoss: the input is expected to hold unnormalized logits. Chen et al. 2020,
+    arXiv:2002.05709, table 5: the temperature of a contrastive loss.
     """
     from nbdebug.tools.overfit.loss_floor import head_floor
 
     run_summary = settled_run_summary(record)
     if not run_summary.loss_is_known or not run_summary.is_finite:
         raise NotChecked("the loss of your loop cannot be compared with the loss of a batch")
+    if isinstance(cosine_logits, CosineLogits) and _is_too_flat(run_summary, cosine_logits, near):
+        yield _cosine_finding(run_summary, cosine_logits)
+        return
     if run_summary.last_quarter.falls and -run_summary.last_quarter.change > 0.1 * abs(run_summary.end):
         raise NotChecked("the loss is still decreasing")
     floor = head_floor(setup, first_pass.output, first_pass.batch)
@@ -73,6 +94,34 @@ def loss_on_floor(setup: Setup, first_pass: ForwardPass, record: Record, *, near
         text = statement_without_calls(line, (name, name.title()))
         edits = (replace_node(line.file, statement, text),) if line and statement and text else ()
         yield replace(_finding(run_summary, floor), where=where, edits=edits)
+
+
+def _is_too_flat(run_summary: RunSummary, logits: CosineLogits, near: float) -> bool:
+    """Return whether a run ended between the floor of its cosines and chance, close to the floor or with no room."""
+    room, noise = logits.chance - logits.floor, 4 * run_summary.end_error
+    is_in_range = logits.floor - near * room - noise <= run_summary.end <= logits.chance + near * room + noise
+    is_near = run_summary.end <= logits.floor + near * room + noise
+    return is_in_range and (logits.gap <= _FLAT_GAP or (logits.gap <= _UNSCALED_GAP and is_near))
+
+
+def _cosine_finding(run_summary: RunSummary, logits: CosineLogits) -> Finding:
+    """Report cosines that are too small as logits."""
+    return Finding(
+        message=f"The loss ended at {run_summary.end:.4g}. Its logits are cosines times {logits.scale:.3g}, so with "
+        f"{logits.classes} classes it cannot fall below {logits.floor:.4g}; equal logits give {logits.chance:.4g}.",
+        where=get_location(logits.line),
+        cause=f"The right class gets at most {math.exp(logits.gap):.2g} times the probability of another: the cosines "
+        "are not divided by a temperature below 1.",
+        fix="logits = cosines / 0.1   # divide by the temperature; for classes, multiply by a scale such as 30",
+        evidence={
+            "end": run_summary.end,
+            "floor": logits.floor,
+            "chance": logits.chance,
+            "scale": logits.scale,
+            "classes": logits.classes,
+        },
+        explains=("T601", "T606", "T607", "T608", "T610", "T614", "E709", "E703", "O502"),
+    )
 
 
 def _activation_location(first_pass: ForwardPass, activation: str) -> Location:

@@ -18,6 +18,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
 
 _PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
+_LOG_PROBABILITIES = Pattern(frozenset({"LogSoftmax"}), frozenset())
 _CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
 
 
@@ -38,7 +39,8 @@ def nll_without_log_softmax(
 
     ## How it is measured
     On the first batch; the mean of the sums may differ from 1 by ``tolerance``, which half precision needs.
-    The CTC loss is checked on the frames that its input lengths count.
+    The CTC loss is checked on the frames that its input lengths count. If a log-softmax made the input, it runs over
+    another axis than the classes, and the finding names its line.
 
     ## How to fix
     Return log_softmax, or pass the logits to cross-entropy, which applies it.
@@ -59,6 +61,9 @@ def nll_without_log_softmax(
             continue
         total = float(values.detach().float().exp().sum(1 if values.dim() > 1 else 0).mean())
         if not abs(total - 1) > tolerance:  # also skips NaN, which does not show what the input is
+            continue
+        if other_axis := next(_LOG_PROBABILITIES.find_producers(node), None):
+            yield _other_axis_finding(other_axis, "NLL", total)
             continue
         input_kind = "probabilities" if node in softmax_inputs else "logits"
         yield Finding(
@@ -92,6 +97,9 @@ def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
     total = float(frames.exp().sum(-1).mean())
     if not frames.numel() or not abs(total - 1) > tolerance:
         return
+    if other_axis := next(_LOG_PROBABILITIES.find_producers(node), None):
+        yield _other_axis_finding(other_axis, "CTC", total)
+        return
     is_probabilities = bool((frames >= 0).all()) and abs(float(frames.sum(-1).mean()) - 1) <= tolerance
     input_kind = "probabilities" if is_probabilities else "logits"
     yield Finding(
@@ -102,6 +110,21 @@ def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
         fix="F.ctc_loss(F.log_softmax(logits, dim=-1), targets, input_lengths, target_lengths)",
         evidence={"sum of exponentials": total, "fed": input_kind},
         explains=_CONSEQUENCES,
+    )
+
+
+def _other_axis_finding(log_softmax: Node, loss: str, total: float) -> Finding:
+    """Report a log-softmax whose result reaches the loss, but does not run over the classes."""
+    axis, result = log_softmax.get_saved("dim"), log_softmax.get_saved("result")
+    shape = tuple(result.shape) if isinstance(result, Tensor) else ()
+    return Finding(
+        message=f"The input of the {loss} loss is log-probabilities over axis {axis} of shape {shape}, not over the "
+        f"classes: their exponentials sum to {total:.3g} over the classes instead of 1.",
+        where=log_softmax.where,
+        cause="The log-softmax runs over another axis than that of the classes.",
+        fix="log_p = logits.log_softmax(-1)   # dim: the axis of the classes where log_softmax is called",
+        evidence={"sum of exponentials": total, "fed": "log-probabilities", "axis": axis, "shape": shape},
+        explains=(*_CONSEQUENCES, "T607", "T601", "L206"),
     )
 
 

@@ -15,6 +15,7 @@ from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import replace_node, wrap_node
+from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, call_subject
 
 _HINT = "# reshape only to split or merge neighboring axes, and swap axes with h.transpose(...) before or after"
@@ -37,6 +38,7 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
     ## How it is measured
     On the shapes before and after each call of one pass: the same lengths in another order, or the channels of an image
     in place of rows and columns. Splitting and merging neighboring axes is not reported, since that keeps their order.
+    A line that several modules run is reported for the first of them.
     If the batch axis is involved, lengths may agree by coincidence; such a call is reported only if changing one sample
     changes the outputs of others, or if the call is in the loss.
 
@@ -49,9 +51,10 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
     ## References
     Documentation of torch.Tensor.view: the returned tensor shares the same data. Rogozhnikov, Einops, 2022, section 2.
     """
-    for reshape in {
-        (reshape.call.line, reshape.shape_before, reshape.shape_after): reshape for reshape in scrambled_reshapes
-    }.values():
+    firsts: dict[tuple[SourceLine | None, Shape, Shape], ScrambledReshape] = {}
+    for reshape in scrambled_reshapes:
+        firsts.setdefault((reshape.call.line, reshape.shape_before, reshape.shape_after), reshape)
+    for reshape in firsts.values():
         yield Finding(
             message=f"{reshape.call.name} turns shape {reshape.shape_before} into {reshape.shape_after}, so that the "
             f"axes with lengths {reshape.axes_before} become {reshape.axes_after}. A reshape keeps the order of the "

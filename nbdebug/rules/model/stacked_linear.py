@@ -120,10 +120,19 @@ def _is_stack(first: Node, second: Node) -> bool:
         or not (_is_full_linear_map(first, first_weight) and _is_full_linear_map(second, second_weight))
     ):
         return False
-    is_pointwise = max(second_weight.shape[2:], default=1) == 1  # then the pair maps patches of inputs, as one kernel
-    in_features = first_weight[0].numel() if is_pointwise else first_weight.shape[1]
-    hidden, out_features = first_weight.shape[0], second_weight.shape[0]
-    return second_weight.shape[1] == hidden >= min(in_features, out_features)
+    hidden = first_weight.shape[0]
+    return second_weight.shape[1] == hidden >= min(_features(first_weight, second_weight))
+
+
+def _features(first_weight: Tensor, second_weight: Tensor) -> tuple[int, int]:
+    """Return the sizes of the input and the output of two layers as one; those of a kernel beside one of size 1 count.
+
+    A convolution before one of size 1 maps patches to channels: with fewer channels between than values in a patch and
+    channels in the output, both are a factorization of one kernel.
+    """
+    first_area, second_area = first_weight[0, 0].numel(), second_weight[0, 0].numel()
+    in_features = first_weight.shape[1] * (first_area if second_area == 1 else 1)
+    return in_features, second_weight.shape[0] * (second_area if first_area == 1 else 1)
 
 
 def _have_wide_kernels(first: Node, second: Node) -> bool:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _USUAL_UPDATE = 1e-3  # of a step, relative to the weights (CS231n notes)
 _MIN_FACTOR = 0.1  # of the rate that the optimizer was created with
+_MIN_ZERO_STEPS, _USUAL_RATE = 8, 1e-3  # the rate: the default of Adam
+_CONSEQUENCES = ("T601", "T606", "T607", "T608", "T610", "T611", "T614", "G409", "G414", "E706", "E709")
 _MIN_GAIN = 0.02  # of the reference learner over the network
 
 
@@ -59,7 +61,8 @@ def lr_too_low(
     (``way``) of the weight norm for three layers in four and exceeds the weight norm for none, with steps below 1/400
     of the norm, and six tenths of the loss of a constant prediction remain. It is also too low if the loss decreases
     along a straight line, at eight tenths of the loss of a constant prediction after a hundred steps, or keeps
-    decreasing with steps below 1/800. Weights that do not change at all have another cause (O503, M301, O507). In a
+    decreasing with steps below 1/800. Weights that do not change at all have another cause (O503, M301, O507), unless
+    the rate was exactly zero in each of at least eight steps, without a scheduler: this is an error. In a
     range test, the rate is too low if it is at most a tenth of the recommended rate and the loss had made less than a
     tenth of its decrease at it. After a run, it is not reported if the network predicts its training samples as well as
     a kernel ridge regression or random trees, which have learned something from them, or if a warm-up had not ended
@@ -78,6 +81,9 @@ def lr_too_low(
     """
     if not isinstance(lr_range, NotChecked):
         yield from _range_test_findings(setup, lr_range)
+        return
+    if isinstance(loop, LoopSummary) and _stands_still(loop):
+        yield _zero_rate_finding(setup, loop)
         return
     if isinstance(record, NotChecked):
         raise record
@@ -125,6 +131,28 @@ def lr_too_low(
             "constant guess": run_summary.chance,
         },
         explains=("T601", "T606", "T607", "T608", "T610", "T614", "G409", "E709", "E706"),
+    )
+
+
+def _stands_still(loop: LoopSummary) -> bool:
+    """Return whether the rate was zero in all steps, no scheduler set it, and no parameter changed."""
+    return loop.rates.is_zero and loop.rates.steps >= _MIN_ZERO_STEPS and not loop.schedulers and not loop.changed
+
+
+def _zero_rate_finding(setup: Setup, loop: LoopSummary) -> Finding:
+    """Report steps that cannot change anything, with the line that set their rate."""
+    created_with = float(setup.optimizers[0].defaults.get("lr", 0.0)) if setup.optimizers else 0.0
+    return Finding(
+        message=f"The learning rate was zero in all {loop.rates.steps} optimizer steps: no parameter changed.",
+        where=get_location(learning_rate_line(setup, 0.0)),
+        cause=f"The optimizer was created with the rate {created_with:.3g}, and its rate was set to zero before the "
+        "loop, as by a saved state of a schedule that had ended."
+        if created_with
+        else "The optimizer was created with a learning rate of zero.",
+        fix=rate_fix(setup, created_with or _USUAL_RATE),
+        evidence={"rate": 0.0, "steps": loop.rates.steps, "created with": created_with},
+        explains=_CONSEQUENCES,
+        severity="error",
     )
 
 

@@ -11,28 +11,33 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, format_module
 from nbdebug.measurements.activations import LayerSpreads, SampleSpread
 from nbdebug.measurements.collapsed_views import CollapsedViews
+from nbdebug.measurements.inactive_latents import LatentActivity
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 
+_MIN_STEPS = 100
+
 
 @rule("G415", "warning", asked_again=True)
 def collapsed_representation(
-    sample_spread: SampleSpread,
+    sample_spread: SampleSpread | NotChecked,
     collapsed_views: CollapsedViews | NotChecked,
+    latent_activity: LatentActivity | NotChecked,
     record: Record | NotChecked,
     *,
     alike: float = 2**-11,
     different: float = 0.05,
     agreeing: float = 0.2,
+    active: float = 0.01,
 ) -> Iterator[Finding]:
     """All samples have nearly the same representation from some layer on.
 
     ## What it does
     Follows one batch through the layers. Reported when samples that differ at an early layer are nearly equal at a
     later one, and stay so up to the output. After a watched run, also reported if a loss that only asks two views of a
-    sample to agree has drawn all samples together.
+    sample to agree has drawn all samples together, or if the latent variables of a variational model are noise.
 
     ## Why it matters
     The last layers cannot learn to distinguish samples that are equal at their input, and the gradient that would
@@ -53,7 +58,12 @@ def collapsed_representation(
     stop-gradient and batch normalization ended at 54% or more. Contrastive and variance terms are excluded by the
     second test.
 
+    After a run of at least a hundred steps, the latent variables of a model that adds scaled normal noise to means of
+    its own are inactive if at most ``active`` = 1% of the variance of each is due to the input.
+
     ## How to fix
+    Reduce the terms of the loss of a variational model alike: sums over the values of a sample, then the mean over the
+    samples; or give the divergence a smaller weight.
     Initialize for the activation (He for ReLU), or use residual connections with normalization in a deep model.
 
     ## When to ignore
@@ -61,8 +71,15 @@ def collapsed_representation(
 
     ## References
     Schoenholz et al. 2017, Deep Information Propagation: in the ordered phase of a random network all inputs converge
-    to one point, layer by layer. IEEE 754: binary16 has 11 significant bits.
+    to one point, layer by layer. IEEE 754: binary16 has 11 significant bits. Burda et al. 2016, arXiv:1509.00519,
+    section 5: a latent variable is active if the variance of its mean exceeds 0.01.
     """
+    has_run = isinstance(record, Record) and record.steps >= _MIN_STEPS
+    if has_run and isinstance(latent_activity, LatentActivity) and max(latent_activity.shares) <= active:
+        yield _latent_finding(latent_activity, active)
+        return
+    if isinstance(sample_spread, NotChecked):
+        raise sample_spread
     if isinstance(record, Record) and isinstance(collapsed_views, CollapsedViews):
         if collapsed_views.spread <= agreeing and collapsed_views.earlier_spread > 2 * agreeing:
             yield _agreement_finding(sample_spread.batch_size, collapsed_views, agreeing)
@@ -108,6 +125,20 @@ def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Findin
             "samples": size,
         },
         explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610", "E709", "G403", "G409", "G411"),
+    )
+
+
+def _latent_finding(activity: LatentActivity, limit: float) -> Finding:
+    """Report latent variables that are noise, so that a decoder can only return the mean of the data."""
+    return Finding(
+        message=f"None of the {len(activity.shares)} latent variables is active after the run: at most "
+        f"{max(activity.shares):.1%} of the variance of any of them is due to the input (limit {limit:.0%}), and the "
+        "rest is drawn at random.",
+        where=activity.line.where(activity.where.module) if activity.line else activity.where,
+        cause="The term of the loss that draws the means together outweighs the reconstruction.",
+        fix="loss = reconstruction.sum(1).mean() + divergence.sum(1).mean()   # reduce both terms alike",
+        evidence={"shares": list(activity.shares), "limit": limit},
+        explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610", "E709", "G403", "G409"),
     )
 
 

@@ -105,3 +105,28 @@ def test_labels_unrelated_of_unpaired_transforms_is_error(name: str) -> None:
 def test_labels_unrelated_of_paired_transforms_is_quiet(name: str) -> None:
     messages = [finding.message for finding in checkup_findings(build(PAIRED[name]), "D105")]
     assert not any("rotated differently" in message for message in messages)
+
+
+class Augmented(Dataset[Any]):
+    """Passes the stored pair to an augmentation, if there is one."""
+
+    def __init__(self, augmentation: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None) -> None:
+        self.augmentation = augmentation
+
+    def __len__(self) -> int:
+        return len(IMAGES)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        pair = IMAGES[index][None], MASKS[index][None]
+        return self.augmentation(*pair) if self.augmentation else pair
+
+
+def turn_each(picture: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
+    return turned(picture), turned(area)
+
+
+def test_labels_unrelated_of_an_optional_augmentation_names_its_line() -> None:
+    loader = DataLoader(Augmented(turn_each), 8, shuffle=True)
+    setup = Setup(nn.Conv2d(1, 1, 3, padding=1), loader, loss_fn=nn.BCEWithLogitsLoss())
+    (finding,) = checkup_findings(setup, "D105")
+    assert (finding.where.source or "").strip() == "return turned(picture), turned(area)"

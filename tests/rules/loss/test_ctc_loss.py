@@ -103,3 +103,33 @@ def test_ctc_targets_that_contain_the_blank_are_reported_at_its_option() -> None
     assert "nn.CTCLoss(blank=0)" in finding.fix
     assert "blank=4" in (finding.where.source or "")
     assert rule_findings(setup_of(of_log_softmax), "D101") == []
+
+
+def of_log_softmax_over_frames(logits: Tensor, letters: Tensor) -> Tensor:
+    scores = logits.log_softmax(1)
+    return ctc(scores, letters)
+
+
+class ClassOfDepth(nn.Module):
+    """Scores of 5 classes for each of 12 positions, normalized over the positions."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.layer, self.axis = nn.Linear(6, 5), axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.layer(x)
+        return torch.log_softmax(scores, self.axis)
+
+
+def position_loss(scores: Tensor, letters: Tensor) -> Tensor:
+    return F.nll_loss(scores[:, :3].flatten(0, 1), letters.flatten())
+
+
+def test_nll_without_log_softmax_names_the_log_softmax_over_another_axis() -> None:
+    (finding,) = rule_findings(setup_of(of_log_softmax_over_frames), "L204")
+    assert "log-probabilities over axis 1 of shape (16, 12, 5)" in finding.message
+    assert "logits.log_softmax(1)" in (finding.where.source or "")
+    (finding,) = rule_findings(minimal_setup(ClassOfDepth(1), STRIPS, LETTERS, position_loss), "L204")
+    assert "torch.log_softmax(scores, self.axis)" in (finding.where.source or "")
+    assert not rule_findings(minimal_setup(ClassOfDepth(2), STRIPS, LETTERS, position_loss), "L204")

@@ -251,3 +251,24 @@ class TwiceViewed(nn.Module):
 def test_scrambled_axes_of_features_viewed_as_channels_first_is_quiet() -> None:
     setup = minimal_setup(TwiceViewed(), torch.randn(64, 6), torch.zeros(64, 1, 10, 14), nn.MSELoss())
     assert checkup_findings(setup, "M309") == []
+
+
+class MixedSeries(nn.Module):
+    """Swaps steps and channels by a function that all blocks call."""
+
+    def __init__(self, swap: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.swap, self.layer = swap, nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.layer(self.swap(x)).transpose(1, 2)
+
+
+def flattened_swap(x: Tensor) -> Tensor:
+    return x.reshape(len(x), x.shape[2], x.shape[1])
+
+
+def test_scrambled_axes_of_a_shared_line_names_the_first_module() -> None:
+    blocks = nn.Sequential(*(MixedSeries(flattened_swap) for _ in range(3)), nn.Flatten(), nn.Linear(48, 3))
+    (finding,) = checkup_findings(setup_builder(blocks, SERIES)(), "M309")
+    assert finding.where.module == "0"

@@ -33,6 +33,27 @@ def test_stacked_linear_of_adjacent_convolutions_points_to_first(name: str) -> N
     assert finding.where.module == "0"
 
 
+class FactorizedConvolution(nn.Module):
+    """A frozen convolution of one channel, and the product of two factors that adapts it."""
+
+    def __init__(self, rank: int) -> None:
+        super().__init__()
+        self.frozen = nn.Conv2d(1, 8, 3, padding=1).requires_grad_(False)
+        self.down, self.up = nn.Conv2d(1, rank, 3, padding=1, bias=False), nn.Conv2d(rank, 8, 1, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        adapted: torch.Tensor = self.frozen(x) + self.up(self.down(x))
+        return adapted
+
+
+def test_stacked_linear_counts_the_patches_of_a_factorized_kernel() -> None:
+    images = IMAGES[:, :1]
+    narrow = conv_network(FactorizedConvolution(rank=4))  # 4 channels between 9 values of a patch and 8 channels
+    assert checkup_findings(setup_builder(narrow, images)(), "M308") == []
+    (finding,) = checkup_findings(setup_builder(conv_network(FactorizedConvolution(rank=8)), images)(), "M308")
+    assert finding.where.module == "0.down"
+
+
 HEALTHY = {
     "an activation": conv_network(conv3x3(3, 8), nn.BatchNorm2d(8), nn.ReLU(), conv3x3(8, 8)),
     "a linear bottleneck": conv_network(

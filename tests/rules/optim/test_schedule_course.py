@@ -300,7 +300,8 @@ def test_replaces_rate_asks_without_a_change(make: Callable[[torch.optim.Optimiz
 def test_rate_history_without_epochs_or_rates_is_empty() -> None:
     assert get_rate_history([], 0, []).steps == 0
     assert get_rate_history([0.1, 0.0], 2, []).zero_steps == 1
-    assert get_rate_history([0.0], 1, [0]).steps == 0
+    assert get_rate_history([-0.1], 1, [0]).steps == 0
+    assert get_rate_history([0.0, 0.0], 2, [0]).is_zero
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,103 @@
+"""Tests of L218 on cosines that are too small as logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.debugger import Debugger
+from nbdebug.finding import Finding
+
+CLASSES, FEATURES = 10, 12
+CENTERS = torch.randn(CLASSES, FEATURES, generator=torch.Generator().manual_seed(0))
+LABELS = torch.arange(480) % CLASSES
+POINTS = CENTERS[LABELS] + 0.3 * torch.randn(480, FEATURES, generator=torch.Generator().manual_seed(1))
+
+
+class Prototypes(nn.Module):
+    """Compares embeddings with one direction for each class, times a factor."""
+
+    def __init__(self, factor: float, *, learned: bool = False) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 32), nn.Tanh(), nn.Linear(32, 16))
+        self.directions = nn.Parameter(torch.randn(CLASSES, 16))
+        self.factor: Any = nn.Parameter(torch.tensor(factor)) if learned else factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        cosines = F.linear(F.normalize(self.body(x), dim=1), F.normalize(self.directions, dim=1))
+        return cosines * self.factor
+
+
+class Towers(nn.Module):
+    """Embeds a recording and its noisy copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 32), nn.ReLU(), nn.Linear(32, 16))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        noisy = x + 0.1 * torch.randn_like(x)
+        return self.body(x), self.body(noisy)
+
+
+def pair_loss(temperature: float) -> Callable[..., Tensor]:
+    def loss(views: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
+        rows = F.normalize(torch.cat(views), dim=1)
+        itself = torch.eye(len(rows), dtype=torch.bool)
+        similarity = torch.mm(rows, rows.T).div(temperature).masked_fill(itself, float("-inf"))
+        partner = torch.arange(len(rows)).roll(len(views[0]))
+        return -similarity.log_softmax(dim=1)[torch.arange(len(rows)), partner].mean()
+
+    return loss
+
+
+def watched(model: nn.Module, loss_fn: Callable[..., Tensor]) -> list[Finding]:
+    loader = DataLoader(TensorDataset(POINTS, LABELS), batch_size=40, shuffle=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    with debugger.watch(final_tests=False):
+        for _ in range(15):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss_fn(model(x), y).backward()
+                optimizer.step()
+    return [finding for finding in debugger.findings if finding.code == "L218"]
+
+
+@pytest.mark.parametrize(
+    ("make", "loss_fn", "source"),
+    [
+        (lambda: Prototypes(1.0), F.cross_entropy, "return cosines * self.factor"),
+        (lambda: Prototypes(0.2), F.cross_entropy, "return cosines * self.factor"),
+        (Towers, pair_loss(5.0), "similarity = torch.mm(rows, rows.T).div(temperature)"),
+    ],
+)
+def test_loss_on_floor_of_unscaled_cosines_names_the_factor(
+    make: Callable[[], nn.Module], loss_fn: Callable[..., Tensor], source: str
+) -> None:
+    torch.manual_seed(0)
+    (finding,) = watched(make(), loss_fn)
+    assert "logits are cosines times" in finding.message
+    assert source in (finding.where.source or "")
+
+
+@pytest.mark.parametrize(
+    ("make", "loss_fn"),
+    [
+        (lambda: Prototypes(20.0), F.cross_entropy),
+        (lambda: Prototypes(1.0, learned=True), F.cross_entropy),
+        (Towers, pair_loss(0.1)),
+        (Towers, pair_loss(0.5)),
+    ],
+)
+def test_loss_on_floor_of_scaled_or_learned_cosines_is_quiet(
+    make: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]
+) -> None:
+    torch.manual_seed(0)
+    assert not watched(make(), loss_fn)

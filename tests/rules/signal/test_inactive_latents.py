@@ -1,0 +1,89 @@
+"""Tests of G415 on variational models whose latent variables are noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributions import Normal, kl_divergence
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from nbdebug.debugger import Debugger
+from nbdebug.finding import Finding
+
+GENERATOR = torch.Generator().manual_seed(0)
+SPECTRA = torch.randn(320, 3, generator=GENERATOR) @ torch.randn(3, 20, generator=GENERATOR)
+SPECTRA += 0.05 * torch.randn(320, 20, generator=GENERATOR)
+Output = tuple[Tensor, Normal]
+
+
+class Compressor(nn.Module):
+    """Draws a code of a spectrum and restores the spectrum from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.location, self.spread = nn.Linear(20, 32), nn.Linear(32, 3), nn.Linear(32, 3)
+        self.restore = nn.Sequential(nn.Linear(3, 32), nn.Tanh(), nn.Linear(32, 20))
+
+    def forward(self, spectrum: Tensor) -> Output:
+        hidden = torch.tanh(self.body(spectrum))
+        code = Normal(self.location(hidden), F.softplus(self.spread(hidden)) + 1e-3)
+        return self.restore(code.rsample() if self.training else code.mean), code
+
+
+class NoisyInput(nn.Module):
+    """Restores inputs to which it adds noise of a learned strength."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.strength, self.body = nn.Linear(20, 20), nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Linear(32, 20))
+
+    def forward(self, spectrum: Tensor) -> Tensor:
+        noisy = spectrum + torch.randn_like(spectrum) * torch.sigmoid(self.strength(spectrum))
+        restored: Tensor = self.body(noisy)
+        return restored
+
+
+def evidence_bound(weight: float) -> Callable[[Output, Tensor], Tensor]:
+    def bound(output: Output, spectrum: Tensor) -> Tensor:
+        restored, code = output
+        error = (restored - spectrum).square().sum(1).mean()
+        information = kl_divergence(code, Normal(torch.zeros(3), torch.ones(3)))
+        rate = information.sum(1).mean()
+        return error + weight * rate
+
+    return bound
+
+
+def watched(model: nn.Module, loss_fn: Callable[..., Tensor]) -> list[Finding]:
+    loader = DataLoader(TensorDataset(SPECTRA, SPECTRA), batch_size=32, shuffle=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    with debugger.watch(final_tests=False):
+        for _ in range(30):
+            for spectrum, same in loader:
+                optimizer.zero_grad()
+                loss_fn(model(spectrum), same).backward()
+                optimizer.step()
+    return [finding for finding in debugger.findings if finding.code == "G415"]
+
+
+def test_collapsed_representation_of_an_outweighed_code_names_the_divergence() -> None:
+    torch.manual_seed(0)
+    (finding,) = watched(Compressor(), evidence_bound(300.0))
+    assert "None of the 3 latent variables is active" in finding.message
+    assert (finding.where.source or "").strip() == "rate = information.sum(1).mean()"
+
+
+@pytest.mark.parametrize(
+    ("make", "loss_fn"),
+    [(Compressor, evidence_bound(0.1)), (Compressor, evidence_bound(1.0)), (NoisyInput, F.mse_loss)],
+)
+def test_collapsed_representation_is_quiet_if_codes_depend_on_the_input(
+    make: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]
+) -> None:
+    torch.manual_seed(0)
+    assert not watched(make(), loss_fn)
