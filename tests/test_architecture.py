@@ -63,7 +63,6 @@ SMALL_BY_NATURE = {
     "nbdebug.loop_monitor.repeated_passes": "one counter, apart from the modes",
     "nbdebug.measurements.crash": "one measurement, apart from the passes that it reads",
     "nbdebug.measurements.running_numbers": "one measurement",
-    "nbdebug.measurements.unlearned_token": "one measurement",
     "nbdebug.measurements.reading_limit": "one decision that several measurements share",
     "nbdebug.metrics.comparison": "one test of two models",
     "nbdebug.metrics.segmentation": "two scores",

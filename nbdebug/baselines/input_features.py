@@ -168,6 +168,8 @@ def to_input_rows(parsed_batches: Iterable[Batch]) -> InputRows:
         raise NotChecked("the inputs could not be read as rows")
     if not all(isinstance(target, Tensor) for _, target in pairs):
         raise NotChecked("the target is not one tensor")
+    if len({target.shape[1:] for _, target in pairs}) > 1:
+        raise NotChecked("the targets have another shape in each batch")
     parts = tuple(concatenate_padded([parts[i] for parts, _ in pairs]) for i in range(len(pairs[0][0])))
     targets = torch.cat([target.detach().cpu() for _, target in pairs])
     return InputRows(parts, targets, np.arange(len(targets)))

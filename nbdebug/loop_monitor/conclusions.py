@@ -23,7 +23,7 @@ LABELS_UNRELATED = "labels are unrelated to the inputs"
 LEARNS_POORLY = "the model learns less than the data allow"
 INITIAL_SCALE_HINDERS = "the scale of the initial weights hinders training"
 _RECOVERED_SHARE = 0.1  # of the loss of a constant prediction
-_MIN_GAIN = 0.1  # of the validation score over that of the most frequent class
+_MIN_GAIN = 0.1  # of a score or loss over that of a constant prediction
 
 
 def parameter_not_updated(parameter: str) -> str:
@@ -66,7 +66,7 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
     changes = summary.gradient_changes
     if changes.weighted_passes and changes.averaged_passes == changes.weighted_passes:
         assumptions.add(LOSS_SUMMED)
-    if _beats_majority_class(record):
+    if _beats_majority_class(record) or _beats_constant(record):
         assumptions.add(LABELS_UNRELATED)
     if _has_learned_well(record):
         assumptions.add(INITIAL_SCALE_HINDERS)
@@ -83,6 +83,16 @@ def _beats_majority_class(record: Record) -> bool:
     return (
         score is not None and majority_score is not None and majority_score > 0 and score > majority_score + _MIN_GAIN
     )
+
+
+def _beats_constant(record: Record) -> bool:
+    """Check whether the loss of real values is clearly below that of a constant prediction."""
+    try:
+        summary = get_run_summary(record)
+    except NotChecked:
+        return False
+    share = summary.remaining_share
+    return summary.majority is None and share is not None and share < 1 - _MIN_GAIN
 
 
 def _has_learned_well(record: Record) -> bool:

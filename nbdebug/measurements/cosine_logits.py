@@ -57,6 +57,8 @@ class CosineLogits:
 @measurement
 def cosine_logits(setup: Setup, first_pass: ForwardPass) -> CosineLogits:
     """The logits of the loss, if they are products of vectors of length 1, times a factor that is not learned."""
+    if first_pass.output is None:
+        raise NotChecked(first_pass.failure_message)
     batch, calls = first_pass.batch, list[TorchCall]()
     with torch.no_grad(), in_mode(setup.eager_model, False):
         seed_all(0)

@@ -118,7 +118,7 @@ def _compare_with_content(answers: EvalOutputs, after: Tensor, embedding: nn.Mod
     with change_embedded(embedding, ~padded):
         with_other_content = answers.predict(answers.batch)[0]
     rows = padded.any(1) & ~padded.all(1)
-    changes = [(output - before).flatten(1).norm(dim=1)[rows] for output in (after, with_other_content)]
+    changes = [(output - before).reshape(len(before), -1).norm(dim=1)[rows] for output in (after, with_other_content)]
     return float((changes[0] / changes[1].clamp_min(1e-12)).median())
 
 

@@ -213,14 +213,17 @@ def future_influence(eval_outputs: EvalOutputs, next_token_offset: NextTokenOffs
 
 
 def _find_influence_cause(answers: EvalOutputs, mixing_call: TorchCall) -> TorchCall:
-    """Return the mask applied to the scores before softmax, else the softmax; the mixing call if it is no product."""
-    if mixing_call.name not in PRODUCT_CALLS:
-        return mixing_call
+    """Return the mask applied to the scores before softmax, else the softmax; the mixing call if it is no product.
+
+    A convolution that is padded on both sides mixes no later positions until a slice moves its positions.
+    """
     recorded: list[TorchCall] = []
     with record_calls(answers.setup.eager_model, recorded.append):
         answers.predict(answers.batch)
     place = (mixing_call.name, mixing_call.module, mixing_call.line)
     start = next((i for i, call in enumerate(recorded) if (call.name, call.module, call.line) == place), 0)
+    if mixing_call.name not in PRODUCT_CALLS:
+        return next((call for call in recorded[start + 1 :] if _moves_positions(call, recorded[start])), mixing_call)
     scores, mask = {id(t) for t in recorded[start].outputs}, None
     for call in recorded[start + 1 :]:
         if not scores & {id(t) for t in call.inputs}:
@@ -230,6 +233,15 @@ def _find_influence_cause(answers: EvalOutputs, mixing_call: TorchCall) -> Torch
         if call.name == "softmax":
             return mask or call
     return mixing_call
+
+
+def _moves_positions(call: TorchCall, maker: TorchCall) -> bool:
+    """Return whether a call slices the output of another one, and drops its first values."""
+    if call.name not in ("getitem", "narrow") or not any(call.inputs[0] is output for output in maker.outputs):
+        return False
+    whole, part = call.inputs[0], call.outputs[0]
+    is_shorter = part.dim() == whole.dim() and part.numel() < whole.numel()
+    return is_shorter and part.storage_offset() != whole.storage_offset()
 
 
 def depends_on_current_input(answers: EvalOutputs, ahead: NextTokenOffset) -> bool:

@@ -1,18 +1,19 @@
-"""A token that pads sequences and also ends them, so that the loss never asks for it."""
+"""Tokens and classes that the loss never asks for, since their number also stands for padding."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.padding import find_trailing_frames, find_trailing_padding
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import named_inputs
-from nbdebug.setup.losses import ignore_index
+from nbdebug.setup.losses import ignore_index, score_tensor
 
 _MIN_ROWS = 4
 
@@ -51,3 +52,46 @@ def unlearned_token(setup: Setup, first_pass: ForwardPass) -> UnlearnedToken | N
 def _repeats(tokens: Tensor, labels: Tensor, is_ignored: Tensor) -> bool:
     """Return whether labels are the tokens themselves except where they are ignored."""
     return bool(is_ignored.any()) and torch.equal(tokens[~is_ignored], labels[~is_ignored].to(tokens.dtype))
+
+
+@dataclass(frozen=True)
+class UnlearnedClass:
+    """A class whose number the loss ignores, its positions in the first batch, and those before a label it learns."""
+
+    label: int
+    positions: int
+    real: int
+
+
+@measurement
+def unlearned_class(setup: Setup, first_pass: ForwardPass, class_axis: int) -> UnlearnedClass | None:
+    """The class that labels all padding and is ignored, if half of the rows also have it between learned labels.
+
+    A loss may be meant to ignore the ends of rows, or all tokens of a vocabulary that are not masked.
+    """
+    labels, ignored = first_pass.batch.target_or_label, ignore_index(setup.loss_fn)
+    if not isinstance(labels, Tensor) or labels.dim() != 2 or labels.is_floating_point() or len(labels) < _MIN_ROWS:
+        raise NotChecked("the targets are not one class for each position")
+    classes = score_tensor(first_pass.output).shape[class_axis]
+    if not 0 <= ignored < classes or classes in _vocabulary_sizes(setup):
+        return None
+    is_ignored = labels == ignored
+    precedes_learned = (~is_ignored).flip(1).cumsum(1).flip(1) > 0
+    for values in named_inputs(first_pass.batch).values():
+        padded = _padded_positions(values)
+        if padded is None or padded.shape != labels.shape or not bool(is_ignored[padded].all()):
+            continue
+        real = is_ignored & precedes_learned & ~padded.to(labels.device)
+        if int(real.any(1).sum()) >= len(labels) / 2:
+            return UnlearnedClass(ignored, int(is_ignored.sum()), int(real.sum()))
+    return None
+
+
+def _vocabulary_sizes(setup: Setup) -> set[int]:
+    return {module.num_embeddings for module in setup.eager_model.modules() if isinstance(module, nn.Embedding)}
+
+
+def _padded_positions(values: Tensor) -> Tensor | None:
+    """Return the positions at the ends of rows that hold the padding token or vector; None if there is none."""
+    tokens = find_trailing_padding(values)
+    return tokens[1] if tokens is not None else find_trailing_frames(values)

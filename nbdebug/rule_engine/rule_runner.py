@@ -23,6 +23,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.module_lines import part_line
+from nbdebug.setup.source_lines import record_creating_files
 from nbdebug.setup.user_code import has_known_remedy
 from nbdebug.source.location import add_line
 from nbdebug.tensors.pytree import tree_tensors
@@ -65,6 +66,8 @@ class RuleRunner:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                if not self._is_copy:
+                    record_creating_files(self.measurements["setup"])
                 self._run_rules(screen)
         except KeyboardInterrupt:
             self._stopped = True

@@ -7,9 +7,11 @@ from typing import Any
 
 from nbdebug.finding import Severity
 from nbdebug.loop_monitor.resumption import OptimizerState, ScheduleStart
+from nbdebug.loop_monitor.schedules import planned_length
 
 _MAX_RATE_RATIO = 1.5  # between the rate and its plan: the smallest step of a usual schedule is a factor of two
 _RATE_TOLERANCE = 0.01  # relative; a schedule that multiplies its rate step by step deviates by rounding
+_ENDED_SHARE = 0.01  # of the initial rate
 _MIN_POSITION = 2  # a loop may step the schedule once before the optimizer
 
 
@@ -32,6 +34,26 @@ def describe_resumption(start: ScheduleStart) -> ResumptionFault | None:
     if start.planned_rate is not None and not start.replaces_rate and _is_off_plan(start.rate, start.planned_rate):
         return _describe_rate(start, start.planned_rate)
     return _describe_missing_state(start) if start.lacks_state and start.position >= _MIN_POSITION else None
+
+
+def describe_ended_schedule(scheduler: Any, steps: int, optimizer_steps: int) -> tuple[str, str, str] | None:
+    """Return message, cause and fix of a schedule that had ended before a loop, which made ``steps`` of it; else None.
+
+    Its rate is then below a hundredth of the initial one.
+    """
+    length, position = planned_length(scheduler), getattr(scheduler, "last_epoch", 0)
+    optimizer, initial_rates = getattr(scheduler, "optimizer", None), getattr(scheduler, "base_lrs", [])
+    rates = [float(group["lr"]) for group in getattr(optimizer, "param_groups", [])]
+    if steps or length is None or position < length or not rates or len(rates) != len(initial_rates):
+        return None
+    if any(rate > _ENDED_SHARE * initial for rate, initial in zip(rates, initial_rates, strict=True)):
+        return None
+    return (
+        f"{type(scheduler).__name__} had ended before the loop: it stands at step {position} of {length}, so the "
+        f"learning rate was {max(rates):.3g} in all {optimizer_steps} optimizer steps.",
+        "The state of a schedule that had ended was loaded.",
+        "Load the state of the model only, and create a new optimizer and scheduler.",
+    )
 
 
 def _begins_again(start: ScheduleStart, loaded: OptimizerState) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sized
 from functools import partial
 from types import FunctionType, GeneratorType
 from typing import Any, Literal
@@ -30,7 +30,7 @@ from nbdebug.source.search import (
     call_name,
     read_names,
 )
-from nbdebug.source.window_lines import misplaced_window_line
+from nbdebug.source.window_lines import misplaced_item_line, misplaced_window_line
 from nbdebug.source.writes import find_meeting, find_repetition, find_write, written_columns
 
 Origin = (
@@ -300,12 +300,24 @@ def target_column_line(setup: Setup) -> SourceLine | None:
 
 
 def window_line(setup: Setup) -> SourceLine | None:
-    """Return the line that selects windows of stored inputs, or their targets, so that these overlap; else None."""
+    """Return the line that selects windows of inputs, or their targets, so that these overlap; else None."""
     inputs, targets = (_stored_tensor(setup, position) for position in (0, -1))
     if inputs is None or targets is None:
-        return None
+        return _item_window_line(setup)
     makers = [part_producer(part, None, passes_conversions=True) for part in (inputs, targets)]
     return misplaced_window_line(*makers)
+
+
+def _item_window_line(setup: Setup) -> SourceLine | None:
+    """Return the line of the user's dataset that selects the window of a sample, or its target, from a series."""
+    *_, dataset = [None, *_nested_datasets(getattr(setup.train_loader, "dataset", None))]
+    method = getattr(type(dataset), "__getitem__", None)
+    if not isinstance(method, FunctionType) or not is_user_code(method.__code__.co_filename):
+        return None
+    pair, size = executed_return(method, dataset), len(dataset) if isinstance(dataset, Sized) else 0
+    if pair is None or not size or method.__code__.co_argcount < 2:
+        return None
+    return misplaced_item_line(pair, method.__code__.co_varnames[1], size - 1)
 
 
 def _stored_tensor(setup: Setup, position: int) -> Expression | None:

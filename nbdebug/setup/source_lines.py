@@ -41,6 +41,13 @@ def find_setup_creation(setup: Setup, created: object) -> Creation | None:
     return find_creation(created, search_files(user_written_objects(setup)), sys._getframe(1))
 
 
+def record_creating_files(setup: Setup) -> None:
+    """Add the files that create the loaders and optimizers, such as those of imported modules, to the user's files."""
+    for created in (setup.train_loader, setup.val_loader, *setup.optimizers):
+        if creation := find_setup_creation(setup, created) if created is not None else None:
+            setup.files.add(creation.file)
+
+
 def call_argument(creation: Creation, created: object, argument: ast.expr) -> Expression:
     """Return an argument of the call that creates an object, in the scope of that call."""
     return Expression(creation_scope(creation, created, sys._getframe(1)), argument)
@@ -140,7 +147,7 @@ def changed_rate_line(setup: Setup, rate: float) -> SourceLine | None:
     created = [float(optimizer.defaults.get("lr", rate)) for optimizer in setup.optimizers]
     if setup.schedulers or any(math.isclose(rate, value, rel_tol=0.01) for value in created):
         return None
-    return _state_loading_line(setup) or rate_write_line(setup)
+    return state_loading_line(setup, setup.optimizers[0]) or rate_write_line(setup)
 
 
 def rate_write_line(setup: Setup) -> SourceLine | None:
@@ -148,15 +155,18 @@ def rate_write_line(setup: Setup) -> SourceLine | None:
     return find_unique_line(_writes_rate, user_written_objects(setup))
 
 
-def _state_loading_line(setup: Setup) -> SourceLine | None:
-    """Return the only line that loads the state of the optimizer, or may do so: its owner is no variable."""
-    creation = find_setup_creation(setup, setup.optimizers[0])
-    names = (creation.names if creation else frozenset()) | find_names(setup.optimizers[0], sys._getframe(1))
+def state_loading_line(setup: Setup, loaded: object) -> SourceLine | None:
+    """Return the only line that loads the state of an optimizer or a scheduler, or may do so: its owner is no variable.
+
+    The owner is a variable or attribute with one of the names of ``loaded``.
+    """
+    creation = find_setup_creation(setup, loaded)
+    names = (creation.names if creation else frozenset()) | find_names(loaded, sys._getframe(1))
 
     def loads_state(node: ast.AST) -> bool:
         owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-        is_optimizer = getattr(owner, "attr", getattr(owner, "id", "")) in names
-        return is_optimizer and call_name(node) == "load_state_dict"
+        is_owner = getattr(owner, "attr", getattr(owner, "id", "")) in names
+        return is_owner and call_name(node) == "load_state_dict"
 
     def may_load_state(node: ast.AST) -> bool:
         is_item = isinstance(node, ast.Call) and isinstance(

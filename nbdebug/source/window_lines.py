@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
 
 from nbdebug.source.assignments import covering_statement, own_statements
 from nbdebug.source.location import SourceLine
-from nbdebug.source.scopes import Expression
+from nbdebug.source.scopes import Expression, Scope
 from nbdebug.source.search import SourceScope, call_name, enclosing_scope, paired_targets
 
 _JOINING_CALLS = {"stack", "vstack", "array", "asarray", "tensor", "as_tensor", "list"}
@@ -16,6 +17,7 @@ _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "array", "asarray", "float"
 _SERIES_LENGTH = 1_000_003  # stands for the unknown length; those of other names are far smaller
 _NAME_NUMBERS = 99_991
 _MAX_STEPS = 8
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,52 @@ def misplaced_window_line(inputs: Expression, targets: Expression) -> SourceLine
     """
     lines = {_misplaced_line(inputs, targets, is_reversed=is_reversed) for is_reversed in (False, True)}
     return lines.pop() if len(lines) == 1 else None
+
+
+def misplaced_item_line(pair: Expression, item: str, last: int) -> SourceLine | None:
+    """Return the line that selects the window of an item with its target in it, or the target; None without a series.
+
+    ``pair`` is what the function returns: the window first, the target last. Both are parts of the same series, at
+    indices that depend on the variable ``item``, which is ``last`` for the last item. If its target is the end of the
+    series, the window is too long, else the target is too early.
+    """
+    scope, parts = enclosing_scope(pair.line), getattr(pair.node, "elts", [])
+    window, target = (_selected_part(scope, parts[place]) if scope and parts else None for place in (0, -1))
+    if window is None or target is None or ast.unparse(window.value) != ast.unparse(target.value):
+        return None
+    index = next(iter(getattr(target.slice, "elts", ())), target.slice)
+    end = _number(pair.scope, index.upper if isinstance(index, ast.Slice) else index, {item: last})
+    series = pair.scope.value(target.value)
+    last_step = len(series) - (0 if isinstance(index, ast.Slice) else 1) if isinstance(series, Sized) else None
+    return SourceLine(pair.scope.file, (window if end is not None and end == last_step else target).lineno)
+
+
+def _selected_part(scope: SourceScope, value: ast.expr) -> ast.Subscript | None:
+    """Return the selection from a series that an expression converts or reshapes; None if there is none."""
+    for _ in range(_MAX_STEPS):
+        if isinstance(value, ast.Subscript):
+            return value
+        if isinstance(value, ast.Name):
+            assigned = _assigned_value(scope, value.id, value.lineno)
+        elif isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS and value.args:
+            assigned = value.args[0]
+        else:
+            assigned = getattr(getattr(value, "func", None), "value", None)  # a method, as in ``target.unsqueeze(0)``
+        if assigned is None:
+            return None
+        value = assigned
+    return None
+
+
+def _number(scope: Scope, node: ast.expr | None, known: Mapping[str, int]) -> int | None:
+    """Return the value of sums and products of whole numbers; None if it cannot be told."""
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = (_number(scope, part, known) for part in (node.left, node.right))
+        return None if left is None or right is None else _OPERATORS[type(node.op)](left, right)
+    if isinstance(node, ast.Name) and node.id in known:
+        return known[node.id]
+    value = scope.value(node) if node is not None else None
+    return value if type(value) is int else None
 
 
 def _misplaced_line(inputs: Expression, targets: Expression, *, is_reversed: bool) -> SourceLine | None:

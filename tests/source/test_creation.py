@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from nbdebug.debugger import Debugger
 from nbdebug.source.creation import find_creation
 from tests.source.source_modules import load_module
 
@@ -127,3 +128,21 @@ def creation_in_frame(trainer: Trainer) -> bool:
     parameters = [torch.zeros(1, requires_grad=True)]
     val_optimizer = getattr(torch.optim, "S" + "GD")(parameters, lr=0.25)
     return find_creation(val_optimizer, [], sys._getframe()) is not None and trainer is not None
+
+
+def test_checkup_searches_the_module_that_creates_the_loaders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "import torch\nfrom torch.utils.data import DataLoader, TensorDataset, random_split\n"
+        "def make_loaders():\n    series = torch.randn(420, generator=torch.Generator().manual_seed(0)).cumsum(0)\n"
+        "    windows = TensorDataset(series[:-1].unfold(0, 20, 1), series[20:, None])\n"
+        "    train, val = random_split(windows, [0.8, 0.2])  # here\n"
+        "    train_loader, val_loader = DataLoader(train, 16, shuffle=True), DataLoader(val, 64)\n"
+        "    return train_loader, val_loader\n"
+    )
+    module = load_module(tmp_path / "series_data.py", text)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr("nbdebug.source.creation._MAX_LOADED_FILES", sys.maxsize)  # the tests refer to each other
+    train_loader, val_loader = module.make_loaders()
+    debugger = Debugger(torch.nn.Linear(20, 1), train_loader, val_loader, loss_fn=torch.nn.MSELoss())
+    (finding,) = debugger.checkup(select="D108")
+    assert (finding.where.file, finding.where.line) == (str(module.__file__), marked_line(text))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,7 @@ from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.assignments import certain_line, covering_statement
 from nbdebug.source.location import SourceLine, get_location, is_library_code
+from nbdebug.source.producers import executed_return
 from nbdebug.source.search import call_name, find_assignments, read_names
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
@@ -95,12 +98,16 @@ def _numbering_line(setup: Setup, attribute: str) -> SourceLine | None:
     lines = find_assignments(dataset, attribute)
     own_line = lines[0] if len(lines) == 1 and not is_library_code(lines[0].file) else None
     is_shared = own_line is not None and find_assignments(train_dataset, attribute) == lines
-    return (creation_line(setup, dataset) if is_shared else None) or (own_line and _source_of_names(own_line))
+    return (creation_line(setup, dataset) if is_shared else None) or (own_line and _source_of_names(own_line, dataset))
 
 
-def _source_of_names(line: SourceLine) -> SourceLine:
-    """Return the line that makes what a line stores, such as the encoder whose classes it lists; else the line."""
+def _source_of_names(line: SourceLine, dataset: Any) -> SourceLine:
+    """Return the line that makes what a line stores: a method's result, or an encoder's classes; else the line."""
     statement = covering_statement(line)
+    called = call_name(statement.value) if isinstance(statement, ast.Assign) else ""
+    method = getattr(type(dataset), called, None)
+    if isinstance(method, FunctionType) and (returned := executed_return(method, dataset)):
+        return returned.line
     assigned = [certain_line(line, name) for name in (read_names(statement) if statement else ())]
     return max(filter(None, assigned), key=lambda source: source.number, default=line)
 
@@ -142,7 +149,7 @@ def _name_mismatch_finding(
             "name: (train, val)": dict(list(differing.items())[:50]),
             "in one split": unshared_names,
         },
-        explains=_CONSEQUENCES,
+        explains=("D109", *_CONSEQUENCES),
     )
 
 

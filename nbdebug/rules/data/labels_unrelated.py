@@ -35,6 +35,7 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line
 
+_REGRESSION_LOSSES = ("squared", "absolute")
 _CLASS_LOSSES = ("cross-entropy", "nll", "bce", "bce-with-logits")  # of others, integers may be actions or indices
 _LISTING_CALLS = {"sorted", "sort", "listdir", "scandir", "glob", "iglob", "iterdir"}
 _MIN_GAIN = 0.1  # over shuffled targets
@@ -82,11 +83,11 @@ def labels_unrelated(
     measurements on the same task: ``related`` = 5 sigma where the labels match the inputs (the other split, or labels
     shifted by one), and less than ``unrelated`` = 2 where they do not, or a gain over shuffled labels that is below
     ``faint`` = 15% of that on the other split, with two standard deviations added. If no relation is found anywhere, it
-    is a note if the loss is one for classes: this learner may be too simple for the task. The note becomes a warning if
-    the predictions of the trained model are no better than shuffled ones (E709), nothing else explains this, and a
-    stronger learner is no better (T610). Real-valued targets and multiple labels are judged by the explained variance
-    and the accuracy on up to 2,000 samples, each left out once, and are reported only if the other split has a
-    relation. If there is a class at each position, as in segmentation and tagging, the values around random positions
+    is a note if the loss is one for classes or a distance from real values: this learner may be too simple for the
+    task. The note becomes a warning if the predictions of the trained model are no better than shuffled ones (E709),
+    nothing else explains this, and a stronger learner is no better (T610). Real-valued targets and multiple labels are
+    judged by the explained variance and the accuracy on up to 2,000 samples, each left out once. If there is a class at
+    each position, as in segmentation and tagging, the values around random positions
     are the inputs. The table shows measurements on samples of up to 300 rows of four scikit-learn datasets:
 
     | labels | | digits | breast cancer | wine | iris |
@@ -154,7 +155,12 @@ def labels_unrelated(
     if not label_probe.within or (label_probe.is_by_position and not is_related):
         if isinstance(target_relations, NotChecked):
             raise NotChecked("needs 100 readable training samples with one class each, of at least two classes")
-        yield from _unrelated_target_findings(setup, target_relations, related, unrelated, faint)
+        of_splits = [*_unrelated_target_findings(setup, target_relations, related, unrelated, faint)]
+        yield from of_splits
+        relation = target_relations.get("train")
+        is_hidden = relation is not None and all(r.sigma < unrelated for r in target_relations.values())
+        if relation is not None and is_hidden and not of_splits and loss_kind in _REGRESSION_LOSSES:
+            yield _finding(setup, "train", relation, "This learner may be too simple for the task", "note")
         return
     related_splits = {split: standard for split, standard in label_probe.within.items() if standard.sigma >= related}
     unrelated_splits = {

@@ -25,7 +25,7 @@ from nbdebug.measurements.known_positions import KnownPositions
 from nbdebug.measurements.loss_places import early_return_line, ignored_part, producing_line, selection_line
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
 from nbdebug.measurements.parameter_coverage import ParameterEntry
-from nbdebug.measurements.unlearned_token import UnlearnedToken
+from nbdebug.measurements.unlearned_token import UnlearnedClass, UnlearnedToken
 from nbdebug.rule_engine.expression_edits import expressions_at, remove_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
@@ -54,6 +54,7 @@ def loss_ignores_samples(
     loss_calls: list[TorchCall] | NotChecked,
     known_positions: KnownPositions | NotChecked | None,
     unlearned_token: UnlearnedToken | NotChecked | None,
+    unlearned_class: UnlearnedClass | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     share: float = 0.5,
@@ -85,9 +86,10 @@ def loss_ignores_samples(
     of the target. So are channels of an output that several targets share, if one sample has a gradient at all others.
     Real-valued targets that come with a mask are reported if the loss has a gradient only where the mask is zero and
     all of them have one value. A token of a language model is reported, as a warning, if its label is ignored wherever
-    it occurs although the mask marks it as real in half of the rows. In your loop: the same rows have a gradient of
-    exactly zero in all inspected steps, at least ``least`` = 3 with different batches, and they are at least that
-    ``share``. Batches that bring a mask do not count.
+    it occurs although the mask marks it as real in half of the rows. So is a class of the output that the loss ignores,
+    if it labels all padding and, in half of the rows, inputs before other labels, and the classes are not the tokens.
+    In your loop: the same rows have a gradient of exactly zero in all inspected steps, at least ``least`` = 3 with
+    different batches, and they are at least that ``share``. Batches that bring a mask do not count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -109,6 +111,9 @@ def loss_ignores_samples(
             return
     if isinstance(unlearned_token, UnlearnedToken):
         yield _unlearned_token_finding(setup, unlearned_token)
+        return
+    if isinstance(unlearned_class, UnlearnedClass):
+        yield _unlearned_class_finding(setup, unlearned_class)
         return
     if isinstance(known_positions, KnownPositions) and known_positions.is_inverted:
         line = producing_line(graph) if isinstance(graph, Graph) else None
@@ -183,6 +188,21 @@ def _unlearned_token_finding(setup: Setup, unlearned: UnlearnedToken) -> Finding
         fix="labels = ids.masked_fill(attention_mask == 0, -100)   # by the mask, not by the token",
         evidence={"token": unlearned.token, "positions": unlearned.positions, "real": unlearned.real},
         explains=_CONSEQUENCES,
+        severity="warning",
+    )
+
+
+def _unlearned_class_finding(setup: Setup, unlearned: UnlearnedClass) -> Finding:
+    """Report a class of the output that the model never learns, since it also labels padding."""
+    line = argument_line(setup, setup.loss_fn, "ignore_index") or origin_line(setup, "loss")
+    return Finding(
+        message=f"The loss ignores class {unlearned.label}. In the first batch, {unlearned.real} of the "
+        f"{unlearned.positions} positions with this label stand before other labels. The model never learns it.",
+        where=get_location(line),
+        cause="The labels of padding have the number of a class, and the loss ignores that number.",
+        fix="labels = labels.masked_fill(padding, -100)   # a number that is no class, and ignore_index=-100",
+        evidence={"class": unlearned.label, "positions": unlearned.positions, "real": unlearned.real},
+        explains=(*_CONSEQUENCES, "D101", "L215", "E702", "E703", "E706"),
         severity="warning",
     )
 

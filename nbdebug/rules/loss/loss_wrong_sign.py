@@ -20,8 +20,9 @@ from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import negative_line, producing_line, reversing_line
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.measurements.pair_loss import PairLoss
+from nbdebug.measurements.policy_gradient import PolicyGradient
 from nbdebug.records import Record
-from nbdebug.rule_engine.expression_edits import flip_only_sign, negate_value
+from nbdebug.rule_engine.expression_edits import expressions_at, flip_only_sign, negate_value
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network
 from nbdebug.setup import Setup
@@ -46,6 +47,7 @@ def loss_wrong_sign(
     graph: Graph | NotChecked,
     ideal_loss: IdealLoss | NotChecked,
     pair_loss: PairLoss | NotChecked,
+    policy_gradient: PolicyGradient | NotChecked,
     first_pass: ForwardPass | NotChecked,
     record: Record | NotChecked,
     loop: LoopSummary | NotChecked,
@@ -111,6 +113,10 @@ def loss_wrong_sign(
     if isinstance(pair_loss, PairLoss):
         if pair_loss.sigma < -_MIN_PAIR_SIGMA:
             yield _pair_finding(pair_loss, _root_line(graph))
+        return
+    if isinstance(policy_gradient, PolicyGradient):
+        if policy_gradient.followed == 0:
+            yield _policy_finding(policy_gradient)
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss
@@ -193,6 +199,38 @@ def _pair_finding(pairs: PairLoss, line: SourceLine | None) -> Finding:
         },
         explains=(*_CONSEQUENCES, "T606", "T607", "G415"),
     )
+
+
+def _policy_finding(policy: PolicyGradient) -> Finding:
+    """Report a policy gradient that makes the actions with the largest weights the least likely."""
+    return Finding(
+        where=get_location(policy.line),
+        message=f"The loss makes actions less likely the larger their weight is: for all {policy.actions} drawn "
+        "actions, a step against the gradient lowers the log-probability if the weight is positive, and raises it if "
+        "the weight is negative.",
+        cause="The optimizer minimizes the product of log-probability and weight. If the weights are rewards, returns "
+        "or advantages, the minus sign is missing.",
+        fix="loss = -(log_prob * advantage).mean()",
+        evidence={"actions": policy.actions, "followed": policy.followed},
+        explains=(*_CONSEQUENCES, "T606", "T607", "L208"),
+        severity="warning",
+        edits=_negate_product(policy.line),
+    )
+
+
+def _negate_product(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the only product of two variables or calls on a line to its negative."""
+    products = [
+        node
+        for node in expressions_at(line)
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mult)
+        and not isinstance(node.left, ast.Constant)
+        and not isinstance(node.right, ast.Constant)
+    ]
+    if line is None or len(products) != 1:
+        return ()
+    return (replace_node(line.file, products[0], f"-({node_text(line.file, products[0])})"),)
 
 
 def _is_distance_like(setup: Setup, first_pass: ForwardPass, lowest: float) -> bool:

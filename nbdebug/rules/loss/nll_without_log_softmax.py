@@ -19,7 +19,7 @@ from nbdebug.setup.losses import score_tensor
 
 _PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
 _LOG_PROBABILITIES = Pattern(frozenset({"LogSoftmax"}), frozenset())
-_CONSEQUENCES = ("L208", "L213", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
+_CONSEQUENCES = ("L208", "L213", "L218", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
 
 
 @rule("L204", "error")
@@ -124,7 +124,7 @@ def _other_axis_finding(log_softmax: Node, loss: str, total: float) -> Finding:
         cause="The log-softmax runs over another axis than that of the classes.",
         fix="log_p = logits.log_softmax(-1)   # dim: the axis of the classes where log_softmax is called",
         evidence={"sum of exponentials": total, "fed": "log-probabilities", "axis": axis, "shape": shape},
-        explains=(*_CONSEQUENCES, "T607", "T601", "L206"),
+        explains=(*_CONSEQUENCES, "T607", "T601"),
     )
 
 

@@ -19,6 +19,7 @@ from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import option_line
 
+_SLICES = ("getitem", "narrow")
 _ATTENTION_CALLS = {
     "multi_head_attention_forward",
     "scaled_dot_product_attention",
@@ -66,7 +67,10 @@ def future_leak(
         f"{len(future_influence.affected_positions)} of the {future_influence.counted} outputs up to that position. "
         f"{call} is the first call that reads them.",
         where=_location(setup, eval_outputs, cause) if cause else Location(),
-        cause=f"{call} combines each position with later ones, so the model can copy the input that it should predict.",
+        cause="The slice drops the first positions of a layer that is padded on both sides, so each of the others is "
+        "computed from later inputs."
+        if call in _SLICES
+        else f"{call} combines each position with later ones, so the model can copy the input that it should predict.",
         fix=_causal_fix(call),
         edits=add_causal_mask(setup, cause.module, cause.line) if cause else (),
         evidence={
@@ -90,6 +94,8 @@ def _location(setup: Setup, answers: EvalOutputs, cause: TorchCall) -> Location:
 def _causal_fix(name: str) -> str:
     if name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         return "bidirectional=False"
+    if name in _SLICES:
+        return "y = y[..., : x.shape[-1]]   # keep the first positions of the padded convolution"
     if name.startswith("conv"):
         return "x = F.pad(x, (dilation * (kernel_size - 1), 0))  # only on the left, with padding=0 in the layer"
     if name == "scaled_dot_product_attention":

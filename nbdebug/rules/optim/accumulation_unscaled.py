@@ -17,6 +17,10 @@ from nbdebug.source.location import SourceLine, get_location
 
 _MIN_DIVISOR = 3  # one half twice is also the usual factor of a squared error, divided once
 _FACTOR_TOLERANCE = 0.02
+_CONSEQUENCES = (
+    *("O501", "O508:limit", "G401", "G402", "G410", "G415", "M307", "T601", "T602", "T604", "T605", "T606", "T607"),
+    *("T608", "T610", "E709"),
+)
 
 
 @rule("O511", "warning")
@@ -64,7 +68,7 @@ def accumulation_unscaled(loop: LoopSummary, *, least: int = 3, share: float = 0
         cause="backward() adds to the gradients instead of averaging them.",
         fix=f"(loss / {sums.passes}).backward()",
         evidence={"looked at": sums.checked_steps, "summed up": sums.undivided_steps, "batches": sums.passes},
-        explains=("O501", "O508:limit", "G402", "G410", "T602", "T604", "T605"),
+        explains=_CONSEQUENCES,
         severity=None if is_affected else "note",
     )
 

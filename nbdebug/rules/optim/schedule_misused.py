@@ -26,10 +26,10 @@ from nbdebug.loop_monitor.schedules import (
 from nbdebug.rule_engine.loop_edits import move_after, move_after_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
-from nbdebug.rules.resumed_schedules import describe_resumption
+from nbdebug.rules.resumed_schedules import describe_ended_schedule, describe_resumption
 from nbdebug.setup import Setup, loaders
 from nbdebug.setup.setup import unwrap_optimizer
-from nbdebug.setup.source_lines import creation_line, factor_line, option_line, rate_write_line
+from nbdebug.setup.source_lines import creation_line, factor_line, option_line, rate_write_line, state_loading_line
 from nbdebug.source.location import SourceLine, get_location
 
 _SLOW = 0.01  # of the highest rate
@@ -308,6 +308,8 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         texts = _too_fast(kind, loop, use, max_slow_share, is_per_batch)
         if not is_per_batch:
             line = _factor_or_creation_line(setup, use) or line
+    elif ended_texts := describe_ended_schedule(use.scheduler, use.steps, loop.steps):
+        texts, line = ended_texts, state_loading_line(setup, use.scheduler) or creation_line(setup, use.scheduler)
     elif not use.steps and loop.steps > 2 * _batches_per_epoch(setup) > 0:
         epochs = loop.steps / _batches_per_epoch(setup)
         texts = (

@@ -18,24 +18,25 @@ from nbdebug.report import Report, merge_reports
 DIGITS, CLASSES = (torch.tensor(part)[:900] for part in load_digits(return_X_y=True))
 X = DIGITS.float() / 16 - 0.3
 SHUFFLED = CLASSES[torch.randperm(900, generator=torch.Generator().manual_seed(0))]
+CROSS_ENTROPY = nn.CrossEntropyLoss()
 NOTE = Finding("no relation", assumes=(LABELS_UNRELATED,), explains=("E709", "T607"), code="D105", severity="note")
 BLIND = Finding("no better", confirms=(LABELS_UNRELATED,), code="E709", severity="error")
 
 
-def watch(model: Callable[[], nn.Module], x: Tensor, y: Tensor) -> Debugger:
+def watch(model: Callable[[], nn.Module], x: Tensor, y: Tensor, loss_fn: nn.Module = CROSS_ENTROPY) -> Debugger:
     """Train on 600 rows and validate on the others, in a watch after a checkup."""
     torch.manual_seed(0)
     net = model()
     train, val = (TensorDataset(x[rows], y[rows]) for rows in (slice(600), slice(600, None)))
     loaders = DataLoader(train, 32, shuffle=True), DataLoader(val, 100)
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
-    debugger = Debugger(net, *loaders, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    debugger = Debugger(net, *loaders, loss_fn=loss_fn, optimizer=optimizer)
     debugger.checkup()
     with debugger.watch():
         for _ in range(4):
             for inputs, labels in loaders[0]:
                 optimizer.zero_grad()
-                nn.functional.cross_entropy(net(inputs), labels).backward()
+                loss_fn(net(inputs), labels).backward()
                 optimizer.step()
     return debugger
 
@@ -82,3 +83,13 @@ def test_merge_reports_raises_note_that_a_fault_confirms_unless_another_cause_st
 ) -> None:
     merged = merge_reports([Report((NOTE,)), Report(others)])
     assert [finding.severity for finding in merged if finding.code == "D105"] == [severity]
+
+
+@pytest.mark.parametrize("is_aligned", [True, False])
+def test_labels_unrelated_of_real_values_is_warning_if_the_trained_model_confirms_it(is_aligned: bool) -> None:
+    order = torch.arange(900) if is_aligned else torch.randperm(900, generator=torch.Generator().manual_seed(1))
+    sizes = (X.sum(1, keepdim=True) - X.sum(1).mean()) / X.sum(1).std()
+    debugger = watch(
+        lambda: nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 1)), X, sizes[order], nn.MSELoss()
+    )
+    assert severities(debugger) == ([] if is_aligned else ["warning"])

@@ -60,6 +60,29 @@ WINDOWS = {
         "    return torch.stack(xs), torch.stack(ys)[:, None]\n"
     ),
 }
+_ITEMS = (
+    "from torch.utils.data import Dataset\nclass Windows(Dataset):\n"
+    "    def __init__(self, series, width, offset=0):\n"
+    "        self.series, self.width, self.offset = torch.tensor(series), width, offset\n"
+    "    def __len__(self): return len(self.series) - self.width\n    def __getitem__(self, i):\n"
+)
+_ITEM_LOADER = "x = torch.zeros(2, {})\nloader = DataLoader(Windows(series, 12, {}), batch_size=16)\n"
+ITEMS = {
+    "an early target": (
+        f"{_ITEMS}        past = self.series[i:i + self.width]\n"
+        "        target = self.series[i + self.width + self.offset]  # here\n        return past, target.unsqueeze(0)\n"
+        + _ITEM_LOADER.format(12, -1)
+    ),
+    "a long window": (
+        f"{_ITEMS}        past = self.series[i:i + self.width + 1]  # here\n"
+        "        return past, self.series[i + self.width].unsqueeze(0)\n" + _ITEM_LOADER.format(13, 0)
+    ),
+    "several early steps": (
+        f"{_ITEMS}        past = self.series[i:i + self.width]\n"
+        "        coming = self.series[i + self.width - 1:i + self.width]  # here\n        return past, coming\n"
+        + _ITEM_LOADER.format(12, 0)
+    ),
+}
 # The offset is right, or may be; another column reveals the target. The line with "here" makes the inputs as before.
 OTHER_LEAKS = {
     "another column": (
@@ -92,6 +115,14 @@ def window_finding(text: str, file: Path) -> Finding:
 @pytest.mark.parametrize("name", WINDOWS)
 def test_target_leak_names_the_line_that_selects_the_window_or_its_target(name: str, tmp_path: Path) -> None:
     finding = window_finding(HEADER + WINDOWS[name] + LOADER.format("series"), tmp_path / "program.py")
+    assert source_line(finding).endswith("# here"), str(finding)
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_target_leak_names_the_line_of_a_dataset_that_selects_the_window_or_its_target(
+    name: str, tmp_path: Path
+) -> None:
+    finding = window_finding(HEADER + ITEMS[name], tmp_path / "program.py")
     assert source_line(finding).endswith("# here"), str(finding)
 
 

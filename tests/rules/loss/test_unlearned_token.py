@@ -1,11 +1,11 @@
-"""Tests of L214 on language models whose padding is the token that ends a sequence."""
+"""Tests of L214 on tokens and classes that the loss ignores since their number also stands for padding."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_faults
@@ -62,3 +62,35 @@ def test_loss_ignores_samples_reports_end_tokens_that_are_padding(name: str) -> 
     loader = DataLoader(Sentences(labels), batch_size=ROWS)
     setup = Setup(model, loader, loss_fn=next_token_loss, optimizers=(torch.optim.Adam(model.parameters()),))
     assert [finding.evidence["token"] for finding in rule_faults(setup, "L214")] == ([END] if is_unlearned else [])
+
+
+class Tagger(nn.Module):
+    """Scores of three classes at each position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(END + 1, 16, padding_idx=END), nn.Linear(16, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.embed(tokens)).transpose(1, 2)
+
+
+# Labels by token, the label of padding, and what the loss ignores. Class 0 is an ordinary class unless words have none.
+TAGS: dict[str, tuple[Tensor, int, int, bool]] = {
+    "padding has a class": (TOKENS % 3, 0, 0, True),
+    "padding has a number of its own": (TOKENS % 3, -100, -100, False),
+    "a class that only padding has": (1 + TOKENS % 2, 0, 0, False),
+}
+
+
+@pytest.mark.parametrize("name", TAGS)
+def test_loss_ignores_samples_reports_a_class_that_is_also_padding(name: str) -> None:
+    tags, padding, ignored, is_unlearned = TAGS[name]
+    model = Tagger()
+    labels = torch.where(TOKENS == END, padding, tags)
+    loader = DataLoader(TensorDataset(TOKENS, labels), batch_size=ROWS)
+    optimizers = (torch.optim.Adam(model.parameters()),)
+    setup = Setup(model, loader, loss_fn=nn.CrossEntropyLoss(ignore_index=ignored), optimizers=optimizers)
+    findings = rule_faults(setup, "L214")
+    assert [finding.evidence["class"] for finding in findings] == ([0] if is_unlearned else [])
+    assert all("ignore_index=ignored" in (finding.where.source or "") for finding in findings)

@@ -61,6 +61,14 @@ def convolve_causally(layer: nn.Module, x: Tensor) -> Tensor:
     return layer(F.pad(x.transpose(1, 2), (2, 0))).transpose(1, 2)
 
 
+def keep_last(layer: nn.Module, x: Tensor) -> Tensor:
+    return layer(x.transpose(1, 2))[..., 2:].transpose(1, 2)  # after padding by 2 on both sides
+
+
+def keep_first(layer: nn.Module, x: Tensor) -> Tensor:
+    return layer(x.transpose(1, 2))[..., :-2].transpose(1, 2)
+
+
 def fused_attention(causal: bool) -> Callable[[nn.Module, Tensor], Tensor]:
     return lambda layer, x: F.scaled_dot_product_attention(layer(x), x, x, is_causal=causal)
 
@@ -93,6 +101,14 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
         "",
     ),
 }
+
+
+def test_future_leak_names_the_slice_that_shifts_a_padded_convolution() -> None:
+    shifted = language_setup(Tagger(nn.Conv1d(8, 8, 3, padding=2), keep_last))
+    (finding,) = checkup_findings(shifted(), "M305")
+    assert "[..., 2:]" in (finding.where.source or "")
+    assert "drops the first positions" in finding.cause
+    assert checkup_findings(language_setup(Tagger(nn.Conv1d(8, 8, 3, padding=2), keep_first))(), "M305") == []
 
 
 @pytest.mark.parametrize("name", FAULTS)
