@@ -69,10 +69,10 @@ def observe_loop(program: Any, max_epochs: int) -> Loop:
 
 
 class ProgramRun:
-    """A program and its loop; ``with_checkup`` runs a checkup first."""
+    """A program and its loop; ``with_checkup`` runs a checkup first, and each ``every`` steps are looked at."""
 
-    def __init__(self, program: Any, loop: Loop, with_checkup: bool = False) -> None:
-        self.program, self.loop, self.with_checkup = program, loop, with_checkup
+    def __init__(self, program: Any, loop: Loop, with_checkup: bool = False, every: int | None = None) -> None:
+        self.program, self.loop, self.with_checkup, self.every = program, loop, with_checkup, every
 
     def debugger(self, **objects: Any) -> Debugger:
         """Return the Debugger that a user makes of the objects; ``objects`` replace some."""
@@ -121,7 +121,7 @@ def watch_bare(run: ProgramRun) -> Debugger:
     """Check and watch a loop of one's own."""
     debugger = run.debugger()
     run.begin(debugger)
-    with debugger.watch():
+    with debugger.watch(every=run.every):
         fit_bare(run)
     return debugger
 
@@ -136,7 +136,7 @@ def watch_accelerate(run: ProgramRun) -> Debugger:
     objects = dict(zip(names, prepared, strict=True))
     debugger = run.debugger(**objects)
     run.begin(debugger)
-    with debugger.watch():
+    with debugger.watch(every=run.every):
         fit_bare(run, accelerator.backward, **objects)
     return debugger
 
@@ -179,7 +179,7 @@ def watch_lightning(run: ProgramRun) -> Debugger:
         gradient_clip_val=loop.max_norm or None,
         check_val_every_n_epoch=loop.validation_interval or 1,
         num_sanity_val_steps=0,
-        callbacks=[LightningWatch(debugger)],
+        callbacks=[LightningWatch(debugger, every=run.every)],
         **dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False),
     )
     run.begin(debugger)
@@ -235,7 +235,7 @@ def watch_transformers(run: ProgramRun) -> Debugger:
         )
         trainer.remove_callback(transformers.PrinterCallback)
         debugger = Debugger.from_trainer(trainer)
-        trainer.add_callback(TransformersWatch(debugger))
+        trainer.add_callback(TransformersWatch(debugger, every=run.every))
         run.begin(debugger)
         trainer.train()
     return debugger
@@ -248,7 +248,7 @@ def watch_bare_with_own_loss(run: ProgramRun) -> Debugger:
     model = _ModelWithLoss(program)
     debugger = run.debugger(model=model)
     run.begin(debugger)
-    with debugger.watch():
+    with debugger.watch(every=run.every):
         for _, validates in run.validation_epochs():
             model.train()
             for batch in program.train_loader:
@@ -307,7 +307,7 @@ def watch_skorch(run: ProgramRun) -> Debugger:
             program.scheduler.step()
 
     debugger = run.debugger()
-    callbacks: list[Any] = [SkorchWatch(debugger)]
+    callbacks: list[Any] = [SkorchWatch(debugger, every=run.every)]
     if loop.steps_scheduler:
         callbacks.append(SchedulerStep())
     if loop.max_norm:
@@ -356,7 +356,7 @@ def watch_ignite(run: ProgramRun) -> Debugger:
         trainer.add_event_handler(event, lambda: evaluator.run(program.val_loader))
     debugger = run.debugger()
     run.begin(debugger)
-    IgniteWatch(debugger).attach(trainer, evaluator)
+    IgniteWatch(debugger, every=run.every).attach(trainer, evaluator)
     with suppress(ValueError):  # Ignite's way to report that it has run no step
         trainer.run(program.train_loader, loop.epochs)
     return debugger

@@ -127,13 +127,19 @@ class _ReshapeTracker:
     def __init__(self) -> None:
         self.reshapes: list[ScrambledReshape] = []
         self._origins: dict[int, Shape] = {}
+        self._squares_with_extra_row: set[int] = set()
         self._references: list[Tensor] = []  # ids are unique while the tensors live
 
     def add(self, call: TorchCall) -> None:
         """Add a call, if its result has the values of its input in their order."""
+        if call.name == "pad" and call.inputs and _adds_row_to_square(call.inputs[0], call.outputs[0]):
+            self._squares_with_extra_row.add(id(call.outputs[0]))
+            self._references.append(call.outputs[0])
         if not call.inputs or not _keeps_order(call.inputs[0], call.outputs[0], call.name in _RESHAPE_CALLS):
             return
         source, result = call.inputs[0], call.outputs[0]
+        if id(source) in self._squares_with_extra_row and result.shape == source.mT.shape:
+            return
         if (first := self._find_shift(source, result)) is not None:
             self.reshapes.remove(first)
             return
@@ -159,6 +165,18 @@ class _ReshapeTracker:
             if is_part and has_same_axes and (source.shape[-1], result.shape[-2]) == (rows.shape[-1], before[-2]):
                 return reshape
         return None
+
+
+def _adds_row_to_square(source: Tensor, result: Tensor) -> bool:
+    """Return whether a result has one row more than a tensor with as many rows as columns.
+
+    In rows longer by one, each row of the square begins one position later, so that its diagonals become columns:
+    attention in a sliding window aligns its scores so (Beltagy et al. 2020, arXiv:2004.05150).
+    """
+    if source.dim() < 2 or result.dim() != source.dim():
+        return False
+    rows, columns = source.shape[-2:]
+    return bool(rows == columns and result.shape == (*source.shape[:-2], rows + 1, columns))
 
 
 def _keeps_order(source: Tensor, result: Tensor, is_reshape: bool) -> bool:

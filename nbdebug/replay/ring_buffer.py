@@ -7,6 +7,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -74,16 +75,19 @@ class _WeightBackup:
 class _GradientCheck:
     """Checks the gradient of the first small parameter that has one, such as a bias.
 
-    Non-finite values in a backward pass propagate to all earlier layers, and in each layer to the bias.
+    Non-finite values in a backward pass propagate to all earlier layers, and in each layer to the bias. Of a table they
+    reach only the rows that were read, and never that of the padding.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.trainable = [p for p in model.parameters() if p.requires_grad]
-        self.checked = [p for p in self.trainable if p.numel() <= MAX_SMALL_PARAMETER] or self.trainable
+        tables = {id(m.weight) for m in model.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))}
+        dense = [p for p in self.trainable if id(p) not in tables]
+        self.checked = [p for p in dense if p.numel() <= MAX_SMALL_PARAMETER] or dense or self.trainable
 
     def is_finite(self) -> bool:
         """Check whether the inspected gradient is free of NaN and Inf; synchronizes the device."""
-        first = next(_dense_gradients(self.checked), None)
+        first = next(_dense_gradients(chain(self.checked, self.trainable)), None)
         if first is None or cmath.isfinite(first.sum().item()):
             return True
         return all(

@@ -55,6 +55,7 @@ class Setup:
     files: set[str] = field(default_factory=set, repr=False, compare=False)
     _input_path: Any = field(default=_UNKNOWN, init=False, repr=False, compare=False)
     _target_form: unpacking.TargetForm | None = field(default=None, init=False, repr=False, compare=False)
+    _loss_takes_logits: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Validate the objects, so that errors are raised in the user's call; record the files on the user's stack."""
@@ -275,13 +276,32 @@ class Setup:
         """Return the value of ``loss_fn``, else the loss that the model computed itself."""
         if self.loss_fn is not None:
             loss_kind = losses.get_loss_kind(self.loss_fn)
-            scores = losses.score_tensor(output) if loss_kind != "other" else output
             with refuse_device_assertions(self.model_device):
+                if loss_kind == "other":
+                    return self._compute_custom_loss(self.loss_fn, output, batch.targets)
+                scores = losses.score_tensor(output)
                 return self.loss_fn(scores, *losses.matching_targets(loss_kind, scores, batch.targets))
         model_loss = losses.get_own_loss(output)
         if model_loss is None:
             raise SetupError("loss_fn is None and the model returns no loss; expected either. Pass loss_fn=.")
         return model_loss
+
+    def _compute_custom_loss(self, loss_fn: Callable[..., Any], output: Any, targets: tuple[Any, ...]) -> Any:
+        """Return the value of a custom loss for the output of a model, or for its logits if the output raises."""
+        logits = losses.named_logits(output)
+        if logits is None:
+            return loss_fn(output, *targets)
+        if self._loss_takes_logits:
+            return loss_fn(logits, *targets)
+        try:
+            return loss_fn(output, *targets)
+        except Exception as error:
+            try:
+                value = loss_fn(logits, *targets)
+            except Exception:
+                raise error from None
+            self._loss_takes_logits = True
+            return value
 
     @property
     def loss_of_pass(self) -> Any:

@@ -78,6 +78,30 @@ def test_findings_equal_those_of_a_bare_loop(trainer: str, fault: str) -> None:
     assert not [finding for finding in findings if finding.where.file and is_library_code(finding.where.file)]
 
 
+def own_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return a cross-entropy that no rule knows by its name."""
+    return -scores.log_softmax(1)[torch.arange(len(targets)), targets].mean()
+
+
+def program_with_own_loss() -> Program:
+    """Return a program whose model ends with a ReLU, before a loss of the user's own."""
+    program = Program()
+    program.model.append(torch.nn.ReLU())
+    program.loss_fn = own_loss
+    return program
+
+
+@pytest.mark.parametrize("trainer", ["lightning", "transformers", "ignite"])
+def test_findings_on_an_own_loss_equal_those_of_a_bare_loop(trainer: str) -> None:
+    program = program_with_own_loss()
+    debugger = program.debugger()
+    with debugger.watch(every=1):
+        fit_bare(program)
+    callback = watch(trainer, program_with_own_loss(), every=1)
+    assert "L210" in codes(debugger.findings)
+    assert codes(callback.debugger.findings) == codes(debugger.findings)
+
+
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_epochs_and_validation_losses_arrive_and_training_is_bit_identical(trainer: str) -> None:
     make_callback(trainer, Program())  # the first import of a trainer may draw random numbers

@@ -55,7 +55,7 @@ class Program:
         if fault == "softmax before cross-entropy":
             layers.append(nn.Softmax(dim=1))
         self.model = nn.Sequential(*layers)
-        self.loss_fn = nn.CrossEntropyLoss()
+        self.loss_fn: Any = nn.CrossEntropyLoss()
         self.rate = 1e-7 if fault == "rate too low" else 1e-2
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=self.rate)
         self.train_data, self.val_data = Points(ROWS, 1, on_item), Points(128, 2)

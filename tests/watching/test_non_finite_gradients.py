@@ -43,3 +43,21 @@ def test_watch_of_non_finite_gradient_freezes_incident_before_the_optimizer_step
     incident = watch.session.ring.incident
     assert incident is not None
     assert (incident.phase, incident.step) == ("gradient", NON_FINITE_STEP)
+
+
+def test_gradient_of_a_table_of_which_only_padding_was_read_hides_no_other() -> None:
+    model = nn.Sequential(nn.Embedding(5, 4, padding_idx=0), nn.Flatten(), nn.Linear(12, 2))
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    with nbdebug.watch(model, optimizer) as watch:
+        for step in range(1, NON_FINITE_STEP + 2):
+            optimizer.zero_grad()
+            tokens = torch.zeros(4, 3, dtype=torch.long) if step == NON_FINITE_STEP else torch.randint(1, 5, (4, 3))
+            scale = torch.nan if step == NON_FINITE_STEP else 1.0
+            output = model(tokens)
+            output.register_hook(lambda gradient, scale=scale: gradient * scale)
+            output.square().mean().backward()
+            optimizer.step()
+    assert watch.session is not None
+    incident = watch.session.ring.incident
+    assert incident is not None
+    assert (incident.phase, incident.step) == ("gradient", NON_FINITE_STEP)

@@ -37,7 +37,8 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
 
     ## How it is measured
     On the shapes before and after each call of one pass: the same lengths in another order, or the channels of an image
-    in place of rows and columns. Splitting and merging neighboring axes is not reported, since that keeps their order.
+    in place of rows and columns. Splitting and merging neighboring axes is not reported, since that keeps their order,
+    nor are the shifts of rows with which attention aligns the scores of relative positions or of a sliding window.
     A line that several modules run is reported for the first of them.
     If the batch axis is involved, lengths may agree by coincidence; such a call is reported only if changing one sample
     changes the outputs of others, or if the call is in the loss.

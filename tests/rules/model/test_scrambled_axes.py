@@ -99,10 +99,16 @@ def unflattened_again(x: Tensor) -> Tensor:
     return x.flatten(1).unflatten(1, (6, 8)).flatten(0, 1).unflatten(0, (len(x), 6)).mean(1)
 
 
+def padded_steps(x: Tensor) -> Tensor:
+    """Swap axes by a view after padding."""
+    return F.pad(x, (0, 0, 0, 1)).view(len(x), 8, 7).mean(2)
+
+
 GRU = nn.GRU(8, 5, batch_first=True, bidirectional=True)
 ADAPTER = nn.Sequential(nn.Flatten(), nn.Unflatten(1, (8, 6)))
 FAULTS: dict[str, Callable[[], Setup]] = {
     "flatten and unflatten": setup_builder(WrappedLayer(nn.Linear(8, 8), 8, after=flattened_steps), SERIES),
+    "padded": setup_builder(WrappedLayer(nn.Linear(8, 8), 8, after=padded_steps), SERIES),
     "modules in a row": setup_builder(WrappedLayer(nn.Conv1d(8, 4, 3), 4, ADAPTER, lambda h: h.mean(2)), SERIES),
     "channels last": setup_builder(
         WrappedLayer(nn.Conv2d(3, 4, 3), 4, lambda x: x.view(-1, 3, 5, 7), pool_pixels), IMAGES
@@ -146,6 +152,12 @@ def relative_scores_of_all_distances(x: Tensor) -> Tensor:
     return shifted.reshape(len(x), 4, 4).mean(1)
 
 
+def scores_of_a_window(x: Tensor) -> Tensor:
+    """Turn the diagonals of square scores into columns by one more row, as Longformer does."""
+    scores = F.pad(x @ x.transpose(1, 2), (0, 0, 0, 1))
+    return scores.view(len(x), 6, 7)[:, :, :4].mean(1)
+
+
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "relative positions": setup_builder(WrappedLayer(nn.Linear(8, 8), 6, after=relative_scores), SERIES),
     "mapped over samples": setup_builder(
@@ -154,6 +166,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
         ),
         SERIES,
     ),
+    "window": setup_builder(WrappedLayer(nn.Linear(8, 8), 4, after=scores_of_a_window), SERIES),
     "all distances": setup_builder(WrappedLayer(nn.Linear(8, 8), 4, after=relative_scores_of_all_distances), SERIES),
     "permuted": setup_builder(
         WrappedLayer(nn.Conv2d(3, 4, 3), 4, lambda x: x.permute(0, 3, 1, 2), pool_pixels), IMAGES
