@@ -12,11 +12,14 @@ from nbdebug.statistics.power import (
     detectable_pair_share,
     detectable_share,
 )
+from nbdebug.tools.data.class_drift import ClassDrift
 from nbdebug.tools.data.concept_shift import ConceptShift
 from nbdebug.tools.data.domain_classifier import DomainClassifier
-from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
+from nbdebug.tools.data.drift_data import SplitComparison
 from nbdebug.tools.data.drift_windows import WindowDrift
 from nbdebug.tools.data.duplicates import Duplicates
+from nbdebug.tools.data.energy_distance import EnergyDistance
+from nbdebug.tools.data.feature_shift import LEVEL
 from nbdebug.tools.data.languages import LanguageComparison, compare_languages
 from nbdebug.tools.data.leaf_statistics import LeafProfile
 from nbdebug.tools.data.leaks import Leaks
@@ -236,6 +239,10 @@ def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
     yield DataCheck(name, "fault" if shifted else "no fault", observation, comparison.power_text, _DRIFT_METHOD)
     if comparison.classifier is not None:
         yield _classifier_check(comparison, comparison.classifier)
+    if comparison.energy is not None:
+        yield _energy_check(comparison, comparison.energy)
+    if comparison.classes is not None:
+        yield _class_check(comparison, comparison.classes)
     if comparison.concept is not None:
         yield _concept_check(comparison, comparison.concept)
     verdict: Verdict = "fault" if comparison.mismatches else "no fault"
@@ -265,6 +272,20 @@ def _classifier_check(comparison: SplitComparison, classifier: DomainClassifier)
     verdict: Verdict = "fault" if classifier.tells_splits_apart else "no fault"
     power = f"an area under the ROC curve of {classifier.detectable_area:.2f}"
     return DataCheck(name, verdict, str(classifier), power, "interval of Hanley and McNeil 1982; permuted splits")
+
+
+def _energy_check(comparison: SplitComparison, energy: EnergyDistance) -> DataCheck:
+    name = f"energy distance of {comparison.first} and {comparison.second}"
+    verdict: Verdict = "fault" if energy.is_shifted else "no fault"
+    power = f"an energy coefficient of {energy.detectable:.2g}"
+    return DataCheck(name, verdict, str(energy), power, "999 permutations; power for a shift of one column")
+
+
+def _class_check(comparison: SplitComparison, classes: ClassDrift) -> DataCheck:
+    name = f"drift within the classes from {comparison.title}"
+    observation = f"{len(classes.shifted_classes):,} of {len(classes.classes):,} classes"
+    verdict: Verdict = "fault" if classes.is_shifted else "no fault"
+    return DataCheck(name, verdict, observation, classes.power_text, _DRIFT_METHOD)
 
 
 def _concept_check(comparison: SplitComparison, concept: ConceptShift) -> DataCheck:
