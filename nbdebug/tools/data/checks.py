@@ -20,6 +20,7 @@ from nbdebug.tools.data.drift_windows import WindowDrift
 from nbdebug.tools.data.duplicates import Duplicates
 from nbdebug.tools.data.energy_distance import EnergyDistance
 from nbdebug.tools.data.feature_shift import LEVEL
+from nbdebug.tools.data.joint_scaling import JointScaling
 from nbdebug.tools.data.languages import LanguageComparison, compare_languages
 from nbdebug.tools.data.leaf_statistics import LeafProfile
 from nbdebug.tools.data.leaks import Leaks
@@ -152,6 +153,8 @@ def _leak_checks(profile: ProfileData) -> Iterator[DataCheck]:
         yield DataCheck("identifier column", verdict, ", ".join(leaks.identifiers) or "none", power, "all rows read")
     if profile.get_split("val") is not None:
         yield _group_check(leaks)
+        if leaks.scaling is not None:
+            yield _scaling_check(leaks.scaling)
         if all(len(split.class_counts) > 1 for split in profile.splits):
             yield _oversampling_check(profile)
 
@@ -195,6 +198,17 @@ def _group_check(leaks: Leaks) -> DataCheck:
     if leaks.has_neighboring_sources:
         return DataCheck(name, "fault", observation, wanted, "rank of the neighbor in the dataset (D124)")
     return DataCheck(name, "not decidable", f"{observation}; sources need not be neighbors", wanted, "")
+
+
+def _scaling_check(scaling: JointScaling) -> DataCheck:
+    name = "preprocessing fitted to both splits"
+    if not scaling.is_decidable:
+        wanted = "all rows of both splits; samples=None reads them"
+        return DataCheck(name, "not decidable", "only samples of the splits were read", wanted, "")
+    observation = f"{len(scaling.names):,} of {scaling.columns:,} columns"
+    verdict: Verdict = "fault" if scaling.is_fault else "no fault"
+    power = "a standard, range or whitening scaler of two columns that was fitted to exactly these two splits"
+    return DataCheck(name, verdict, observation, power, "exact statistics over the rows of both splits")
 
 
 def _duplicate_checks(profile: ProfileData) -> Iterator[DataCheck]:
