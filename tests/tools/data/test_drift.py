@@ -187,7 +187,7 @@ def test_energy_coefficient_is_that_of_its_definition_and_unbiased() -> None:
     assert distance.effect == pytest.approx((2 * between - within) / (2 * between), abs=1e-4)
     assert distance.is_shifted
     equal = [generator.normal(size=(2, 80, 3)).astype(np.float32) for _ in range(60)]
-    distances = [measure_energy_distance(*pair, "features") for pair in equal]
+    distances = [measure_energy_distance(pair[0], pair[1], "features") for pair in equal]
     effects = [item.effect for item in distances if item is not None]
     assert abs(np.mean(effects)) < 3 * np.std(effects) / 60**0.5
     assert sum(item.is_shifted for item in distances if item is not None) <= 1
