@@ -28,6 +28,7 @@ from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile, language_counts
 from nbdebug.tools.data.suspects import LabelQuality, LabelReview
+from nbdebug.tools.data.time_order import TimeOrder
 from nbdebug.tools.data.unknown_tokens import MAX_UNKNOWN_SHARE, UnknownTokens
 
 Verdict = Literal["fault", "no fault", "not decidable"]
@@ -155,6 +156,8 @@ def _leak_checks(profile: ProfileData) -> Iterator[DataCheck]:
         yield _group_check(leaks)
         if leaks.scaling is not None:
             yield _scaling_check(leaks.scaling)
+        if leaks.times is not None:
+            yield _time_check(leaks.times)
         if all(len(split.class_counts) > 1 for split in profile.splits):
             yield _oversampling_check(profile)
 
@@ -209,6 +212,17 @@ def _scaling_check(scaling: JointScaling) -> DataCheck:
     verdict: Verdict = "fault" if scaling.is_fault else "no fault"
     power = "a standard, range or whitening scaler of two columns that was fitted to exactly these two splits"
     return DataCheck(name, verdict, observation, power, "exact statistics over the rows of both splits")
+
+
+def _time_check(times: TimeOrder) -> DataCheck:
+    name = "validation after training in time"
+    observation = f"{times.earlier:.0%} of the validation samples are earlier than the latest training sample"
+    if times.is_reversed:
+        return DataCheck(name, "fault", observation, "validation before training", f"the times in {times.name!r}")
+    if times.earlier:
+        wanted = "whether the model has to predict the future; if so, split by time"
+        return DataCheck(name, "not decidable", observation, wanted, "")
+    return DataCheck(name, "no fault", observation, "a single earlier sample", f"the times in {times.name!r}")
 
 
 def _duplicate_checks(profile: ProfileData) -> Iterator[DataCheck]:

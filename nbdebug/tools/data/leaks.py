@@ -18,6 +18,7 @@ from nbdebug.tools.data.duplicates import Duplicates
 from nbdebug.tools.data.feature_leaks import FeatureLeak, find_feature_leaks, find_identifiers
 from nbdebug.tools.data.joint_scaling import JointScaling, find_joint_scaling
 from nbdebug.tools.data.sample_groups import GroupOverlap, Groups, compare_groups
+from nbdebug.tools.data.time_order import TimeOrder, compare_times
 
 if TYPE_CHECKING:
     import pandas
@@ -58,7 +59,7 @@ class Leaks:
     given or guessed groups, and ``neighbors`` those that the order of the dataset shows. ``columns`` is the number of
     features that were compared with the target, on ``rows`` training samples; a copy of the target with
     ``detectable_noise`` would have been found. ``scaling`` tells if a scaler was fitted to both splits; None without
-    columns of real numbers.
+    columns of real numbers. ``times`` are those of both splits; None without a part that is named like a time.
     """
 
     features: tuple[FeatureLeak, ...] = ()
@@ -70,6 +71,7 @@ class Leaks:
     rows: int = 0
     detectable_noise: float = 0.0
     scaling: JointScaling | None = None
+    times: TimeOrder | None = None
 
     @property
     def has_neighboring_sources(self) -> bool:
@@ -95,6 +97,8 @@ class Leaks:
             )
         if self.scaling is not None and self.scaling.is_fault:
             yield self.scaling.text
+        if self.times is not None and self.times.is_reversed:
+            yield self.times.text
         if self.oversampled is not None:
             item = self.oversampled
             yield (
@@ -134,6 +138,7 @@ def find_leaks(
         len(train),
         search.detectable_noise,
         find_joint_scaling(tables, setup.feature_names),
+        compare_times(tables, raw_batches, setup.feature_names),
     )
 
 

@@ -198,3 +198,33 @@ def test_class_oversampled_before_the_split_is_named() -> None:
     mixed = torch.arange(600) % 2
     plain = profile_of_inputs((copied[:400], mixed[:400]), (copied[400:], mixed[400:]))
     assert plain.leaks.oversampled is None
+
+
+class Diary(Dataset[Any]):
+    """Rows with the date on which they were written."""
+
+    def __init__(self, days: range | Tensor, as_text: bool) -> None:
+        self.days, self.as_text = [int(day) for day in days], as_text
+        self.x = torch.rand(len(self.days), 5, generator=torch.Generator().manual_seed(len(self.days)))
+
+    def __len__(self) -> int:
+        return len(self.days)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        day = self.days[index]
+        date = str(np.datetime64("2024-01-01") + day) if self.as_text else float(day)
+        return {"x": self.x[index], "y": index % 2, "date": date}
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_order_of_the_splits_in_time_is_judged(as_text: bool) -> None:
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(0))
+    cases = {
+        "no fault": (range(150), range(150, 200)),
+        "fault": (range(50, 200), range(50)),
+        "not decidable": (order[:150], order[150:]),
+    }
+    for verdict, splits in cases.items():
+        profile = profile_of_recordings(*(Diary(days, as_text) for days in splits))
+        assert {check.name: check.verdict for check in profile.checks}["validation after training in time"] == verdict
+        assert ("predictions of the past" in profile.to_text()) == (verdict == "fault")
