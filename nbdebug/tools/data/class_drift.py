@@ -14,8 +14,8 @@ from nbdebug.tools.data.comparison_features import FeatureColumn
 from nbdebug.tools.data.feature_shift import FeatureShift, compare_columns, judge_shifts
 
 CLASS_LEVEL = 0.001
-_MIN_ROWS, _MAX_ROWS = 20, 5000  # of a class in each split
-_MAX_COMPARISONS, _MAX_LISTED = 5000, 3
+_MIN_ROWS, _MAX_ROWS = 20, 2000  # of a class in each split
+_MAX_COMPARISONS, _MAX_LISTED = 2000, 3
 _Rows = NDArray[np.int64]
 
 
@@ -87,7 +87,7 @@ def compare_classes(
 ) -> ClassDrift | None:
     """Compare the inputs of both splits within each class; None without classes, or if none has enough samples.
 
-    ``columns`` are the features of both splits. At most 5,000 samples of a class are compared, drawn at random.
+    ``columns`` are the features of both splits. At most 2,000 samples of a class are compared, drawn at random.
     """
     labels = [table.labels for table in tables]
     inputs = [pair for pair in columns if pair[0].role == "input"]

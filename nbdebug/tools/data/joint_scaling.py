@@ -62,10 +62,11 @@ def find_joint_scaling(tables: Mapping[str, SplitTable], names: Sequence[str] | 
     A fitted scaler gives the rows that it was fitted to a mean of exactly 0 and a deviation of exactly 1, within single
     precision. Needs all rows of both splits, and two such columns. Returns None without columns of real numbers.
     """
-    splits = [_columns(tables[split]) for split in ("train", "val") if split in tables]
-    if len(splits) < 2 or splits[0] is None or splits[1] is None or splits[0].shape[1] != splits[1].shape[1]:
+    if not {"train", "val"} <= set(tables):
         return None
-    train, val = splits
+    train, val = _columns(tables["train"]), _columns(tables["val"])
+    if train is None or val is None or train.shape[1] != val.shape[1]:
+        return None
     if not (tables["train"].is_complete and tables["val"].is_complete):
         return JointScaling(False, train.shape[1])
     both = np.vstack([train, val])
