@@ -106,7 +106,8 @@ def _standardized_jointly(train: _Floats, both: _Floats) -> NDArray[np.bool_]:
         np.maximum(np.abs(rows.mean(0)), np.minimum(*(np.abs(rows.std(0) * factor - 1) for factor in (1, correction))))
         for rows in (train, both)
     )
-    return (joint <= _tolerance(len(both))) & (own > _MIN_RATIO * np.maximum(joint, 1e-6))
+    result: NDArray[np.bool_] = (joint <= _tolerance(len(both))) & (own > _MIN_RATIO * np.maximum(joint, 1e-6))
+    return result
 
 
 def _ranged_jointly(train: _Floats, val: _Floats, both: _Floats) -> NDArray[np.bool_]:
@@ -117,7 +118,8 @@ def _ranged_jointly(train: _Floats, val: _Floats, both: _Floats) -> NDArray[np.b
         exact |= (np.abs(low - start) <= _RANGE_ERROR) & (np.abs(high - end) <= _RANGE_ERROR)
     single = ((val <= low).sum(0) == 1) & (train.min(0) > low + _RANGE_ERROR)
     single |= ((val >= high).sum(0) == 1) & (train.max(0) < high - _RANGE_ERROR)
-    return exact & single
+    result: NDArray[np.bool_] = exact & single
+    return result
 
 
 def _decorrelated_jointly(train: _Floats, both: _Floats, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -128,8 +130,12 @@ def _decorrelated_jointly(train: _Floats, both: _Floats, candidates: NDArray[np.
     chosen = np.flatnonzero(candidates & is_centered)[:_MAX_DECORRELATED]
     if len(chosen) <= _MIN_COLUMNS:
         return result
-    joint, own = (np.corrcoef(rows[:, chosen], rowvar=False) for rows in (both, train))
-    upper = np.triu_indices(len(chosen), 1)
-    if np.abs(joint[upper]).max() <= limit and np.abs(own[upper]).max() > _MIN_RATIO * limit:
+    joint, own = (_largest_correlation(rows[:, chosen]) for rows in (both, train))
+    if joint <= limit and own > _MIN_RATIO * limit:
         result[chosen] = True
     return result
+
+
+def _largest_correlation(rows: _Floats) -> float:
+    correlations = np.atleast_2d(np.corrcoef(rows, rowvar=False))
+    return float(np.abs(correlations[np.triu_indices(len(correlations), 1)]).max())
