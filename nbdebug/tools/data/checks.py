@@ -12,11 +12,15 @@ from nbdebug.statistics.power import (
     detectable_pair_share,
     detectable_share,
 )
+from nbdebug.tools.data.class_drift import ClassDrift
 from nbdebug.tools.data.concept_shift import ConceptShift
 from nbdebug.tools.data.domain_classifier import DomainClassifier
-from nbdebug.tools.data.drift_data import LEVEL, SplitComparison
+from nbdebug.tools.data.drift_data import SplitComparison
 from nbdebug.tools.data.drift_windows import WindowDrift
 from nbdebug.tools.data.duplicates import Duplicates
+from nbdebug.tools.data.energy_distance import EnergyDistance
+from nbdebug.tools.data.feature_shift import LEVEL
+from nbdebug.tools.data.joint_scaling import JointScaling
 from nbdebug.tools.data.languages import LanguageComparison, compare_languages
 from nbdebug.tools.data.leaf_statistics import LeafProfile
 from nbdebug.tools.data.leaks import Leaks
@@ -24,6 +28,7 @@ from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile, language_counts
 from nbdebug.tools.data.suspects import LabelQuality, LabelReview
+from nbdebug.tools.data.time_order import TimeOrder
 from nbdebug.tools.data.unknown_tokens import MAX_UNKNOWN_SHARE, UnknownTokens
 
 Verdict = Literal["fault", "no fault", "not decidable"]
@@ -149,6 +154,10 @@ def _leak_checks(profile: ProfileData) -> Iterator[DataCheck]:
         yield DataCheck("identifier column", verdict, ", ".join(leaks.identifiers) or "none", power, "all rows read")
     if profile.get_split("val") is not None:
         yield _group_check(leaks)
+        if leaks.scaling is not None:
+            yield _scaling_check(leaks.scaling)
+        if leaks.times is not None:
+            yield _time_check(leaks.times)
         if all(len(split.class_counts) > 1 for split in profile.splits):
             yield _oversampling_check(profile)
 
@@ -194,6 +203,28 @@ def _group_check(leaks: Leaks) -> DataCheck:
     return DataCheck(name, "not decidable", f"{observation}; sources need not be neighbors", wanted, "")
 
 
+def _scaling_check(scaling: JointScaling) -> DataCheck:
+    name = "preprocessing fitted to both splits"
+    if not scaling.is_decidable:
+        wanted = "all rows of both splits; samples=None reads them"
+        return DataCheck(name, "not decidable", "only samples of the splits were read", wanted, "")
+    observation = f"{len(scaling.names):,} of {scaling.columns:,} columns"
+    verdict: Verdict = "fault" if scaling.is_fault else "no fault"
+    power = "a standard, range or whitening scaler of two columns that was fitted to exactly these two splits"
+    return DataCheck(name, verdict, observation, power, "exact statistics over the rows of both splits")
+
+
+def _time_check(times: TimeOrder) -> DataCheck:
+    name = "validation after training in time"
+    observation = f"{times.earlier:.0%} of the validation samples are earlier than the latest training sample"
+    if times.is_reversed:
+        return DataCheck(name, "fault", observation, "validation before training", f"the times in {times.name!r}")
+    if times.earlier:
+        wanted = "whether the model has to predict the future; if so, split by time"
+        return DataCheck(name, "not decidable", observation, wanted, "")
+    return DataCheck(name, "no fault", observation, "a single earlier sample", f"the times in {times.name!r}")
+
+
 def _duplicate_checks(profile: ProfileData) -> Iterator[DataCheck]:
     duplicates, rows = profile.duplicates, dict(profile.duplicates.rows)
     if not rows:
@@ -236,6 +267,10 @@ def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
     yield DataCheck(name, "fault" if shifted else "no fault", observation, comparison.power_text, _DRIFT_METHOD)
     if comparison.classifier is not None:
         yield _classifier_check(comparison, comparison.classifier)
+    if comparison.energy is not None:
+        yield _energy_check(comparison, comparison.energy)
+    if comparison.classes is not None:
+        yield _class_check(comparison, comparison.classes)
     if comparison.concept is not None:
         yield _concept_check(comparison, comparison.concept)
     verdict: Verdict = "fault" if comparison.mismatches else "no fault"
@@ -265,6 +300,20 @@ def _classifier_check(comparison: SplitComparison, classifier: DomainClassifier)
     verdict: Verdict = "fault" if classifier.tells_splits_apart else "no fault"
     power = f"an area under the ROC curve of {classifier.detectable_area:.2f}"
     return DataCheck(name, verdict, str(classifier), power, "interval of Hanley and McNeil 1982; permuted splits")
+
+
+def _energy_check(comparison: SplitComparison, energy: EnergyDistance) -> DataCheck:
+    name = f"energy distance of {comparison.first} and {comparison.second}"
+    verdict: Verdict = "fault" if energy.is_shifted else "no fault"
+    power = f"an energy coefficient of {energy.detectable:.2g}"
+    return DataCheck(name, verdict, str(energy), power, "999 permutations; power for a shift of one column")
+
+
+def _class_check(comparison: SplitComparison, classes: ClassDrift) -> DataCheck:
+    name = f"drift within the classes from {comparison.title}"
+    observation = f"{len(classes.shifted_classes):,} of {len(classes.classes):,} classes"
+    verdict: Verdict = "fault" if classes.is_shifted else "no fault"
+    return DataCheck(name, verdict, observation, classes.power_text, _DRIFT_METHOD)
 
 
 def _concept_check(comparison: SplitComparison, concept: ConceptShift) -> DataCheck:

@@ -20,7 +20,7 @@ from nbdebug.tools.data.comparison_features import FeatureColumn
 
 _MAX_ROWS, _MIN_ROWS, _TREES, _MIN_LEAF, _LEVEL = 1000, 40, 100, 5, 0.99
 _MIN_AUC, _MAX_NAMED, _MIN_IMPORTANCE = 0.55, 5, 0.02
-_PERMUTATIONS, _PERMUTED_LEVEL, _CLEAR_AUC = 20, 0.005, 0.75
+_PERMUTATIONS, _PERMUTED_LEVEL, _CLEAR_AUC = 20, 0.004, 0.75
 _MAX_MATRIX_COLUMNS = 256
 _INTERVAL_QUANTILE, _POWER_QUANTILE = normal_quantile(_LEVEL), normal_quantile(2 * POWER - 1)
 
@@ -32,7 +32,7 @@ class DomainClassifier:
     """The area under the ROC curve of a classifier of the split, with its 99% interval; 0.5 if it cannot tell.
 
     ``features`` are the names and the importances of the features that tell most; ``rows`` is the number of samples.
-    ``by_chance`` is the area that forests reach after the splits were permuted, with one chance in 200.
+    ``by_chance`` is the area that forests reach after the splits were permuted, with a probability of 0.4%.
     """
 
     auc: float
@@ -122,7 +122,7 @@ def _fit_forest(features: Matrix, is_second: NDArray[np.int64]) -> tuple[_Floats
 
 
 def _area_by_chance(features: Matrix, is_second: NDArray[np.int64]) -> float:
-    """Return the area that a forest exceeds with probability 0.5% if the splits have the same distribution.
+    """Return the area that a forest exceeds with probability 0.4% if the splits have the same distribution.
 
     The interval of the area treats the scores as independent, but the trees share samples, so that the areas of equal
     splits vary more. The bound is the prediction limit of Student's t from the areas of twenty permuted splits.

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbdebug.result import Result
-from nbdebug.tools.data.drift_data import LEVEL, FeatureShift, SplitComparison
+from nbdebug.tools.data.class_drift import ClassDrift, ClassShifts
+from nbdebug.tools.data.drift_data import SplitComparison
 from nbdebug.tools.data.drift_windows import FeatureOverWindows, WindowDrift
+from nbdebug.tools.data.feature_shift import LEVEL, FeatureShift
 from nbdebug.views.table import Cell, CellTag, Column, FoldableTable, TableRow, TextCell
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from nbdebug.views.page import View
 
 _MAX_ROWS, _MAX_TEXT_ROWS, _MAX_BARS = 200, 10, 20
+_MAX_CLASSES, _MAX_CLASS_FEATURES = 30, 5
 _COLUMNS = (
     Column("feature"),
     Column("shift", hint="Significant and not negligible."),
@@ -83,8 +86,9 @@ class DataDrift(Result):
         ax.legend()
 
     def tables(self) -> list[FoldableTable]:
-        """Return a table for each comparison, and one of the windows."""
+        """Return a table for each comparison, those of the classes, and one of the windows."""
         tables = [_shift_table(comparison) for comparison in self.comparisons]
+        tables += [_class_table(item.title, item.classes) for item in self.comparisons if item.classes is not None]
         if self.windows is not None and self.windows.is_decidable:
             tables.append(_window_table(self.windows))
         return tables
@@ -135,6 +139,29 @@ def _window_table(drift: WindowDrift) -> FoldableTable:
         note=f"{note}. {drift.power_text[0].upper()}{drift.power_text[1:]}.",
         noun="features",
     )
+
+
+def _class_table(title: str, drift: ClassDrift) -> FoldableTable:
+    """Return the classes with their features below them."""
+    rows = []
+    for item in drift.classes[:_MAX_CLASSES]:
+        tags = [CellTag(f"{len(item.shifted_features)} features", "warning")] if item.shifted_features else []
+        rows.append(TableRow(item.name, [tags, *[None] * (len(_COLUMNS) - 2)], details=[("samples", _rows_text(item))]))
+        rows += [_shift_row(shift, level=1) for shift in item.shifts[:_MAX_CLASS_FEATURES]]
+    omitted = f" {drift.omitted:,} classes are not compared: they have few samples." if drift.omitted else ""
+    note = "A shift within a class is significant at a false discovery rate of 0.1% over all classes and features"
+    return FoldableTable(
+        title=f"Drift within the classes from {title}",
+        status=f"{len(drift.shifted_classes):,} of {len(drift.classes):,} classes",
+        columns=_COLUMNS,
+        rows=rows,
+        note=f"{note}. {drift.power_text[0].upper()}{drift.power_text[1:]}.{omitted}",
+        noun="classes and features",
+    )
+
+
+def _rows_text(item: ClassShifts) -> str:
+    return f"{item.rows[0]:,} and {item.rows[1]:,}"
 
 
 def _window_text(feature: FeatureOverWindows) -> str:
@@ -203,5 +230,10 @@ def _notes(comparison: SplitComparison) -> Iterator[str]:
     yield comparison.power_text
     if comparison.classifier is not None:
         yield f"domain classifier: {comparison.classifier}"
+    if comparison.energy is not None:
+        yield str(comparison.energy)
+    if comparison.classes is not None:
+        count = len(comparison.classes.shifted_classes)
+        yield f"features are shifted within {count:,} of {len(comparison.classes.classes):,} classes"
     if comparison.kind_text:
         yield f"{comparison.kind_text}: {comparison.concept_text}"

@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nbdebug.baselines.input_features import Matrix
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.split_statistics import UnitComparison
 from nbdebug.setup import Setup
-from nbdebug.statistics.distribution_distances import DistributionDistance, category_distance, numeric_distance
-from nbdebug.statistics.estimates import significant_values
 from nbdebug.statistics.power import detectable_ks_distance, normal_shift_of_ks_distance
+from nbdebug.tools.data.class_drift import ClassDrift, compare_classes
 from nbdebug.tools.data.comparison_features import FeatureColumn, comparison_columns
 from nbdebug.tools.data.concept_shift import ConceptShift, measure_concept_shift
 from nbdebug.tools.data.domain_classifier import DomainClassifier, fit_domain_classifier, share_features
+from nbdebug.tools.data.energy_distance import EnergyDistance, measure_energy_distance
+from nbdebug.tools.data.feature_shift import LEVEL, FeatureShift, compare_columns, judge_shifts
 from nbdebug.tools.data.mismatch import describe_orientation, describe_scaling
 
-_Floats = NDArray[np.float64]
-# The false discovery rate, half of the probability of 1% that equal splits give an alarm: the classifier has the other
-# half. The smallest effect that counts as a shift.
-LEVEL, _MIN_EFFECT = 0.005, 0.03
-_MEDIUM_EFFECT, _LARGE_EFFECT = 0.1, 0.25
 _MIN_ROWS = 20
-
-
-@dataclass(frozen=True)
-class FeatureShift:
-    """The distance of one feature between two splits; ``is_shifted`` if it is significant and not negligible.
-
-    ``missing`` are the shares of missing values in both splits, which are compared like a category.
-    """
-
-    role: str
-    name: str
-    is_category: bool
-    distance: DistributionDistance
-    missing: tuple[float, float] = (0.0, 0.0)
-    is_shifted: bool = False
-
-    @property
-    def title(self) -> str:
-        """The role and the name."""
-        return f"{self.role} {self.name}".strip()
-
-    @property
-    def effect_name(self) -> str:
-        """The name of the effect size."""
-        return "Cramér's V" if self.is_category else "KS"
-
-    @property
-    def size(self) -> str:
-        """The effect in a word."""
-        effect = self.distance.effect
-        return "large" if effect >= _LARGE_EFFECT else "medium" if effect >= _MEDIUM_EFFECT else "small"
 
 
 @dataclass(frozen=True)
@@ -67,7 +32,7 @@ class SplitComparison:
     ``rows`` are the numbers of samples, ``mismatches`` are differences of the preprocessing in words. An effect of
     ``detectable`` would have been shown with 90% probability. ``target_classes`` is the number of classes.
     ``concept`` compares the relation of inputs and targets; None if there is no single target, or if the preprocessing
-    differs.
+    differs. ``classes`` compares the inputs within each class, and ``energy`` all features, or embeddings, at once.
     """
 
     first: str
@@ -79,6 +44,8 @@ class SplitComparison:
     detectable: float = 1.0
     target_classes: int = 0
     concept: ConceptShift | None = None
+    classes: ClassDrift | None = None
+    energy: EnergyDistance | None = None
 
     @property
     def title(self) -> str:
@@ -115,8 +82,13 @@ class SplitComparison:
         ]
         hidden = len(shifted) - 3
         result += [f"drift from {self.title}: {hidden} more features"] if hidden > 0 else []
+        if self.classes is not None and not self.mismatches:
+            explained = {shift.title for shift in self.shifted_features}
+            result += [f"drift from {self.title} {text}" for text in self.classes.describe(explained)]
         if not result and self.classifier is not None and self.classifier.tells_splits_apart:
             result.append(f"a classifier tells {self.first} from {self.second}: {self.classifier}")
+        if not result and self.energy is not None and self.energy.is_shifted:
+            result.append(f"drift from {self.title}: {self.energy}")
         if self.concept is not None and self.concept.is_shifted:
             result.append(f"the relation of inputs and targets differs: {self.concept_text}")
         return result
@@ -127,12 +99,18 @@ class SplitComparison:
         return "" if self.concept is None else self.concept.describe(self.first, self.second)
 
     @property
+    def _are_inputs_shifted(self) -> bool:
+        """True if a test of all features at once, or within the classes, shows a shift."""
+        is_told = self.classifier is not None and self.classifier.tells_splits_apart
+        return is_told or any(test is not None and test.is_shifted for test in (self.classes, self.energy))
+
+    @property
     def kind_text(self) -> str:
         """What shifted: the inputs, the targets, or their relation; "" if that is not known."""
         if self.concept is None or not self.concept.is_decidable:
             return ""
         roles = {shift.role for shift in self.shifted_features}
-        has_inputs = "input" in roles or (self.classifier is not None and self.classifier.tells_splits_apart)
+        has_inputs = "input" in roles or self._are_inputs_shifted
         kinds = {
             "covariate shift": has_inputs,
             "label shift": "target" in roles,
@@ -142,9 +120,18 @@ class SplitComparison:
 
 
 def compare_splits(
-    setup: Setup, tables: dict[str, SplitTable], splits: tuple[str, str], titles: tuple[str, str], names: Sequence[str]
+    setup: Setup,
+    tables: dict[str, SplitTable],
+    splits: tuple[str, str],
+    titles: tuple[str, str],
+    names: Sequence[str],
+    embeddings: Mapping[str, Matrix] | None = None,
 ) -> SplitComparison | None:
-    """Compare two splits; None if either has fewer than 20 rows. ``names`` are those of the inputs."""
+    """Compare two splits; None if either has fewer than 20 rows.
+
+    ``names`` are those of the inputs. The energy distance is that of the ``embeddings`` of both splits, if there are
+    any, else that of the features.
+    """
     first, second = tables[splits[0]], tables[splits[1]]
     if min(len(first), len(second)) < _MIN_ROWS:
         return None
@@ -159,7 +146,11 @@ def compare_splits(
     rows = (len(first), len(second))
     shared = share_features((first, second), (columns[0], columns[1]))
     mismatches = tuple(_find_mismatches(setup, first, second, columns, titles))
-    classifier, concept = None, None
+    classifier, concept, energy = None, None, None
+    if embeddings is not None and set(splits) <= embeddings.keys():
+        energy = measure_energy_distance(embeddings[splits[0]], embeddings[splits[1]], "embeddings")
+    elif shared is not None:
+        energy = measure_energy_distance(shared.first, shared.second, "features")
     if shared is not None:
         classifier, scores = fit_domain_classifier(shared)
         if not mismatches:  # a learner of other preprocessing fails anyway
@@ -174,43 +165,14 @@ def compare_splits(
         detectable_ks_distance(*rows, LEVEL / max(len(shifts), 1)),
         _count_classes(first, second),
         concept,
+        compare_classes((first, second), paired, setup.class_names),
+        energy,
     )
 
 
 def _count_classes(first: SplitTable, second: SplitTable) -> int:
     labels = [table.labels.tolist() for table in (first, second) if table.labels is not None]
     return len(set().union(*labels))
-
-
-def compare_columns(first: FeatureColumn, second: FeatureColumn) -> FeatureShift:
-    """Return the distance of one feature between two sets of samples, by its values or by its missing ones."""
-    missing = [~np.isfinite(column.values) for column in (first, second)]
-    shares = (float(missing[0].mean()), float(missing[1].mean()))
-    if first.is_category:
-        distance = _compare_codes(first.values, second.values)
-    else:
-        distance = numeric_distance(first.values, second.values)
-    if any(shares):
-        counts = [np.array([(~side).sum(), side.sum()], np.float64) for side in missing]
-        by_missing = category_distance(counts[0], counts[1])
-        if not distance.p < by_missing.p:
-            distance = replace(by_missing, wasserstein=distance.wasserstein, mean_shift=distance.mean_shift)
-    return FeatureShift(first.role, first.name, first.is_category, distance, shares)
-
-
-def _compare_codes(first: _Floats, second: _Floats) -> DistributionDistance:
-    codes = np.unique(np.concatenate([first, second]))
-    counts = [np.bincount(np.searchsorted(codes, side), minlength=len(codes)).astype(float) for side in (first, second)]
-    return category_distance(counts[0], counts[1])
-
-
-def judge_shifts(shifts: Sequence[FeatureShift]) -> list[FeatureShift]:
-    """Mark the shifts that are significant at the false discovery rate and not negligible."""
-    significant = significant_values(np.array([shift.distance.p for shift in shifts], np.float64), LEVEL)
-    return [
-        replace(shift, is_shifted=bool(is_significant) and shift.distance.effect >= _MIN_EFFECT)
-        for shift, is_significant in zip(shifts, significant, strict=True)
-    ]
 
 
 def _find_mismatches(

@@ -10,7 +10,7 @@ import numpy as np
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.statistics.power import detectable_ks_distance, normal_shift_of_ks_distance
 from nbdebug.tools.data.comparison_features import FeatureColumn, comparison_columns
-from nbdebug.tools.data.drift_data import LEVEL, FeatureShift, compare_columns, judge_shifts
+from nbdebug.tools.data.feature_shift import LEVEL, FeatureShift, compare_columns, judge_shifts
 
 _MIN_ROWS = 20  # in each window
 

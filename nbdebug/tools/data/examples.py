@@ -1,10 +1,13 @@
-"""Samples as they enter the model: each several times if it is augmented, with and without its normalization."""
+"""Samples as they enter the model: several times and before the transform if augmented, and without normalization."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
+
+from torch.utils.data import Subset
 
 from nbdebug.preserve import seed_all
 from nbdebug.sample_display.modality import SampleState, input_selector
@@ -44,6 +47,7 @@ def example_groups(
 def _indexed_examples(accumulator: SplitAccumulator, display: SampleDisplay, seed: int) -> CardGroup:
     """Read some samples several times, each time with other random numbers."""
     reader = accumulator.reader
+    original = _without_transform(reader.loader.dataset)
     rows, is_random = [], False
     order = [index for index in reader.order or () if index not in reader.failures]
     for index in order[:_MAX_SAMPLES]:
@@ -52,6 +56,8 @@ def _indexed_examples(accumulator: SplitAccumulator, display: SampleDisplay, see
         is_augmented = len(set(prints)) > 1
         is_random = is_random or is_augmented
         cards = [_card(display, index, reading) for reading in readings[: _READINGS if is_augmented else 1]]
+        if is_augmented and original is not None:
+            cards = [*_cards_before(display, original, index, seed), *cards]
         received = [] if is_augmented else _as_received(display, readings[0])
         if received:
             cards = [replace(cards[0], caption="normalization undone"), *received]
@@ -82,6 +88,33 @@ def _read_again(reader: SplitReader, index: int, seed: int) -> Any:
         return reader.loader.dataset[index]
     except Exception as error:
         return error
+
+
+def _without_transform(dataset: Any) -> Any:
+    """Return a shallow copy of a dataset, or of that under subsets, whose ``transform`` is None; None without one."""
+    if isinstance(dataset, Subset):
+        inner = _without_transform(dataset.dataset)
+        return None if inner is None else Subset(inner, dataset.indices)
+    if getattr(dataset, "transform", None) is None:
+        return None
+    try:
+        original = copy(dataset)
+        original.transform = None
+        if hasattr(original, "transforms"):  # of torchvision, which applies it instead
+            original.transforms = None
+    except Exception:
+        return None
+    return original
+
+
+def _cards_before(display: SampleDisplay, original: Any, index: int, seed: int) -> list[SampleCard]:
+    """Return the card of a sample before its transform; empty if the dataset cannot do without it."""
+    seed_all(seed)
+    try:
+        sample = original[index]
+    except Exception:
+        return []
+    return [SampleCard("before the transform", display.card_or_error(index, sample, False))]
 
 
 def _card(display: SampleDisplay, index: int, sample: Any) -> SampleCard:

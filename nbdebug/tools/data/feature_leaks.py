@@ -18,6 +18,7 @@ _DEPTH, _MIN_LEAF = 4, 5
 _LARGE = 1e9  # in place of missing and infinite values, for trees of single precision
 _MIN_SKILL, _ERROR_RATIO, _MIN_SIGMAS = 0.7, 0.4, 3.0
 _BINS = 16
+_MIN_COMMON_SHARE, _MIN_CLUSTER_SKILL = 0.2, 0.2
 _PLANTED_NOISES, _PLANTINGS, _MIN_NOTICED = (0.2, 0.1, 0.05, 0.02), 10, 9
 
 
@@ -69,10 +70,10 @@ def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> _Featu
     """Compare each feature with the target.
 
     A feature leaks if trees of depth 4 on it alone, scored on rows that they did not see, avoid 70% of the errors of a
-    constant, and leave at most 0.4 of the errors of the next feature, beyond three standard errors. A feature that
-    avoids 70% of the errors also leaks if it is a noisy copy of the class: unrelated within the classes to the other
-    features, most of which are related to each other. Only tables with at least two features, sixty rows and one target
-    are compared.
+    constant, and leave at most 0.4 of the errors of the next feature, beyond three standard errors; a coordinate of
+    clusters does not leak. A feature that avoids 70% of the errors also leaks if it is a noisy copy of the class:
+    unrelated within the classes to the other features, most of which are related to each other. Only tables with at
+    least two features, sixty rows and one target are compared.
     """
     columns, target = table_columns(table), table.target_values()
     if columns is None or target is None or columns.shape[1] < 2 or len(columns) < _MIN_ROWS or not np.ptp(target):
@@ -89,7 +90,7 @@ def find_feature_leaks(table: SplitTable, names: Sequence[str] | None) -> _Featu
         first, second = (_column_name(names, number, count) for number in (column, next_column))
         return FeatureLeak(first, _skill(errors[column]), second, _skill(errors[next_column]), len(x), smallest_p)
 
-    if _is_far_better(errors[best], errors[following]):
+    if _is_far_better(errors[best], errors[following]) and not (is_class and _is_cluster_coordinate(x, y, best)):
         return _FeatureLeakSearch((describe(best, following),), count)
     p = {column: relations.smallest_p(x[:, column]) for column in strong} if relations is not None else {}
     copies = [column for column in strong if p.get(column, 0.0) >= UNRELATED_LEVEL]
@@ -118,6 +119,24 @@ def _is_far_better(errors: _Floats, next_errors: _Floats) -> bool:
     sigmas = difference.mean() / max(difference.std(ddof=1) / np.sqrt(len(difference)), 1e-12)
     is_small = errors.mean() <= _ERROR_RATIO * min(next_errors.mean(), 1.0)
     return bool(_skill(errors) >= _MIN_SKILL and is_small and sigmas > _MIN_SIGMAS)
+
+
+def _is_cluster_coordinate(x: _Floats, y: _Floats, column: int) -> bool:
+    """Return whether a column is one coordinate of clusters, of which each class has its own.
+
+    Coordinates are measurements, so that no value is common in a class; they are unrelated within the classes; and the
+    others tell the classes apart too, if less well. Clusters that happen to lie apart in one coordinate are no leak.
+    """
+    if any(_share_of_mode(x[y == label, column]) >= _MIN_COMMON_SHARE for label in np.unique(y)):
+        return False
+    others = [other for other in range(x.shape[1]) if other != column]
+    if ClassRankRelations(x, y, others).is_telling:
+        return False
+    return _skill(_cross_fitted_errors(x[:, others], y, True)) >= _MIN_CLUSTER_SKILL
+
+
+def _share_of_mode(values: _Floats) -> float:
+    return float(np.unique(values, return_counts=True)[1].max() / len(values))
 
 
 def _skill(errors: _Floats) -> float:

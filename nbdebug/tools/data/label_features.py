@@ -1,4 +1,4 @@
-"""Features from which the learners of suspect labels predict: the inputs, or embeddings of them by the model."""
+"""Embeddings of the samples by the model, for the learners of suspect labels and for the energy distance."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ def validate_layer(setup: Setup, embed: bool | str | nn.Module) -> Layer | None:
 def embed_rows(setup: Setup, batches: Sequence[Batch], layer: Layer) -> tuple[Matrix, str]:
     """Return standardized outputs of a layer in eval mode, a row for each sample, and the layer in words.
 
+    Raises SetupError as ``layer_outputs`` does.
+    """
+    return standardize_columns(layer_outputs(setup, batches, layer)), f"learners on {describe_layer(layer)}"
+
+
+def layer_outputs(setup: Setup, batches: Sequence[Batch], layer: Layer) -> Matrix:
+    """Return the outputs of a layer in eval mode, a row for each sample.
+
     Raises SetupError if the model raises on the batches.
     """
     with evaluation_mode(setup.eager_model), torch.no_grad(), EmbeddingCollector(setup.eager_model, layer) as collector:
@@ -45,4 +53,4 @@ def embed_rows(setup: Setup, batches: Sequence[Batch], layer: Layer) -> tuple[Ma
                 ) from error
             collector.add(batch.size)
     rows: Tensor = torch.from_numpy(collector.array())
-    return standardize_columns(feature_matrix([rows])), f"learners on {describe_layer(layer)}"
+    return feature_matrix([rows])

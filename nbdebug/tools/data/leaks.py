@@ -1,4 +1,4 @@
-"""Leaks: features that reveal the target, identifiers, sources in both splits, and oversampling before the split."""
+"""Leaks of the target into the features, and of validation into training: sources, oversampling, fitted scalers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from nbdebug.measurements.duplicates import NeighborSimilarity
 from nbdebug.setup import Setup
 from nbdebug.tools.data.duplicates import Duplicates
 from nbdebug.tools.data.feature_leaks import FeatureLeak, find_feature_leaks, find_identifiers
+from nbdebug.tools.data.joint_scaling import JointScaling, find_joint_scaling
 from nbdebug.tools.data.sample_groups import GroupOverlap, Groups, compare_groups
+from nbdebug.tools.data.time_order import TimeOrder, compare_times
 
 if TYPE_CHECKING:
     import pandas
@@ -56,7 +58,8 @@ class Leaks:
     ``features`` alone reveal the target; ``identifiers`` number the samples. ``groups`` are sources in both splits, by
     given or guessed groups, and ``neighbors`` those that the order of the dataset shows. ``columns`` is the number of
     features that were compared with the target, on ``rows`` training samples; a copy of the target with
-    ``detectable_noise`` would have been found.
+    ``detectable_noise`` would have been found. ``scaling`` tells if a scaler was fitted to both splits; None without
+    columns of real numbers. ``times`` are those of both splits; None without a part that is named like a time.
     """
 
     features: tuple[FeatureLeak, ...] = ()
@@ -67,6 +70,8 @@ class Leaks:
     columns: int = 0
     rows: int = 0
     detectable_noise: float = 0.0
+    scaling: JointScaling | None = None
+    times: TimeOrder | None = None
 
     @property
     def has_neighboring_sources(self) -> bool:
@@ -90,6 +95,10 @@ class Leaks:
                 f"validation samples resemble their neighbors in the dataset, which are in training: only "
                 f"{self.neighbors.mean_rank:.0%} of the training samples of their class are closer, 50% without sources"
             )
+        if self.scaling is not None and self.scaling.is_fault:
+            yield self.scaling.text
+        if self.times is not None and self.times.is_reversed:
+            yield self.times.text
         if self.oversampled is not None:
             item = self.oversampled
             yield (
@@ -128,6 +137,8 @@ def find_leaks(
         search.columns,
         len(train),
         search.detectable_noise,
+        find_joint_scaling(tables, setup.feature_names),
+        compare_times(tables, raw_batches, setup.feature_names),
     )
 
 

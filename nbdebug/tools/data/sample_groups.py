@@ -129,8 +129,8 @@ def _guessed_groups(
     """Yield parts of the samples, and columns, whose name is that of a source and whose values repeat."""
     if not set(_SPLITS) <= set(tables):
         return
-    candidates = [_named_values(raw_batches.get(split, ())) for split in _SPLITS]
-    columns = [_named_columns(tables[split], feature_names) for split in _SPLITS]
+    candidates = [named_values(raw_batches.get(split, ()), _SOURCE_NAMES) for split in _SPLITS]
+    columns = [named_columns(tables[split], feature_names, _SOURCE_NAMES) for split in _SPLITS]
     for train, val in (candidates, columns):
         for name in train.keys() & val.keys():
             distinct = len(np.unique(train[name]))
@@ -139,12 +139,12 @@ def _guessed_groups(
                 yield name, {"train": train[name], "val": val[name]}
 
 
-def _named_values(raw_batches: Sequence[Any]) -> Groups:
-    """Return the values of the entries of mappings whose name is that of a source."""
+def named_values(raw_batches: Sequence[Any], pattern: re.Pattern[str]) -> Groups:
+    """Return the values of the entries of mappings whose name matches a pattern."""
     values: dict[str, list[Any]] = {}
     for raw in raw_batches:
         for name, entry in raw.items() if isinstance(raw, Mapping) else ():
-            if not _SOURCE_NAMES.search(str(name)):
+            if not pattern.search(str(name)):
                 continue
             if isinstance(entry, Tensor) and entry.dim() == 1:
                 values.setdefault(str(name), []).extend(entry.tolist())
@@ -153,8 +153,9 @@ def _named_values(raw_batches: Sequence[Any]) -> Groups:
     return {name: np.asarray(items) for name, items in values.items()}
 
 
-def _named_columns(table: SplitTable, feature_names: Sequence[str] | None) -> Groups:
+def named_columns(table: SplitTable, feature_names: Sequence[str] | None, pattern: re.Pattern[str]) -> Groups:
+    """Return the columns of a table whose name matches a pattern."""
     columns = table_columns(table)
     if columns is None or feature_names is None or len(feature_names) != columns.shape[1]:
         return {}
-    return {name: columns[:, number] for number, name in enumerate(feature_names) if _SOURCE_NAMES.search(name)}
+    return {name: columns[:, number] for number, name in enumerate(feature_names) if pattern.search(name)}

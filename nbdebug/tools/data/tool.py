@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from nbdebug.baselines.input_features import Matrix
 from nbdebug.exceptions import SetupError
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.preserve import Preserve, seed_all
@@ -22,7 +23,7 @@ from nbdebug.tools.data.drift_windows import compare_windows
 from nbdebug.tools.data.duplicates import Duplicates, find_duplicates
 from nbdebug.tools.data.examples import example_groups, is_augmented, make_display
 from nbdebug.tools.data.galleries import make_galleries
-from nbdebug.tools.data.label_features import Layer, validate_layer
+from nbdebug.tools.data.label_features import Layer, layer_outputs, validate_layer
 from nbdebug.tools.data.leaks import Leaks, find_leaks
 from nbdebug.tools.data.predicted_probabilities import validate_probabilities
 from nbdebug.tools.data.presentation import build_view
@@ -168,13 +169,24 @@ class _DataReader:
             accumulator.add(chunk)
         return accumulator
 
+    def embed_splits(self) -> dict[str, Matrix]:
+        """Return the outputs of the layer for the first samples of each split."""
+        assert self.layer is not None
+        embeddings = {}
+        for item in self.accumulators:
+            if item.raw_batches:
+                batches = [self.setup.split_batch(raw) for raw in item.raw_batches]
+                embeddings[item.reader.split] = layer_outputs(self.setup, batches, self.layer)
+        return embeddings
+
     def compare_splits(self) -> DataDrift:
         """Compare training with validation, and the reference with training."""
         usable = _tables(self.accumulators)
         names = self.accumulators[0].input_names if self.accumulators else []
         pairs = [pair for pair in (("train", "val"), ("reference", "train")) if set(pair) <= usable.keys()]
         titled = [(pair, (SPLIT_NAMES[pair[0]], SPLIT_NAMES[pair[1]])) for pair in pairs]
-        comparisons = [compare_splits(self.setup, usable, pair, titles, names) for pair, titles in titled]
+        embeddings = self.embed_splits() if self.layer is not None else None
+        comparisons = [compare_splits(self.setup, usable, pair, titles, names, embeddings) for pair, titles in titled]
         windows = None
         if self.windows is not None and "train" in usable:
             windows = compare_windows(usable["train"], self.windows, names, self.setup.feature_names)

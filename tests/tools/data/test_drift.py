@@ -7,12 +7,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import cdist, pdist
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.setup import Setup
+from nbdebug.statistics.power import normal_shift_of_ks_distance
+from nbdebug.tools.data import data
+from nbdebug.tools.data.class_drift import ClassDrift, compare_classes
+from nbdebug.tools.data.comparison_features import comparison_columns
 from nbdebug.tools.data.domain_classifier import _area_by_chance, _fit_forest
+from nbdebug.tools.data.energy_distance import measure_energy_distance
 
 from .setups import digits, profile_of, profile_of_inputs
 
@@ -115,6 +123,101 @@ def test_standardization_of_one_split_is_recognized(standardized: int, expected:
     splits[standardized][0] = (splits[standardized][0] - x.mean(0)) / x.std(0)
     profile = profile_of_inputs(tuple(splits[0]), tuple(splits[1]))
     assert expected in profile.drift.comparisons[0].mismatches[0]
+
+
+def classes_and_columns(seed: int, moved: float, rows: int = 2000) -> tuple[Tensor, Tensor]:
+    """Four classes of normal columns; column 2 of class 3 is moved."""
+    x, y = tables(seed, rows)[0], torch.arange(rows) % 4
+    x[y == 3, 2] += moved
+    return x, y
+
+
+def test_shift_within_one_class_is_found_and_others_are_not() -> None:
+    train, val = classes_and_columns(0, 0.0), classes_and_columns(1, 0.6)
+    profile = profile_of_inputs(train, val)
+    comparison = profile.drift.comparisons[0]
+    assert comparison.classes is not None
+    shifted = [(item.name, [shift.name for shift in item.shifted_features]) for item in comparison.classes.classes[:2]]
+    assert shifted == [("class 3", ["column 2"]), (comparison.classes.classes[1].name, [])]
+    assert len(comparison.classes.classes) == 4
+    check = next(item for item in profile.checks if item.name.startswith("drift within the classes"))
+    assert (check.verdict, check.observation) == ("fault", "1 of 4 classes")
+    assert "within class 3: input column 2" in " ".join(comparison.faults) or comparison.shifted_features
+    assert "Drift within the classes" in profile.drift.tables()[1].title
+
+
+def test_classes_that_are_too_rare_or_equal_are_not_shifted() -> None:
+    (x, y), other = classes_and_columns(0, 0.0), classes_and_columns(1, 0.0)
+    y[y == 2] = torch.where(torch.arange(int((y == 2).sum())) < 15, 2, 1)
+    classes = compare_classes_of((x, y), other)
+    assert classes is not None
+    assert (len(classes.classes), classes.omitted, classes.shifted_classes) == (3, 1, [])
+
+
+def compare_classes_of(*splits: tuple[Tensor, Tensor]) -> ClassDrift | None:
+    split_tables = [SplitTable("", (x,), (y,), range(len(x)), True) for x, y in splits]
+    first, second = (comparison_columns(table, ["x"], None) for table in split_tables)
+    return compare_classes((split_tables[0], split_tables[1]), list(zip(first, second, strict=True)), None)
+
+
+def test_shifts_within_equal_classes_are_rare_and_the_stated_shift_is_mostly_found() -> None:
+    alarms, found = 0, 0
+    for seed in range(40):
+        alarms += compare_classes_of(*(classes_and_columns(2 * seed + i, 0.0, 400) for i in (0, 1))).is_shifted  # type: ignore[union-attr]
+        classes = compare_classes_of(
+            classes_and_columns(2 * seed, 0.0, 400), classes_and_columns(2 * seed + 1, 1.2, 400)
+        )
+        assert classes is not None
+        assert normal_shift_of_ks_distance(classes.detectable) < 1.2
+        found += [item.name for item in classes.shifted_classes] == ["class 3"]
+    assert alarms == 0
+    assert found >= 36
+
+
+def test_energy_coefficient_is_that_of_its_definition_and_unbiased() -> None:
+    generator = np.random.default_rng(0)
+    first, second = (generator.normal(size=(80, 3)).astype(np.float32) + shift for shift in (0, 1))
+    distance = measure_energy_distance(first, second, "features")
+    assert distance is not None
+    rows = np.vstack([first, second])
+    ranks = (rows.argsort(0).argsort(0) + 0.5) / 160
+    one, other = ranks[:80], ranks[80:]
+    between = cdist(one, other).mean()
+    within = pdist(one).mean() + pdist(other).mean()
+    assert distance.effect == pytest.approx((2 * between - within) / (2 * between), abs=1e-4)
+    assert distance.is_shifted
+    equal = [generator.normal(size=(2, 80, 3)).astype(np.float32) for _ in range(60)]
+    distances = [measure_energy_distance(pair[0], pair[1], "features") for pair in equal]
+    effects = [item.effect for item in distances if item is not None]
+    assert abs(np.mean(effects)) < 3 * np.std(effects) / 60**0.5
+    assert sum(item.is_shifted for item in distances if item is not None) <= 1
+    assert np.mean([item.p for item in distances if item is not None]) == pytest.approx(0.5, abs=0.13)
+
+
+def test_energy_distance_shows_the_stated_coefficient() -> None:
+    generator = np.random.default_rng(1)
+    found = 0
+    for _ in range(20):
+        first, second = generator.normal(size=(2, 300, 2)).astype(np.float32)
+        equal = measure_energy_distance(first, second, "features")
+        assert equal is not None
+        second[:, 0] += 2 * (2 * equal.detectable) ** 0.5  # a coefficient of s² / 4d
+        shifted = measure_energy_distance(first, second, "features")
+        found += shifted is not None and shifted.is_shifted
+    assert found >= 17
+
+
+def test_embeddings_of_the_model_are_compared_with_embed() -> None:
+    model = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3))
+    (x, y), (other, labels) = tables(0, 400), tables(1, 400)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    for shift in (0.0, 2.0):
+        loaders = DataLoader(TensorDataset(x, y), 50), DataLoader(TensorDataset(other + shift, labels), 50)
+        energy = data(Setup(model, *loaders, loss_fn=nn.CrossEntropyLoss()), embed=True).drift.comparisons[0].energy
+        assert energy is not None
+        assert energy.source == "embeddings"
+        assert energy.is_shifted == bool(shift)
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
 
 
 def test_reference_is_compared_with_training() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine, make_blobs
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
@@ -71,6 +71,28 @@ def test_strong_features_of_independent_columns_are_not_called_copies() -> None:
     x = generator.normal(size=(400, 4)) + 2.5 * y[:, None]  # each avoids 79% of the errors, and nothing relates them
     table = SplitTable("train", (torch.tensor(x).float(),), (torch.tensor(y),), range(400), True)
     assert find_feature_leaks(table, None).leaks == ()
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(1.0, []), (8.0, ["column 3"])])
+def test_coordinate_that_separates_clusters_is_no_leak_and_a_copy_of_the_class_is(
+    spread: float, expected: list[str]
+) -> None:
+    for seed in range(8):
+        x, y = make_blobs(400, 3, centers=3, cluster_std=spread, random_state=seed)
+        generator = np.random.default_rng(seed)
+        if expected:
+            copy = np.where(generator.random(400) < 0.02, (y + 1) % 3, y)
+            x = np.column_stack([x, copy])
+        table = SplitTable("train", (torch.tensor(x).float(),), (torch.tensor(y),), range(400), True)
+        assert [leak.name for leak in find_feature_leaks(table, None).leaks] == expected
+
+
+def test_leak_next_to_columns_without_relation_to_the_class_is_found() -> None:
+    generator = np.random.default_rng(0)
+    y = generator.integers(0, 2, 400)
+    x = np.column_stack([generator.normal(size=(400, 3)), y + 0.2 * generator.normal(size=400)])
+    table = SplitTable("train", (torch.tensor(x).float(),), (torch.tensor(y),), range(400), True)
+    assert [leak.name for leak in find_feature_leaks(table, None).leaks] == ["column 3"]
 
 
 @pytest.mark.parametrize("dependence", [0.0, 0.5])
@@ -176,3 +198,33 @@ def test_class_oversampled_before_the_split_is_named() -> None:
     mixed = torch.arange(600) % 2
     plain = profile_of_inputs((copied[:400], mixed[:400]), (copied[400:], mixed[400:]))
     assert plain.leaks.oversampled is None
+
+
+class Diary(Dataset[Any]):
+    """Rows with the date on which they were written."""
+
+    def __init__(self, days: range | Tensor, as_text: bool) -> None:
+        self.days, self.as_text = [int(day) for day in days], as_text
+        self.x = torch.rand(len(self.days), 5, generator=torch.Generator().manual_seed(len(self.days)))
+
+    def __len__(self) -> int:
+        return len(self.days)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        day = self.days[index]
+        date = str(np.datetime64("2024-01-01") + day) if self.as_text else float(day)
+        return {"x": self.x[index], "y": index % 2, "date": date}
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_order_of_the_splits_in_time_is_judged(as_text: bool) -> None:
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(0))
+    cases = {
+        "no fault": (range(150), range(150, 200)),
+        "fault": (range(50, 200), range(50)),
+        "not decidable": (order[:150], order[150:]),
+    }
+    for verdict, splits in cases.items():
+        profile = profile_of_recordings(*(Diary(days, as_text) for days in splits))
+        assert {check.name: check.verdict for check in profile.checks}["validation after training in time"] == verdict
+        assert ("predictions of the past" in profile.to_text()) == (verdict == "fault")

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Subset, TensorDataset
 
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
@@ -230,3 +230,30 @@ def test_splits_with_different_columns_are_compared_as_far_as_they_agree() -> No
     labels = torch.arange(100) % 2
     profile = profile_of(TensorDataset(torch.rand(100, 3), labels), TensorDataset(torch.rand(100, 5), labels))
     assert [shift.role for shift in profile.drift.comparisons[0].shifts].count("input") == 3
+
+
+class FlippedImages(ListDataset):
+    """Images that a transform of the dataset flips at random."""
+
+    def __init__(self, images: Tensor, is_optional: bool) -> None:
+        super().__init__(list(images))
+        self.is_optional = is_optional
+        self.transform: Any = lambda image: image.flip(-1) if torch.rand(()) < 0.5 else image
+
+    def __getitem__(self, index: int) -> Any:
+        image = self.samples[index]
+        return (self.transform(image) if self.transform is not None or not self.is_optional else image), index % 10
+
+
+@pytest.mark.parametrize("is_optional", [True, False])
+def test_augmented_samples_are_shown_before_the_transform_too(is_optional: bool) -> None:
+    images = torch.rand(40, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    dataset = FlippedImages(images, is_optional)
+    transform = dataset.transform
+    profile = profile_of(Subset(dataset, range(30)))
+    assert dataset.transform is transform
+    row = next(row for row in profile.examples[0].rows if len(row.cards) > 1)
+    captions = [card.caption for card in row.cards]
+    assert captions == ["before the transform"] * is_optional + [""] * 4
+    if is_optional:
+        assert {str(card.content) for card in row.cards[1:]} >= {str(row.cards[0].content)}
