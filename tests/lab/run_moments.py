@@ -158,7 +158,7 @@ class HeldRun:
 
 def shown_steps(lab: LabPage) -> int:
     """The step that the page of the cell shows."""
-    text = lab.output(1).locator(".nb-status").first.inner_text()
+    text = lab.output(1).locator(".nb-status").first.text_content()  # also of a cell that is scrolled out of sight
     return int((re.search(r"([\d,]+) steps", text) or ["", "0"])[1].replace(",", ""))
 
 
@@ -245,6 +245,7 @@ def check_page(server: LabServer, name: str, disturbance: str, moment: str) -> s
 
 def check_run_goes_on(run: HeldRun, lab: LabPage, before: int) -> str:
     """Check that the page in a window shows the run, stops it, and that every step is in what is saved."""
+    lab.cell(1).scroll_into_view_if_needed()
     if run.is_live:
         run.stop(lab).wait_for(timeout=TIMEOUT)
         assert run.stop(lab).is_enabled()
