@@ -104,6 +104,9 @@ class Result(TextRepr):
         elif not hasattr(ax, "get_xlabel"):
             raise argument_error("ax", ax, "matplotlib axes")
         self.draw(ax)
+        from nbdebug.views.chart_layout import fit_chart
+
+        fit_chart(ax, ax.bbox.width / ax.figure.dpi, ax.bbox.height / ax.figure.dpi)
         return ax
 
     def brief_text(self) -> str:

@@ -19,6 +19,7 @@ from nbdebug.setup.losses import score_tensor
 
 _SAMPLES = 6
 ATTENTION_CALLS = frozenset({"softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
+_NO_ATTENTION = "no attention is found in the calls of the model"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def record_attention_pass(answers: EvalOutputs) -> AttentionPass:
         with record_calls(setup.eager_model, recorded.append):
             output = setup.predict(answers.batch)
     if not any(call.name in ATTENTION_CALLS for call in recorded):
-        raise NotChecked("no attention is found in the calls of the model")
+        raise NotChecked(_NO_ATTENTION)
     graph = CallGraph(recorded)
     attentions = [item for item in graph.find_attentions() if item.output.dim() > 2]
     gradients = _compute_gradients(score_tensor(output), [item.output for item in attentions])
@@ -78,6 +79,8 @@ def _compute_gradients(output: Tensor, values: list[Tensor]) -> list[Tensor | No
 @slow_measurement
 def attention_pass(eval_outputs: EvalOutputs) -> AttentionPass:
     """The calls of a pass of a few samples; parameters of zeros get small random values."""
+    if ATTENTION_CALLS.isdisjoint(eval_outputs.called_functions):
+        raise NotChecked(_NO_ATTENTION)
     with fill_zero_parameters(eval_outputs.setup.eager_model):
         try:
             return record_attention_pass(few_samples(eval_outputs))

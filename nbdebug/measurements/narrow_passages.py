@@ -40,6 +40,8 @@ def constant_normalizations(eval_outputs: EvalOutputs) -> list[TorchCall]:
     That is how a normalization of single values ends: each is its own mean.
     """
     calls: list[TorchCall] = []
+    if _SELF_NORMALIZATIONS.isdisjoint(eval_outputs.called_functions):
+        return calls
 
     def record(call: TorchCall) -> None:
         is_normalization = call.name in _SELF_NORMALIZATIONS and call.inputs and call.inputs[0].numel() > 1

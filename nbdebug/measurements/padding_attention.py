@@ -16,6 +16,7 @@ from nbdebug.measurements.padding_calls import record_pass
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
 
+_NO_PADDING = "nothing fills the ends of the rows"
 _MIN_ROWS, _MAX_REAL_WEIGHT = 3, 1e-3
 _LAYOUT_CALLS = frozenset({"getitem", "unsqueeze", "view", "reshape", "expand", "expand_as", "to", "type_as"})
 _FILLING_CALLS = frozenset({"masked_fill", "where"})
@@ -41,12 +42,15 @@ class PaddingAttention:
 @slow_measurement
 def padding_attention(eval_outputs: EvalOutputs) -> PaddingAttention:
     """The weight of real positions in the attention that gives them the least, in rows that end in padding."""
+    is_embedded = "embedding" in eval_outputs.called_functions
+    if not is_embedded and next(_find_padded(eval_outputs.inputs.values()), None) is None:
+        raise NotChecked(_NO_PADDING)
     calls = record_pass(eval_outputs, eval_outputs.batch)
     # A part of an input may be embedded alone, such as the words after a question.
     embedded = (tensor for call in calls if call.name == "embedding" for tensor in call.inputs)
     padded = next(_find_padded([*eval_outputs.inputs.values(), *embedded]), None)
     if padded is None:
-        raise NotChecked("nothing fills the ends of the rows")
+        raise NotChecked(_NO_PADDING)
     rows = padded.any(1) & ~padded.all(1)
     shares = [
         (float((weights * ~padded).sum(1)[rows].max()), position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -78,6 +79,14 @@ class EvalOutputs:
         """The input tensors, by argument name or position."""
         paths_and_leaves = tree_leaves((self.batch.args, self.batch.kwargs))
         return {".".join(map(str, path[1:])): leaf for path, leaf in paths_and_leaves if isinstance(leaf, Tensor)}
+
+    @cached_property
+    def called_functions(self) -> frozenset[str]:
+        """The names of the torch functions that the model calls for the batch; measurements skip what none can show."""
+        names: set[str] = set()
+        with record_calls(self.setup.eager_model, lambda call: names.add(call.name)):
+            self.predict(self.batch)
+        return frozenset(names)
 
 
 def _running_statistics(model: nn.Module) -> tuple[tuple[Tensor, Tensor], ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_LINES = 10
 MAX_PICTURE_BYTES = 40_000
 _MAX_LINE_LENGTH = 240
-_WIDTH, _LINE_HEIGHT, _CHART_HEIGHT, _MARGIN = 8.0, 0.17, 2.6, 0.12  # inches
+_WIDTH, _LINE_HEIGHT, _CHART_HEIGHT, _AXIS_LABELS_HEIGHT, _MARGIN = 8.0, 0.17, 2.6, 0.9, 0.12  # inches
 _CHARACTERS_PER_LINE = 112
 _RESOLUTIONS = (100, 70, 50)  # pixels per inch
 _MAX_COLORS = 64
@@ -68,7 +68,11 @@ def _figure(lines: Sequence[str], draw: Callable[[Axes], None] | None) -> Figure
         figure.text(_MARGIN / _WIDTH, top, line, va="top", **style)
     if draw:
         figure.set_layout_engine("constrained", rect=(0, 0, 1, _CHART_HEIGHT / height))
-        draw(figure.subplots())
+        from nbdebug.views.chart_layout import fit_chart
+
+        axes = figure.subplots()
+        draw(axes)
+        fit_chart(axes, _WIDTH, _CHART_HEIGHT - _AXIS_LABELS_HEIGHT)
     return figure
 
 

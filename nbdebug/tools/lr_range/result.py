@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -178,8 +179,13 @@ class LrRange(Result):
             )
         if self.current is not None:
             ax.axvline(self.current, color="gray", linestyle="--", label=f"yours {self.current:.2g}")
-        scale = "log" if self.mode == "exp" else "linear"
-        ax.set(xlabel=QUANTITY_NAMES[self.quantity], ylabel="loss", xscale=scale, title=f"range test: {self.verdict}")
+        scale, label = "log" if self.mode == "exp" else "linear", "loss"
+        if (limits := _axis_limits(self.sweeps)) is not None:
+            padding = 0.06 * (limits[1] - limits[0])
+            ax.set_ylim(limits[0] - padding, limits[1] + padding)
+            is_cut = any(loss > limits[1] for sweep in self.sweeps for loss in (*sweep.losses, *sweep.smooth))
+            label = "loss (cut off beyond the axis)" if is_cut else label
+        ax.set(xlabel=QUANTITY_NAMES[self.quantity], ylabel=label, xscale=scale, title=f"range test: {self.verdict}")
         if self.sweeps:
             ax.legend()
 
@@ -196,6 +202,19 @@ class LrRange(Result):
         return "\n".join(
             [*lines, f"  {self.passes_text}, {self.steps} steps in {self.seconds:.1f} s; nothing was changed"]
         )
+
+
+def _axis_limits(sweeps: Sequence[Sweep]) -> tuple[float, float] | None:
+    """Return the range of losses of the chart, as on the page: a curve is cut off once its divergence is visible."""
+    limits = []
+    for sweep in sweeps:
+        smooth = [loss for loss in sweep.smooth if math.isfinite(loss)]
+        if smooth:
+            first, low = smooth[0], min(smooth)
+            high = min(max(smooth), first + max(first - low, abs(first) / 10))
+            raw = [loss for loss in sweep.losses if math.isfinite(loss)]
+            limits += [max(min([low, *raw]), 2 * low - high), high]
+    return (min(limits), max(limits)) if limits and min(limits) < max(limits) else None
 
 
 def _result_view(result: LrRange) -> LrRangeView:
