@@ -28,6 +28,7 @@ class SplitTransfer:
     ``across`` is that of one fitted on ``train_rows`` training rows, ``inside`` that of one fitted on the other
     validation rows, and ``within_train`` that of one on training rows that were left out. If ``inside`` is larger,
     rows are left out in blocks of neighbors, since rows of one subject or of one hour tell each other's targets.
+    ``aligned`` is ``across`` of validation rows that are standardized by their own statistics.
     ``gain_error`` is the standard error of ``inside`` minus ``across``.
     """
 
@@ -37,6 +38,7 @@ class SplitTransfer:
     gain_error: float
     train_rows: int
     val_rows: int
+    aligned: float = 0.0
 
     @property
     def sigmas(self) -> float:
@@ -64,6 +66,8 @@ def split_transfer(reference: Reference) -> SplitTransfer:
     train_targets, val_targets = (rows.targets.take(slice(_MAX_ROWS)) for rows in (train, val))
     learner = ReferenceLearner(train_x, train_targets)
     across = val_targets.agreement(_match_columns(learner.predict(val_x), val_targets.columns.shape[1]))
+    own_x = standardize(features[train_count + val_kept], features[train_count + val_kept])[1]
+    aligned = val_targets.agreement(_match_columns(learner.predict(own_x), val_targets.columns.shape[1]))
     inside = val_targets.agreement(ReferenceLearner(val_x, val_targets).kernel_ridge.predictions)
     within_train = train_targets.agreement(learner.kernel_ridge.predictions)
     if inside.mean() - across.mean() > _MIN_GAIN:
@@ -76,6 +80,7 @@ def split_transfer(reference: Reference) -> SplitTransfer:
         float((inside - across).std() / len(val_targets) ** 0.5),
         len(train_targets),
         len(val_targets),
+        float(aligned.mean()),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from nbdebug.autograd.patterns import statement_without_calls
 from nbdebug.finding import Edit, Finding, is_code
+from nbdebug.rule_engine.creation_edits import change_options, find_setup_creation, takes_options
 from nbdebug.rule_engine.data_edits import find_data_edits
 from nbdebug.rule_engine.layer_edits import remove_layer
 from nbdebug.rule_engine.loop_edits import insert_at_line
@@ -19,7 +20,7 @@ from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import Creation, find_creation
-from nbdebug.source.edits import append_argument, insert_after, node_text, replace_node
+from nbdebug.source.edits import insert_after, node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
@@ -98,29 +99,27 @@ def _setting(statement: ast.stmt) -> tuple[str, str] | None:
 
 def _creation(setup: Setup, finding: Finding, created: object) -> Creation | None:
     """Return the call that created an object, if the finding is about its lines or has no line."""
-    creation = find_creation(created, search_files(user_written_objects(setup))) if created is not None else None
-    where = finding.where
-    if creation is None or where.line is None:
-        return creation
-    covered = range(creation.call.lineno, (creation.call.end_lineno or creation.call.lineno) + 1)
-    return creation if creation.file == where.file and where.line in covered else None
+    creation = find_setup_creation(setup, created)
+    return creation if creation is not None and _is_about(finding, creation) else None
 
 
 def _change_creation(setup: Setup, finding: Finding, created: object, options: dict[str, str]) -> tuple[Edit, ...]:
-    """Return the changes of the options of the call that created an object; those that it already has stay."""
-    creation = _creation(setup, finding, created)
-    if creation is None or creation.unpacks_arguments or call_name(creation.call) == "partial":
+    """Return the changes of the options of the call that created an object.
+
+    The finding is about that call, or about the line of a value that is computed or stored elsewhere.
+    """
+    creation = find_setup_creation(setup, created)
+    if creation is None or not takes_options(creation):
         return ()
-    edits = []
-    for name, value in options.items():
-        argument = creation.argument(created, name)
-        if argument is None:
-            edits.append(append_argument(creation.file, creation.call, f"{name}={value}"))
-        elif not _is_literal(argument):  # the value is made elsewhere
-            return ()
-        elif ast.unparse(argument) != value:
-            edits.append(replace_node(creation.file, argument, value))
-    return tuple(edits)
+    arguments = (creation.argument(created, name) for name in options)
+    is_set_elsewhere = any(value is not None and not _is_literal(value) for value in arguments)
+    return change_options(creation, created, options) if is_set_elsewhere or _is_about(finding, creation) else ()
+
+
+def _is_about(finding: Finding, creation: Creation) -> bool:
+    """Return whether a finding is about the lines of a call, or has no line."""
+    where, last = finding.where, creation.call.end_lineno or creation.call.lineno
+    return where.line is None or (creation.file == where.file and creation.call.lineno <= where.line <= last)
 
 
 def _is_literal(node: ast.expr) -> bool:

@@ -160,11 +160,15 @@ def _places(setup: Setup, path: str) -> Iterator[tuple[str, ast.Call | ast.List 
         if line is None or not (is_sequential or isinstance(node, (ast.List, ast.Tuple))):
             continue
         items = node.args if isinstance(node, ast.Call) else node.elts  # type: ignore[attr-defined]
-        own = [i for i, item in enumerate(items) if item.lineno == line.number and call_name(item) == kind]
+        own = [i for i, item in enumerate(items) if item.lineno == line.number and call_name(item) in (kind, "")]
+        position = path.rpartition(".")[2]
+        is_listed = isinstance(node, ast.Call) and not any(isinstance(item, ast.Starred) for item in items)
+        if is_listed and position.isdigit():
+            own = [i for i in own if i == int(position)]
+        else:
+            own = [i for i in own if call_name(items[i]) == kind]
         if len(own) == 1:
             yield line.file, node, own[0]  # type: ignore[misc]
-        elif isinstance(node, ast.Call) and own and path.isdigit() and int(path) in own:
-            yield line.file, node, int(path)
 
 
 def _calls_of_attribute(setup: Setup, name: str) -> Iterator[tuple[str, ast.Call]]:

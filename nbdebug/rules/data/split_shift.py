@@ -18,6 +18,7 @@ from nbdebug.measurements.split_statistics import UnitComparison
 from nbdebug.measurements.split_transfer import SplitTransfer
 from nbdebug.measurements.token_shares import TokenShares
 from nbdebug.preserve import Preserve
+from nbdebug.rule_engine.named_changes import order_validation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
@@ -206,6 +207,7 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
         where=get_location(_differing_line(setup)),
         cause="One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "
         "mapping of its own.",
+        setup_fix="match validation" if transfer.aligned - transfer.across > transfer.inside - transfer.aligned else "",
         fix="# create each vocabulary, mapping and transform once, from the training split, and use it for both splits",
         evidence={
             "rows": (transfer.train_rows, transfer.val_rows),
@@ -267,6 +269,13 @@ def _loop_findings(loop: LoopSummary, min_factor: float) -> Iterator[Finding]:
     )
 
 
+def _setup_fix(part_units: UnitComparison, repair: str) -> str:
+    """Return the change of the validation inputs that gives them the units or the order of those of training."""
+    if part_units.column_order:
+        return order_validation(part_units.column_order)
+    return "order validation=2,1,0" if repair == _CHANNEL_ORDER_FIX else "match validation"
+
+
 def _finding(part_units: UnitComparison, observation: str, repair: str, where: Location) -> Finding:
     train_means, val_means = ([float(f"{value:.3g}") for value in side[:3]] for side in part_units.means)
     return Finding(
@@ -275,6 +284,7 @@ def _finding(part_units: UnitComparison, observation: str, repair: str, where: L
         where=where,
         cause="One split was preprocessed differently from the other.",
         fix=repair.replace("x_", "y_") if part_units.name == "target" else repair,
+        setup_fix=_setup_fix(part_units, repair) if part_units.name == "input 0" else "",
         evidence={
             "means": part_units.means,
             "mean absolute deviations": part_units.spreads,

@@ -17,6 +17,7 @@ from nbdebug.measurements.running_numbers import RunningNumber
 from nbdebug.measurements.separating_columns import SeparatingColumn
 from nbdebug.measurements.smoothed_series import SmoothedSeries, SmoothedTarget
 from nbdebug.measurements.target_encoding import TargetEncoding
+from nbdebug.rule_engine.named_changes import hide_feature
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -406,13 +407,14 @@ def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
 
 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Finding:
-    is_table = part.dim() == 2 and input_index == 0
     return Finding(
         message=f"The inputs contain the target: {_feature_name(setup, part, column)} of input {input_index} equals "
         f"the target, up to scaling or renumbering of the classes, in all {len(part):,} training samples.",
         cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
-        fix=f"x[:, {column}] = 0   # or drop the column" if is_table else "# end the window one step earlier",
-        setup_fix=f"hide column={column}" if is_table else "",
+        fix=f"x[:, {column}] = 0   # or drop the column"
+        if part.dim() == 2 and not input_index
+        else "# end the window one step earlier",
+        setup_fix=hide_feature(part, column) if input_index == 0 else "",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),
     )

@@ -276,7 +276,10 @@ def _axis_edits(mixing_call: MixingCall | None) -> tuple[Edit, ...]:
     """Return the change of a softmax or a normalization along the samples into one along the last axis."""
     if mixing_call is None or mixing_call.axis != 0:
         return ()
-    return set_axis(line_of(mixing_call.call.where), _AXIS_CALLS, "-1")
+    lengths = mixing_call.shape
+    several = [axis for axis, length in enumerate(lengths) if axis and length > 1]
+    value_axis = -1 if not several or several[-1] == len(lengths) - 1 else several[-1]
+    return set_axis(line_of(mixing_call.call.where), _AXIS_CALLS, str(value_axis))
 
 
 def _batch_first_code(mixing_call: MixingCall | None) -> str:
