@@ -30,8 +30,7 @@ from nbdebug.tensors.row_search import is_finite
 if TYPE_CHECKING:
     from nbdebug.tools.importance import Importance
 
-_MIN_SAMPLES_PER_CLASS = 5  # samples needed to estimate a spread
-_MAX_SAMPLES_PER_CLASS = 20_000  # evenly spaced, from which means and spreads are computed
+_MIN_SAMPLES_PER_CLASS, _MAX_SAMPLES_PER_CLASS = 5, 20_000  # for a spread; evenly spaced, if there are more
 _MAX_TARGET_COLUMNS = 64  # of a target in which a single column is searched for
 _MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
 _SAMPLES_OF_FIRST_PASS = 200  # samples for a first pass that rules out most columns
@@ -407,13 +406,12 @@ def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
 
 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Finding:
+    is_table = part.dim() == 2 and input_index == 0
     return Finding(
         message=f"The inputs contain the target: {_feature_name(setup, part, column)} of input {input_index} equals "
         f"the target, up to scaling or renumbering of the classes, in all {len(part):,} training samples.",
         cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
-        fix=f"x[:, {column}] = 0   # or drop the column"
-        if part.dim() == 2 and not input_index
-        else "# end the window one step earlier",
+        fix=f"x[:, {column}] = 0   # or drop the column" if is_table else "# end the window one step earlier",
         setup_fix=hide_feature(part, column) if input_index == 0 else "",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),
