@@ -15,7 +15,7 @@ from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import consistent_creations
-from nbdebug.source.edits import append_argument, replace_node
+from nbdebug.source.edits import append_argument, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
@@ -66,6 +66,20 @@ def insert_activation(setup: Setup, path: str) -> tuple[Edit, ...]:
     file, call = calls[0]
     end = replace_node(file, call, "")  # calls may be nested, so that only what follows one is changed
     return (Edit(file, end.end_line, end.end_column, end.end_line, end.end_column, ".relu()"),)
+
+
+def swap_batch_and_steps(setup: Setup, path: str) -> tuple[Edit, ...]:
+    """Return the change of the only call of a module, ``self.name(x)``, that lets it see the steps along axis 0.
+
+    A module that reads axis 0 as the steps, such as a table of positions, is then right for inputs with the batch first.
+    """
+    calls = list(_calls_of_attribute(setup, path.rpartition(".")[2]))
+    if len(calls) != 1 or len(calls[0][1].args) != 1 or calls[0][1].keywords:
+        return ()
+    file, call = calls[0]
+    end = replace_node(file, call, "")
+    after = Edit(file, end.end_line, end.end_column, end.end_line, end.end_column, ".transpose(0, 1)")
+    return wrap_node(file, call.args[0], "{}.transpose(0, 1)"), after
 
 
 def set_layer_option(setup: Setup, path: str, option: str, value: str) -> tuple[Edit, ...]:

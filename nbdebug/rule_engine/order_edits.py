@@ -11,11 +11,12 @@ from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.creation import Creation, find_creation
-from nbdebug.source.edits import insert_after_statement
+from nbdebug.source.edits import insert_after_statement, replace_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import enclosing_scope, search_files, syntax_tree
+from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
 _SHUFFLES = ("shuffle", "permuted")
+_DRAWS, _SEEDS = ("sample", "shuffle", "resample", "train_test_split"), ("random_state", "seed")
 
 
 def find_reordering(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
@@ -47,6 +48,38 @@ def find_reordering(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
     other = pair[1] if name == pair[0] else pair[0]
     code = re.sub(rf"(?<![\w.]){re.escape(name)}(?!\w)", other, ast.unparse(statement))
     return line, (insert_after_statement(creation.file, statement, code),)
+
+
+def find_unequal_shuffles(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
+    """Return the second of the only two shuffles in one function that differ in their seeds, with the seed of the first.
+
+    Both are calls of the same method, such as ``frame.sample(frac=1, random_state=3)``, on different data.
+    """
+    places = []
+    for file in search_files(user_written_objects(setup)):
+        tree = syntax_tree(file)
+        for scope in ast.walk(tree) if tree else ():
+            calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and call_name(node) in _DRAWS]
+            seeds = [_seed(call) for call in calls]
+            if (
+                not isinstance(scope, ast.FunctionDef)
+                or len(calls) != 2
+                or len({call_name(call) for call in calls}) != 1
+            ):
+                continue
+            first, second = seeds
+            if first is not None and second is not None and first.value != second.value:
+                places.append((file, first, second))
+    if len(places) != 1:
+        return None, ()
+    file, first, second = places[0]
+    return SourceLine(file, second.lineno), (replace_node(file, second, ast.unparse(first)),)
+
+
+def _seed(call: ast.Call) -> ast.Constant | None:
+    """Return the constant by which a call is seeded; None if it has none."""
+    values = [keyword.value for keyword in call.keywords if keyword.arg in _SEEDS]
+    return values[0] if len(values) == 1 and isinstance(values[0], ast.Constant) else None
 
 
 def _dataset_call(creation: Creation) -> ast.Call | None:

@@ -25,7 +25,7 @@ from nbdebug.measurements.redrawn_targets import RedrawnTargets, RedrawnTargetSe
 from nbdebug.measurements.reference import Reference, compare_with_reference
 from nbdebug.measurements.text_order import TextOrder
 from nbdebug.records import Record
-from nbdebug.rule_engine.order_edits import find_reordering
+from nbdebug.rule_engine.order_edits import find_reordering, find_unequal_shuffles
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
@@ -239,6 +239,8 @@ def _finding(
 ) -> Finding:
     extent = "almost no" if relation.is_detectable else "no detectable"
     line, edits = find_reordering(setup)
+    if not edits:
+        line, edits = find_unequal_shuffles(setup)
     return Finding(
         message=f"The {split} labels have {extent} relation to the inputs: a simple learner on them reaches an "
         f"{relation.metric} of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} "
