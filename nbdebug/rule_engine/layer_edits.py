@@ -71,7 +71,7 @@ def insert_activation(setup: Setup, path: str) -> tuple[Edit, ...]:
 def swap_batch_and_steps(setup: Setup, path: str) -> tuple[Edit, ...]:
     """Return the change of the only call of a module, ``self.name(x)``, that lets it see the steps along axis 0.
 
-    A module that reads axis 0 as the steps, such as a table of positions, is then right for inputs with the batch first.
+    A module that reads axis 0 as the steps, such as a table of positions, then fits inputs with the batch first.
     """
     calls = list(_calls_of_attribute(setup, path.rpartition(".")[2]))
     if len(calls) != 1 or len(calls[0][1].args) != 1 or calls[0][1].keywords:

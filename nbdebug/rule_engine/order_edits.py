@@ -51,23 +51,18 @@ def find_reordering(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
 
 
 def find_unequal_shuffles(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
-    """Return the second of the only two shuffles in one function that differ in their seeds, with the seed of the first.
+    """Return the line of the second of two shuffles that differ in their seeds, and the change into the first seed.
 
-    Both are calls of the same method, such as ``frame.sample(frac=1, random_state=3)``, on different data.
+    They are the only ones in their function, by one method, such as ``frame.sample(frac=1, random_state=3)``, on different data.
     """
     places = []
     for file in search_files(user_written_objects(setup)):
         tree = syntax_tree(file)
         for scope in ast.walk(tree) if tree else ():
             calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and call_name(node) in _DRAWS]
-            seeds = [_seed(call) for call in calls]
-            if (
-                not isinstance(scope, ast.FunctionDef)
-                or len(calls) != 2
-                or len({call_name(call) for call in calls}) != 1
-            ):
+            if not isinstance(scope, ast.FunctionDef) or len(calls) != 2 or call_name(calls[0]) != call_name(calls[1]):
                 continue
-            first, second = seeds
+            first, second = (_seed(call) for call in calls)
             if first is not None and second is not None and first.value != second.value:
                 places.append((file, first, second))
     if len(places) != 1:
