@@ -53,7 +53,7 @@ def find_reordering(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
 def find_unequal_shuffles(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
     """Return the line of the second of two shuffles that differ in their seeds, and the change into the first seed.
 
-    They are the only ones in their function, by one method, such as ``frame.sample(frac=1, random_state=3)``, on different data.
+    They are the only ones in their function, by one method, such as ``frame.sample(frac=1, random_state=3)``.
     """
     places = []
     for file in search_files(user_written_objects(setup)):
