@@ -58,7 +58,10 @@ def shift_tokens(treated: TreatedSetup, position: int) -> bool:
 
 
 def fill_missing(treated: TreatedSetup, numbers: Sequence[tuple[int, float]]) -> bool:
-    """Replace a number in some features of the first input by the median of their other values in the batches."""
+    """Replace a number in some features of the first input by the median of their other values in the batches.
+
+    These features are then standardized, since the number has spoiled the statistics of any earlier scaling.
+    """
     samples = [batch.args[0] for batch in treated.batches if batch.args and isinstance(batch.args[0], Tensor)]
     if not samples or samples[0].dim() < 2 or not samples[0].is_floating_point():
         return False
@@ -66,14 +69,15 @@ def fill_missing(treated: TreatedSetup, numbers: Sequence[tuple[int, float]]) ->
     features = torch.cat(samples).movedim(axis, 0).flatten(1)
     if max(row for row, _ in numbers) >= len(features):
         return False
-    medians = [features[row][features[row] != value].median() for row, value in numbers]
+    known = [features[row][features[row] != value] for row, value in numbers]
 
     def filled(tensor: Tensor, position: int) -> Tensor:
         if position:
             return tensor
         rows = tensor.movedim(axis, 0).clone()
-        for (row, value), median in zip(numbers, medians, strict=True):
-            rows[row] = torch.where(rows[row] == value, median, rows[row])
+        for (row, value), values in zip(numbers, known, strict=True):
+            present = torch.where(rows[row] == value, values.median(), rows[row])
+            rows[row] = (present - values.mean()) / values.std().clamp_min(_SMALLEST_SPREAD)
         return rows.movedim(0, axis)
 
     treated.change_inputs(filled)
