@@ -41,15 +41,17 @@ def step_each_epoch(setup: Setup, scheduler: Any, optimizer_step: SourceLine | N
     loops = enclosing_loops(scope, optimizer_step.number) if scope is not None and optimizer_step else []
     if optimizer_step is None or len(loops) < 2:
         return ()
-    name = name_at(setup, optimizer_step, scheduler) or _sibling(setup, scheduler, optimizer_step)
+    name = name_at(setup, optimizer_step, scheduler) or _visible_name(setup, scheduler, optimizer_step)
     return (insert_after_statement(optimizer_step.file, loops[0], f"{name}.step()"),) if name else ()
 
 
-def _sibling(setup: Setup, scheduler: Any, optimizer_step: SourceLine) -> str:
-    """Return the attribute of a scheduler beside that of the optimizer, as ``run.scheduler``; "" without one."""
+def _visible_name(setup: Setup, scheduler: Any, optimizer_step: SourceLine) -> str:
+    """Return the global variable of a scheduler, or its attribute beside that of the optimizer; "" without one."""
     creation = find_setup_creation(setup, scheduler)
     names = creation.names if creation else frozenset()
     optimizers = (name_at(setup, optimizer_step, optimizer) for optimizer in setup.optimizers)
+    if creation is not None and len(names) == 1 and isinstance(enclosing_scope(creation.line), ast.Module):
+        return next(iter(names)) if creation.file == optimizer_step.file else ""
     owner = next((path.rpartition(".")[0] for path in optimizers if path), "")
     return f"{owner}.{next(iter(names))}" if owner and len(names) == 1 else ""
 

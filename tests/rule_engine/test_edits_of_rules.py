@@ -212,9 +212,10 @@ class Average:
     def __init__(self, model):
         self.model = copy.deepcopy(model)
 
+    @torch.no_grad()
     def update(self, live):
         for mean, now in zip(self.model.parameters(), live.parameters()):
-            mean.data.lerp_(now.data, 0.5)
+            mean.lerp_(now, 0.5)
 
 average = Average(net)
 """
@@ -300,7 +301,9 @@ CASES |= {
         + PROGRAM.replace("h = torch.relu(self.hidden(x))", "h = torch.relu(self.norm(self.hidden(x)))")
         .replace("nn.Linear(16, 3)\n", "nn.Linear(16, 3)\n        self.norm = nn.BatchNorm1d(16)\n", 1)
         .replace("\ndef fit():", AVERAGED + "\ndef fit():")
-        .replace("            opt.step()\n", "            opt.step()\n            average.update(net)\n"),
+        .replace("            opt.step()\n", "            opt.step()\n            average.update(net)\n")
+        .replace("range(6)", "range(20)")
+        .replace("                net(xb)", "                average.model.eval()(xb)"),
     ),
     "heads merged without an exchange": ("M309", HEAD + SERIES + HEADS + SETUP + FIT),
     "positions along the batch": ("M311", HEAD + SERIES + STEPS + SETUP + FIT),
@@ -361,7 +364,7 @@ CASES |= {
         "L206",
         PROGRAM.replace(
             "return self.head(h)",
-            "w = torch.softmax(h.unsqueeze(2), dim=0)\n        return self.head((w * h.unsqueeze(2)).sum(2))",
+            "h = self.head(h).unsqueeze(2)\n        return (torch.softmax(h, dim=0) * h).sum(2)",
         ),
     ),
 }
