@@ -207,18 +207,6 @@ pair = Pair()
 
 def fit():
 """
-AVERAGED = """
-class Average:
-    def __init__(self, model):
-        self.model = copy.deepcopy(model)
-
-    @torch.no_grad()
-    def update(self, live):
-        for mean, now in zip(self.model.parameters(), live.parameters()):
-            mean.lerp_(now, 0.5)
-
-average = Average(net)
-"""
 SERIES = """
 x = torch.randn(192, 6, 3)
 y = (x[:, 0, 0] > 0).long() + (x[:, 1, 1] > 0).long()
@@ -294,16 +282,6 @@ CASES |= {
             "def fit():\n",
             PAIR,
         ).replace("        net.eval()\n", "        pair.refresh()\n        net.eval()\n"),
-    ),
-    "average without buffers": (
-        "R905",
-        "import copy\n"
-        + PROGRAM.replace("h = torch.relu(self.hidden(x))", "h = torch.relu(self.norm(self.hidden(x)))")
-        .replace("nn.Linear(16, 3)\n", "nn.Linear(16, 3)\n        self.norm = nn.BatchNorm1d(16)\n", 1)
-        .replace("\ndef fit():", AVERAGED + "\ndef fit():")
-        .replace("            opt.step()\n", "            opt.step()\n            average.update(net)\n")
-        .replace("range(6)", "range(20)")
-        .replace("                net(xb)", "                average.model.eval()(xb)"),
     ),
     "heads merged without an exchange": ("M309", HEAD + SERIES + HEADS + SETUP + FIT),
     "positions along the batch": ("M311", HEAD + SERIES + STEPS + SETUP + FIT),

@@ -207,7 +207,7 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
         where=get_location(_differing_line(setup)),
         cause="One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "
         "mapping of its own.",
-        setup_fix="match validation" if transfer.aligned - transfer.across > transfer.inside - transfer.aligned else "",
+        setup_fix=_repairing_change(transfer),
         fix="# create each vocabulary, mapping and transform once, from the training split, and use it for both splits",
         evidence={
             "rows": (transfer.train_rows, transfer.val_rows),
@@ -217,6 +217,14 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
         },
         explains=_CONSEQUENCES,
     )
+
+
+def _repairing_change(transfer: SplitTransfer) -> str:
+    """Return the change of the validation inputs that gains most of what the relation of the splits loses; else ""."""
+    change, score = max(
+        ("order validation=2,1,0", transfer.reordered), ("match validation", transfer.aligned), key=lambda pair: pair[1]
+    )
+    return change if score - transfer.across > transfer.inside - score else ""
 
 
 def _scaling_line(setup: Setup, factor: float) -> SourceLine | None:
