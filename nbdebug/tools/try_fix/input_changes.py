@@ -86,27 +86,33 @@ def fill_missing(treated: TreatedSetup, numbers: Sequence[tuple[int, float]]) ->
 
 def match_validation(treated: TreatedSetup, _: None) -> bool:
     """Give each feature of the validation inputs the mean and the standard deviation that it has in training."""
-    loaders = (treated.train_loader, treated.val_loader)
-    if not all(map(is_map_style, loaders)):
-        return False
-    samples = [_collect_inputs(treated.setup, loader) for loader in loaders]
-    if any(part is None for part in samples):
-        return False
-    train, val = (part.double() for part in samples if part is not None)
-    axes = tuple(axis for axis in range(train.dim()) if axis != _feature_axis(train))
-    if train.shape[1:] != val.shape[1:]:
-        return False
-    factor = train.std(axes, keepdim=True) / val.std(axes, keepdim=True).clamp_min(_SMALLEST_SPREAD)
-    means = train.mean(axes, keepdim=True), val.mean(axes, keepdim=True)
-    return _change_validation(treated, lambda x: ((x - means[1]) * factor + means[0]).to(x.dtype))
+    return _match_moments(treated, lambda x: x)
 
 
 def order_validation(treated: TreatedSetup, order: Sequence[int]) -> bool:
-    """Put the columns or the channels of the validation inputs into another order."""
+    """Put the columns or the channels of the validation inputs into another order, and match their moments.
+
+    They may have been standardized by the numbers of other columns.
+    """
     first = _first_input(treated)
     if first is None or first.dim() < 2 or sorted(order) != list(range(first.shape[1])):
         return False
-    return _change_validation(treated, lambda x: x[:, list(order)])
+    return _match_moments(treated, lambda x: x[:, list(order)])
+
+
+def _match_moments(treated: TreatedSetup, change: Callable[[Tensor], Tensor]) -> bool:
+    """Change the validation inputs, and then give each feature the moments that it has in training."""
+    loaders = (treated.train_loader, treated.val_loader)
+    if not all(map(is_map_style, loaders)):
+        return False
+    train, val = (_collect_inputs(treated.setup, loader) for loader in loaders)
+    if train is None or val is None or train.shape[1:] != val.shape[1:]:
+        return False
+    train, val = train.double(), change(val.double())
+    axes = tuple(axis for axis in range(train.dim()) if axis != _feature_axis(train))
+    factor = train.std(axes, keepdim=True) / val.std(axes, keepdim=True).clamp_min(_SMALLEST_SPREAD)
+    means = train.mean(axes, keepdim=True), val.mean(axes, keepdim=True)
+    return _change_validation(treated, lambda x: ((change(x) - means[1]) * factor + means[0]).to(x.dtype))
 
 
 def renumber_validation(treated: TreatedSetup, numbers: dict[int, int]) -> bool:
