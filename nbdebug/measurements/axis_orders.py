@@ -11,7 +11,7 @@ _MAX_AXES = 6  # after splitting: 720 permutations
 
 
 @dataclass(frozen=True)
-class AxisOrder:
+class _AxisOrder:
     """The axes of a tensor in another order.
 
     ``split`` is an axis and the lengths of the two parts that it is divided into, if any is divided.
@@ -34,7 +34,7 @@ class AxisOrder:
         return f"{{}}{split}.permute({', '.join(map(str, self.order))})"
 
 
-def find_axis_order(before: Shape, after: Shape) -> AxisOrder | None:
+def find_axis_order(before: Shape, after: Shape) -> _AxisOrder | None:
     """Return the order of axes with the fewest exchanges that leads from one shape to another.
 
     Axes of equal length keep their order. Return None if no exchange of axes does, if none is needed, or if several
@@ -42,7 +42,7 @@ def find_axis_order(before: Shape, after: Shape) -> AxisOrder | None:
     """
     for is_split in (False, True):
         candidates = [
-            (_count_exchanges(order), AxisOrder(split, order, len(axes) != len(after)))
+            (_count_exchanges(order), _AxisOrder(split, order, len(axes) != len(after)))
             for split, axes in (_divided(before, after) if is_split else [(None, before)])
             for order in permutations(range(len(axes)))
             if len(axes) <= _MAX_AXES and _merges_to([axes[source] for source in order], after)

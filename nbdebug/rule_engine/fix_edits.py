@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from nbdebug.autograd.patterns import statement_without_calls
 from nbdebug.finding import Edit, Finding, is_code
-from nbdebug.rule_engine.creation_edits import change_options, find_setup_creation, takes_options
 from nbdebug.rule_engine.data_edits import find_data_edits
 from nbdebug.rule_engine.layer_edits import remove_layer
 from nbdebug.rule_engine.loop_edits import insert_at_line
@@ -20,7 +19,7 @@ from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import Creation, find_creation
-from nbdebug.source.edits import insert_after, node_text, replace_node
+from nbdebug.source.edits import append_argument, insert_after, node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
@@ -83,6 +82,33 @@ def find_edits(setup: Setup, finding: Finding) -> tuple[Edit, ...]:
     return _replace_statement(line, fix, statement)
 
 
+def find_setup_creation(setup: Setup, created: object) -> Creation | None:
+    """Return the only call in the user's files that can have created an object of the setup; None without one."""
+    return find_creation(created, search_files(user_written_objects(setup))) if created is not None else None
+
+
+def _takes_options(creation: Creation) -> bool:
+    """Return whether the options of a call can be changed there: it unpacks no arguments, and is no ``partial``."""
+    return not creation.unpacks_arguments and call_name(creation.call) != "partial"
+
+
+def change_options(creation: Creation, created: object, options: Mapping[str, str]) -> tuple[Edit, ...]:
+    """Return the changes of some options of a call, given as code; those that it already has stay.
+
+    An option whose value is computed or stored elsewhere, as in ``lr=config["lr"]``, gets its value in the call.
+    """
+    if not _takes_options(creation):
+        return ()
+    edits = []
+    for name, value in options.items():
+        argument = creation.argument(created, name)
+        if argument is None:
+            edits.append(append_argument(creation.file, creation.call, f"{name}={value}"))
+        elif ast.unparse(argument) != value:
+            edits.append(replace_node(creation.file, argument, value))
+    return tuple(edits)
+
+
 def _scheduler_of_class(setup: Setup, name: str) -> Any:
     return next((item for item in setup.schedulers if type(item).__name__ == name), None)
 
@@ -109,7 +135,7 @@ def _change_creation(setup: Setup, finding: Finding, created: object, options: d
     The finding is about that call, or about the line of a value that is computed or stored elsewhere.
     """
     creation = find_setup_creation(setup, created)
-    if creation is None or not takes_options(creation):
+    if creation is None or not _takes_options(creation):
         return ()
     arguments = (creation.argument(created, name) for name in options)
     is_set_elsewhere = any(value is not None and not _is_literal(value) for value in arguments)

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from nbdebug.finding import Edit
-from nbdebug.rule_engine.creation_edits import change_options, find_setup_creation
+from nbdebug.rule_engine.fix_edits import change_options, find_setup_creation
 from nbdebug.rule_engine.loop_edits import move_after, name_at
 from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup

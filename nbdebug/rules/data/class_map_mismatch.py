@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.labels import LabelProbe
-from nbdebug.rule_engine.named_changes import renumber_validation
+from nbdebug.rule_engine.data_edits import renumber_validation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup

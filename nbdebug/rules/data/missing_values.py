@@ -13,7 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.feature_values import FeatureValues
 from nbdebug.measurements.known_positions import Holes
-from nbdebug.rule_engine.named_changes import fill_missing
+from nbdebug.rule_engine.data_edits import fill_missing
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup

@@ -18,7 +18,7 @@ from nbdebug.measurements.split_statistics import UnitComparison
 from nbdebug.measurements.split_transfer import SplitTransfer
 from nbdebug.measurements.token_shares import TokenShares
 from nbdebug.preserve import Preserve
-from nbdebug.rule_engine.named_changes import order_validation
+from nbdebug.rule_engine.data_edits import order_validation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup

@@ -17,7 +17,7 @@ from nbdebug.measurements.running_numbers import RunningNumber
 from nbdebug.measurements.separating_columns import SeparatingColumn
 from nbdebug.measurements.smoothed_series import SmoothedSeries, SmoothedTarget
 from nbdebug.measurements.target_encoding import TargetEncoding
-from nbdebug.rule_engine.named_changes import hide_feature
+from nbdebug.rule_engine.data_edits import hide_feature
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
