@@ -83,9 +83,10 @@ class Targets:
 
     def _right_answers(self, predictions: Any) -> Floats:
         """Return 1 for each right answer: one for each row, or one for each of its labels."""
-        is_right = (predictions > 0.5) == (self.columns > 0.5)
-        if self.kind == "classes":
+        if self.kind == "classes":  # of which a small split may lack the last ones
             is_right = (predictions.argmax(-1) == self.classes)[..., None]
+        else:
+            is_right = (predictions > 0.5) == (self.columns > 0.5)
         answers: Floats = is_right.astype(np.float64)
         return answers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -61,7 +61,7 @@ class Padding:
     positions; ``affected`` of ``real`` output rows or positions changed. ``mixing_call`` is the call that mixes padded
     positions with real ones. ``relative_effect`` is the change of the outputs by the padding of a row over that by its
     content, the median of the rows; None if it was not measured. ``reading_call`` is the first call whose values at
-    real positions depend on padding, also in a model that masks none.
+    real positions depend on padding, also in a model that masks none. ``positions`` (rows × steps) marks the padding.
     """
 
     has_mask_or_lengths: bool
@@ -72,6 +72,7 @@ class Padding:
     mixing_call: TorchCall | None = None
     relative_effect: float | None = None
     reading_call: TorchCall | None = None
+    positions: Tensor | None = field(default=None, compare=False, repr=False)
 
 
 @measurement
@@ -191,7 +192,14 @@ def _measure_effect(
         row_changed = changed.reshape(len(changed), -1).any(1)[padded.any(1) & ~padded.all(1)]
     else:
         raise NotChecked("the output does not have one row per sample")
-    return Padding(has_mask_or_lengths, source, int(padded.sum()), int(row_changed.sum()), row_changed.numel())
+    return Padding(
+        has_mask_or_lengths,
+        source,
+        int(padded.sum()),
+        int(row_changed.sum()),
+        row_changed.numel(),
+        positions=padded,
+    )
 
 
 def get_declared_padding(tensor: Tensor, inputs: list[Tensor]) -> Iterator[Tensor]:

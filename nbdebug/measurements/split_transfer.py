@@ -17,7 +17,7 @@ from nbdebug.setup.loaders import get_visited_indices, is_map_style
 
 _MIN_VISITED = 0.5
 _MAX_ROWS = 600  # of each split: a kernel ridge of 600 rows takes 0.1 s
-_BLOCKS = 4
+_BLOCKS, _IMAGE_AXES, _COLORS = 4, 4, 3
 _MIN_GAIN = 0.05  # of the accuracy, from which the rows are left out in blocks: that takes eight more fits
 
 
@@ -28,6 +28,8 @@ class SplitTransfer:
     ``across`` is that of one fitted on ``train_rows`` training rows, ``inside`` that of one fitted on the other
     validation rows, and ``within_train`` that of one on training rows that were left out. If ``inside`` is larger,
     rows are left out in blocks of neighbors, since rows of one subject or of one hour tell each other's targets.
+    ``aligned`` is ``across`` of validation rows that are standardized by their own statistics; for ``reordered``, the
+    channels of images are in reverse order as well.
     ``gain_error`` is the standard error of ``inside`` minus ``across``.
     """
 
@@ -37,6 +39,8 @@ class SplitTransfer:
     gain_error: float
     train_rows: int
     val_rows: int
+    aligned: float = 0.0
+    reordered: float = 0.0
 
     @property
     def sigmas(self) -> float:
@@ -63,7 +67,12 @@ def split_transfer(reference: Reference) -> SplitTransfer:
     train_x, val_x = standardize(features[train_kept], features[train_count + val_kept])
     train_targets, val_targets = (rows.targets.take(slice(_MAX_ROWS)) for rows in (train, val))
     learner = ReferenceLearner(train_x, train_targets)
-    across = val_targets.agreement(_match_columns(learner.predict(val_x), val_targets.columns.shape[1]))
+    across = _agreement(learner, val_x, val_targets)
+    own = features[train_count + val_kept]
+    aligned, reordered = _agreement(learner, standardize(own, own)[1], val_targets), np.zeros(1)
+    if parts[0].dim() == _IMAGE_AXES and parts[0].shape[1] == _COLORS:
+        flipped = feature_matrix([parts[0].flip(1), *parts[1:]])[train_count + val_kept]
+        reordered = _agreement(learner, standardize(flipped, flipped)[1], val_targets)
     inside = val_targets.agreement(ReferenceLearner(val_x, val_targets).kernel_ridge.predictions)
     within_train = train_targets.agreement(learner.kernel_ridge.predictions)
     if inside.mean() - across.mean() > _MIN_GAIN:
@@ -76,7 +85,13 @@ def split_transfer(reference: Reference) -> SplitTransfer:
         float((inside - across).std() / len(val_targets) ** 0.5),
         len(train_targets),
         len(val_targets),
+        float(aligned.mean()),
+        float(reordered.mean()),
     )
+
+
+def _agreement(learner: ReferenceLearner, x: Matrix, targets: Targets) -> Floats:
+    return targets.agreement(_match_columns(learner.predict(x), targets.columns.shape[1]))
 
 
 def _blocked_agreement(x: Matrix, targets: Targets, indices: NDArray[np.int64]) -> Floats:

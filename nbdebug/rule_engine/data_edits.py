@@ -1,13 +1,14 @@
-"""Changes of the data before the user's line that makes datasets of them."""
+"""Changes of the data: of the user's lines before datasets are made, or by a built-in change of ``try_fix``."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from nbdebug.finding import Edit
@@ -144,3 +145,25 @@ def _are_defined(first: _DataLine, lines: Sequence[_DataLine]) -> bool:
     }
     bases = {_base(expression) for line in lines for expression in (line.inputs, line.targets)}
     return bases <= before and all(stored.get(base, 0) < first.number for base in bases)
+
+
+def hide_feature(part: Tensor, column: int) -> str:
+    """Return the change that keeps a column of a table, or the last step of a series, from the model; else ""."""
+    if part.dim() == 2:
+        return f"hide column={column}"
+    return "end window earlier=1" if part.dim() == 3 and column // part.shape[2] == part.shape[1] - 1 else ""
+
+
+def renumber_validation(numbers: Mapping[int, int]) -> str:
+    """Return the change of the numbers of validation classes into those of the training split."""
+    return f"renumber validation={','.join(f'{old}>{new}' for old, new in sorted(numbers.items()))}"
+
+
+def order_validation(order: Sequence[int]) -> str:
+    """Return the change of the order of validation columns; ``order`` holds the training column of each."""
+    return f"order validation={','.join(map(str, sorted(range(len(order)), key=order.__getitem__)))}"
+
+
+def fill_missing(numbers: Iterable[tuple[int, float]]) -> str:
+    """Return the change that fills some features where they have a number."""
+    return f"fill missing values={','.join(f'{feature}:{number}' for feature, number in numbers)}"

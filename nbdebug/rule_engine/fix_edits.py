@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from nbdebug.autograd.patterns import statement_without_calls
@@ -82,6 +82,33 @@ def find_edits(setup: Setup, finding: Finding) -> tuple[Edit, ...]:
     return _replace_statement(line, fix, statement)
 
 
+def find_setup_creation(setup: Setup, created: object) -> Creation | None:
+    """Return the only call in the user's files that can have created an object of the setup; None without one."""
+    return find_creation(created, search_files(user_written_objects(setup))) if created is not None else None
+
+
+def _takes_options(creation: Creation) -> bool:
+    """Return whether the options of a call can be changed there: it unpacks no arguments, and is no ``partial``."""
+    return not creation.unpacks_arguments and call_name(creation.call) != "partial"
+
+
+def change_options(creation: Creation, created: object, options: Mapping[str, str]) -> tuple[Edit, ...]:
+    """Return the changes of some options of a call, given as code; those that it already has stay.
+
+    An option whose value is computed or stored elsewhere, as in ``lr=config["lr"]``, gets its value in the call.
+    """
+    if not _takes_options(creation):
+        return ()
+    edits = []
+    for name, value in options.items():
+        argument = creation.argument(created, name)
+        if argument is None:
+            edits.append(append_argument(creation.file, creation.call, f"{name}={value}"))
+        elif ast.unparse(argument) != value:
+            edits.append(replace_node(creation.file, argument, value))
+    return tuple(edits)
+
+
 def _scheduler_of_class(setup: Setup, name: str) -> Any:
     return next((item for item in setup.schedulers if type(item).__name__ == name), None)
 
@@ -98,29 +125,27 @@ def _setting(statement: ast.stmt) -> tuple[str, str] | None:
 
 def _creation(setup: Setup, finding: Finding, created: object) -> Creation | None:
     """Return the call that created an object, if the finding is about its lines or has no line."""
-    creation = find_creation(created, search_files(user_written_objects(setup))) if created is not None else None
-    where = finding.where
-    if creation is None or where.line is None:
-        return creation
-    covered = range(creation.call.lineno, (creation.call.end_lineno or creation.call.lineno) + 1)
-    return creation if creation.file == where.file and where.line in covered else None
+    creation = find_setup_creation(setup, created)
+    return creation if creation is not None and _is_about(finding, creation) else None
 
 
 def _change_creation(setup: Setup, finding: Finding, created: object, options: dict[str, str]) -> tuple[Edit, ...]:
-    """Return the changes of the options of the call that created an object; those that it already has stay."""
-    creation = _creation(setup, finding, created)
-    if creation is None or creation.unpacks_arguments or call_name(creation.call) == "partial":
+    """Return the changes of the options of the call that created an object.
+
+    The finding is about that call, or about the line of a value that is computed or stored elsewhere.
+    """
+    creation = find_setup_creation(setup, created)
+    if creation is None or not _takes_options(creation):
         return ()
-    edits = []
-    for name, value in options.items():
-        argument = creation.argument(created, name)
-        if argument is None:
-            edits.append(append_argument(creation.file, creation.call, f"{name}={value}"))
-        elif not _is_literal(argument):  # the value is made elsewhere
-            return ()
-        elif ast.unparse(argument) != value:
-            edits.append(replace_node(creation.file, argument, value))
-    return tuple(edits)
+    arguments = (creation.argument(created, name) for name in options)
+    is_set_elsewhere = any(value is not None and not _is_literal(value) for value in arguments)
+    return change_options(creation, created, options) if is_set_elsewhere or _is_about(finding, creation) else ()
+
+
+def _is_about(finding: Finding, creation: Creation) -> bool:
+    """Return whether a finding is about the lines of a call, or has no line."""
+    where, last = finding.where, creation.call.end_lineno or creation.call.lineno
+    return where.line is None or (creation.file == where.file and creation.call.lineno <= where.line <= last)
 
 
 def _is_literal(node: ast.expr) -> bool:

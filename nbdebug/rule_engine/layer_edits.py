@@ -15,7 +15,7 @@ from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import consistent_creations
-from nbdebug.source.edits import append_argument, replace_node
+from nbdebug.source.edits import append_argument, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
@@ -66,6 +66,20 @@ def insert_activation(setup: Setup, path: str) -> tuple[Edit, ...]:
     file, call = calls[0]
     end = replace_node(file, call, "")  # calls may be nested, so that only what follows one is changed
     return (Edit(file, end.end_line, end.end_column, end.end_line, end.end_column, ".relu()"),)
+
+
+def swap_batch_and_steps(setup: Setup, path: str) -> tuple[Edit, ...]:
+    """Return the change of the only call of a module, ``self.name(x)``, that lets it see the steps along axis 0.
+
+    A module that reads axis 0 as the steps, such as a table of positions, then fits inputs with the batch first.
+    """
+    calls = list(_calls_of_attribute(setup, path.rpartition(".")[2]))
+    if len(calls) != 1 or len(calls[0][1].args) != 1 or calls[0][1].keywords:
+        return ()
+    file, call = calls[0]
+    end = replace_node(file, call, "")
+    after = Edit(file, end.end_line, end.end_column, end.end_line, end.end_column, ".transpose(0, 1)")
+    return wrap_node(file, call.args[0], "{}.transpose(0, 1)"), after
 
 
 def set_layer_option(setup: Setup, path: str, option: str, value: str) -> tuple[Edit, ...]:
@@ -160,11 +174,15 @@ def _places(setup: Setup, path: str) -> Iterator[tuple[str, ast.Call | ast.List 
         if line is None or not (is_sequential or isinstance(node, (ast.List, ast.Tuple))):
             continue
         items = node.args if isinstance(node, ast.Call) else node.elts  # type: ignore[attr-defined]
-        own = [i for i, item in enumerate(items) if item.lineno == line.number and call_name(item) == kind]
+        own = [i for i, item in enumerate(items) if item.lineno == line.number and call_name(item) in (kind, "")]
+        position = path.rpartition(".")[2]
+        is_listed = isinstance(node, ast.Call) and not any(isinstance(item, ast.Starred) for item in items)
+        if is_listed and position.isdigit():
+            own = [i for i in own if i == int(position)]
+        else:
+            own = [i for i in own if call_name(items[i]) == kind]
         if len(own) == 1:
             yield line.file, node, own[0]  # type: ignore[misc]
-        elif isinstance(node, ast.Call) and own and path.isdigit() and int(path) in own:
-            yield line.file, node, int(path)
 
 
 def _calls_of_attribute(setup: Setup, name: str) -> Iterator[tuple[str, ast.Call]]:

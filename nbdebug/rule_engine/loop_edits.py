@@ -33,7 +33,7 @@ from nbdebug.source.search import (
 )
 
 _TENSOR_MAKERS = ("tensor", "as_tensor", "Tensor", "FloatTensor")
-_MAX_DEPTH = 2  # self.optimizer
+_MAX_DEPTH = 4  # self.trainer.state.optimizer
 
 
 def insert_at_line(setup: Setup, line: SourceLine, code: str, side: str) -> tuple[Edit, ...]:
@@ -92,6 +92,36 @@ def move_after_loop(line: SourceLine | None) -> tuple[Edit, ...]:
         return ()
     removal = Edit(line.file, moved.lineno, 0, moved.lineno + 1, 0, "")
     return (insert_after_statement(line.file, loops[0], ast.unparse(moved)), removal)
+
+
+def divide_loss(line: SourceLine | None, divisor: int) -> tuple[Edit, ...]:
+    """Return the division of the loss whose ``backward`` is called on a line: its owner, or its only argument."""
+    statement = covering_statement(line) if line else None
+    calls = [node for node in ast.walk(statement) if call_name(node) == "backward"] if statement else []
+    call = calls[0] if len(calls) == 1 else None
+    if line is None or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return ()
+    loss = call.args[0] if call.args else call.func.value
+    return (wrap_node(line.file, loss, f"({{}} / {divisor})"),)
+
+
+def accumulate_fewer_batches(line: SourceLine | None, batches: int) -> tuple[Edit, ...]:
+    """Return the change of the number of batches after which the branch on a line steps.
+
+    The condition has the form ``number % count == 0``. A variable is set before the loops, since the loss may be
+    divided by it, too.
+    """
+    scope = enclosing_scope(line) if line else None
+    nodes = list(ast.walk(scope)) if scope and line else []
+    tests = [node.test for node in nodes if isinstance(node, ast.If) and line and node.lineno == line.number]
+    operations = [node for test in tests for node in ast.walk(test) if isinstance(node, ast.BinOp)]
+    moduli = [operation.right for operation in operations if isinstance(operation.op, ast.Mod)]
+    loops = enclosing_loops(scope, line.number) if scope and line else []
+    if line is None or len(moduli) != 1 or not loops:
+        return ()
+    if isinstance(moduli[0], (ast.Name, ast.Attribute)):
+        return (insert_before(line.file, loops[-1].lineno, f"{ast.unparse(moduli[0])} = {batches}"),)
+    return (replace_node(line.file, moduli[0], str(batches)),) if isinstance(moduli[0], ast.Constant) else ()
 
 
 def repeat_outermost_loop(line: SourceLine | None, factor: int) -> tuple[Edit, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import insert_before, replace_node
+from nbdebug.source.edits import insert_after_statement, insert_before, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, innermost_loop, syntax_tree
 
@@ -68,6 +68,33 @@ def move_before_loops(line: SourceLine | None) -> tuple[Edit, ...]:
     if line is None or moved is None or not loops or moved.lineno != moved.end_lineno or hasattr(moved, "body"):
         return ()
     return insert_before(line.file, loops[-1].lineno, ast.unparse(moved)), remove_statement(line.file, moved)
+
+
+def collect_in_loop(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change by which a loop uses the values of all its rounds.
+
+    An assignment ``total = term`` in a loop, to a variable that the function assigns before the loop, becomes a sum. A
+    ``return`` in a loop moves behind it.
+    """
+    scope = enclosing_scope(line) if line else None
+    statement = covering_statement(line) if line else None
+    loops = enclosing_loops(scope, line.number) if scope and line else []
+    if line is None or scope is None or statement is None or not loops:
+        return ()
+    if isinstance(statement, ast.Return):
+        returned = insert_after_statement(line.file, loops[-1], ast.unparse(statement))
+        return returned, remove_statement(line.file, statement)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
+        return ()
+    before = [node for node in ast.walk(scope) if isinstance(node, ast.Assign) and node.lineno < loops[-1].lineno]
+    is_started = any(ast.unparse(node.targets[0]) == target.id for node in before)
+    reads = {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}
+    if not is_started or target.id in reads:
+        return ()
+    needs_parentheses = not isinstance(statement.value, (ast.BinOp, ast.Call, ast.Name, ast.Attribute, ast.Subscript))
+    template = f"{target.id} + ({{}})" if needs_parentheses else f"{target.id} + {{}}"
+    return (wrap_node(line.file, statement.value, template),)
 
 
 def remove_calls_in_loop(line: SourceLine | None, names: Collection[str]) -> tuple[Edit, ...]:

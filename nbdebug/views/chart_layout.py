@@ -32,10 +32,10 @@ def fit_chart(ax: Axes, width: float, height: float) -> None:
     points = width * _POINTS_PER_INCH
     if isinstance(ax.yaxis.get_major_locator(), FixedLocator) and (labels := ax.get_yticklabels()):
         room = height * _POINTS_PER_INCH / len(labels) / _LINE_HEIGHT
-        size = max(min(labels[0].get_fontsize(), room), _MIN_FONT_SIZE)
+        size = max(min(float(labels[0].get_fontsize()), room), _MIN_FONT_SIZE)
         ax.tick_params(axis="y", labelsize=size)
         points -= size * _CHARACTER_WIDTH * max(len(label.get_text()) for label in labels)
-    characters = int(points / (_CHARACTER_WIDTH * ax.title.get_fontsize()))
+    characters = int(points / (_CHARACTER_WIDTH * float(ax.title.get_fontsize())))
     ax.title.set_text("\n".join(textwrap.wrap(ax.title.get_text(), max(characters, _MIN_CHARACTERS))))
 
 
@@ -61,13 +61,14 @@ def _mark_highest_beyond(ax: Axes, line: Line2D, high: float) -> None:
     x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
     index = int(np.nanargmax(np.where(np.isfinite(y), y, np.nan)))
     if y[index] > high:
-        place = {"xy": (x[index], 1.0), "xycoords": ("data", "axes fraction")}
-        ax.annotate(f"▲ {y[index]:.3g}", va="top", color=line.get_color(), fontsize=8, **place)
+        place, units = (float(x[index]), 1.0), ("data", "axes fraction")
+        ax.annotate(f"▲ {y[index]:.3g}", place, xycoords=units, va="top", color=line.get_color(), fontsize=8)
 
 
 def _finite_values(line: Line2D) -> _Values:
-    values = np.asarray(line.get_ydata(), float)
-    return values[np.isfinite(values)]
+    values: _Values = np.asarray(line.get_ydata(), np.float64)
+    finite: _Values = values[np.isfinite(values)]
+    return finite
 
 
 def _bulk_range(values: _Values) -> tuple[float, float] | None:

@@ -187,6 +187,167 @@ CASES: dict[str, tuple[str, str]] = {
 }
 
 
+KEPT = """
+    best = keep(net)
+    for xb, yb in loader:
+        opt.zero_grad()
+        criterion(net(xb), yb).backward()
+        opt.step()
+    net.load_state_dict(best)
+"""
+PAIR = """class Pair:
+    def __init__(self):
+        self.online = net
+        self.target = self.online
+
+    def refresh(self):
+        self.target.load_state_dict(self.online.state_dict())
+
+pair = Pair()
+
+def fit():
+"""
+SERIES = """
+x = torch.randn(192, 6, 3)
+y = (x[:, 0, 0] > 0).long() + (x[:, 1, 1] > 0).long()
+"""
+STEPS = """
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.randn(64, 1, 8))
+
+    def forward(self, x):
+        return x + self.table[: x.size(0)]
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.positions, self.head = nn.Linear(3, 8), Positions(), nn.Linear(8, 3)
+        self.encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+
+    def forward(self, x):
+        return self.head(self.encoder(self.positions(self.embed(x))).mean(1))
+
+net = Net()
+criterion = nn.CrossEntropyLoss()
+"""
+HEADS = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project, self.head = nn.Linear(3, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        n, steps, _ = x.shape
+        heads = self.project(x).view(n, steps, 2, 4).transpose(1, 2)
+        merged = torch.softmax(heads, dim=-1).reshape(n, steps, 8)
+        return self.head(merged[:, 0] * merged[:, 1])
+
+net = Net()
+criterion = nn.CrossEntropyLoss()
+"""
+NOISY = """
+class Noisy(torch.utils.data.Dataset):
+    def __len__(self):
+        return 144
+
+    def __getitem__(self, i):
+        noise = torch.Generator().manual_seed(i)
+        return x[i] + torch.randn(4, generator=noise), y[i]
+"""
+SQUARES = """
+def squares(output, target):
+    return ((output - target) ** 2).mean()
+
+criterion = squares
+y = x[:, 0]
+net = nn.Linear(4, 1)
+"""
+CASES |= {
+    "limit in a variable": (
+        "O508",
+        PROGRAM.replace("def fit():", "def fit(limit=1e-6):").replace(
+            "            opt.step()\n",
+            "            torch.nn.utils.clip_grad_norm_(net.parameters(), limit)\n            opt.step()\n",
+        ),
+    ),
+    "state that a function keeps": (
+        "R905",
+        HEAD + NET + SETUP + "\ndef keep(model):\n    return model.state_dict()\n\ndef fit():" + KEPT,
+    ),
+    "target network that is the same": (
+        "R905",
+        PROGRAM.replace(
+            "def fit():\n",
+            PAIR,
+        ).replace("        net.eval()\n", "        pair.refresh()\n        net.eval()\n"),
+    ),
+    "heads merged without an exchange": ("M309", HEAD + SERIES + HEADS + SETUP + FIT),
+    "positions along the batch": ("M311", HEAD + SERIES + STEPS + SETUP + FIT),
+    "last step of a padded sequence": (
+        "M310",
+        HEAD
+        + TOKENS
+        + READER.format(
+            layer="self.rnn = nn.GRU(8, 8, batch_first=True)",
+            forward="states, _ = self.rnn(h)\n        return self.head(states[:, -1])",
+        )
+        + SETUP
+        + FIT,
+    ),
+    "factors that are rates": (
+        "O507",
+        PROGRAM.replace(
+            "\ndbg =", "\nscheduler = torch.optim.lr_scheduler.LambdaLR(opt, lambda epoch: 0.1 * 0.9 ** epoch)\ndbg ="
+        ).replace("        net.eval()\n", "        scheduler.step()\n        net.eval()\n"),
+    ),
+    "schedule that never steps": (
+        "O507",
+        PROGRAM.replace("\ndbg =", "\nscheduler = torch.optim.lr_scheduler.StepLR(opt, 2)\ndbg =").replace(
+            "optimizer=opt)", "optimizer=opt, scheduler=scheduler)"
+        ),
+    ),
+    "groups longer than an epoch": (
+        "O506",
+        PROGRAM.replace("for xb, yb in loader:", "for i, (xb, yb) in enumerate(loader, start=1):", 1)
+        .replace("            opt.zero_grad()\n", "")
+        .replace(
+            "            opt.step()\n",
+            "            if i % 64 == 0:\n                opt.step()\n                opt.zero_grad()\n",
+        ),
+    ),
+    "sum over batches": (
+        "O511",
+        PROGRAM.replace("for xb, yb in loader:", "for i, (xb, yb) in enumerate(loader, start=1):", 1)
+        .replace("            opt.zero_grad()\n", "")
+        .replace("loss = criterion(net(xb), yb)\n            loss.backward()", "criterion(net(xb), yb).backward()")
+        .replace(
+            "            opt.step()\n",
+            "            if i % 3 == 0:\n                opt.step()\n                opt.zero_grad()\n",
+        ),
+    ),
+    "generator for each sample": (
+        "D117",
+        HEAD + NET + NOISY + SETUP.replace("TensorDataset(x[:144], y[:144])", "Noisy()") + FIT,
+    ),
+    "loss of an operator": ("L205", HEAD + SQUARES + SETUP + FIT),
+    "momentum of a recipe": (
+        "O510",
+        PROGRAM.replace("\nopt =", "\nrecipe = {'momentum': 0.999}\nopt =").replace(
+            "lr=0.1)", "lr=0.1, momentum=recipe['momentum'])"
+        ),
+    ),
+    "softmax over the batch of a column": (
+        "L206",
+        PROGRAM.replace(
+            "return self.head(h)",
+            "h = self.head(h).unsqueeze(2)\n        return (torch.softmax(h, dim=0) * h).sum(2)",
+        ),
+    ),
+}
+
+
 @pytest.fixture(autouse=True)
 def _time_for_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fix_writer, "_LEAST_SECONDS", 600.0)

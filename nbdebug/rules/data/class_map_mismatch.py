@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.labels import LabelProbe
+from nbdebug.rule_engine.data_edits import renumber_validation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
@@ -143,6 +144,7 @@ def _name_mismatch_finding(
         where=where,
         cause="Each split numbered its class names independently.",
         fix=f"val_set.{name} = train_set.{name}   # and renumber the validation labels accordingly",
+        setup_fix=renumber_validation({own: number for number, own in differing.values()}),
         evidence={
             "split": "val",
             "attribute": name,
@@ -187,6 +189,7 @@ def _renumbered_class_findings(setup: Setup, across: Tensor, share: float, min_s
             where=get_location(_mapping_line(setup)),
             cause="Each split numbered its classes independently.",
             fix="# create one mapping from class names to numbers and use it for both splits",
+            setup_fix=renumber_validation(changed),
             evidence={
                 "split": "val",
                 "validation class: predicted": changed,

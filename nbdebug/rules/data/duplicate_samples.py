@@ -128,6 +128,7 @@ def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
         fix="sampler = WeightedRandomSampler(class_weights[labels], num_samples=len(labels))"
         if is_weighted
         else "train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
+        setup_fix="balanced sampler" if is_weighted else "shuffled batches",
         evidence={"visited": visited.distinct, "samples": visited.samples, "draws": visited.draws, "sampler": name},
         explains=_EXPLAINED,
     )

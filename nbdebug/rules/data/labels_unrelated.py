@@ -360,6 +360,7 @@ def _collate_finding(misalignment: CollateMisalignment) -> Finding:
         cause="collate_fn sorts or selects the inputs and the targets separately.",
         fix="batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before inputs and targets are "
         "taken from it",
+        setup_fix="sort before collation",
         evidence={"samples": misalignment.samples, "changed": misalignment.changed, "split": misalignment.split},
         explains=_CONSEQUENCES,
     )

@@ -13,6 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.feature_values import FeatureValues
 from nbdebug.measurements.known_positions import Holes
+from nbdebug.rule_engine.data_edits import fill_missing
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
@@ -169,6 +170,7 @@ def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], 
         cause="Missing entries were stored as a number, and are used as if they were measured.",
         fix=f"{tensor} = torch.where({tensor} == {worst.value:g}, torch.nan, {tensor})\n"
         f"{tensor} = torch.where({tensor}.isnan(), {tensor}_train.nanmedian(0).values, {tensor})   # for both splits",
+        setup_fix=_filling(features, sentinels),
         evidence={
             "features": [item.row for item in sentinels],
             "values": [item.value for item in sentinels],
@@ -179,6 +181,15 @@ def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], 
         explains=_CONSEQUENCES,
         severity="note" if is_replaced else None,
     )
+
+
+def _filling(features: FeatureValues, sentinels: list[_Sentinel]) -> str:
+    """Return the change that fills the features of the first input; "" if they are no columns or channels."""
+    shape = features.part.shape
+    is_by_column = len(shape) == 2 or (len(shape) == 3 and shape[2] <= shape[1])
+    if features.name != "input 0" or len(features.values) < 2 or not (is_by_column or len(shape) == 4):
+        return ""
+    return fill_missing([(item.row, item.value) for item in sentinels])
 
 
 def _setup_with_missing(number: float) -> Setup:

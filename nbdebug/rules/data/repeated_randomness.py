@@ -12,19 +12,24 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler, SubsetRandomSam
 from torch.utils.data.distributed import DistributedSampler
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import EpochOrder
 from nbdebug.measurements.fresh_generators import FreshGenerator
 from nbdebug.measurements.repeated_seeds import RepeatedSeeds
+from nbdebug.rule_engine.expression_edits import only_call
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import move_before_loops
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.attribute_makers import made_line
+from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line, search_files, syntax_tree
+
+_SEEDING_OF_GENERATORS = ("default_rng", "manual_seed", "seed", "Random", "RandomState")
+_DRAWN_SEED = "int(torch.randint(2**31, (1,)))"
 
 _SEEDING_CALLS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_all", "manual_seed_all")
 
@@ -119,6 +124,12 @@ def _creation_line(setup: Setup, generator: FreshGenerator) -> SourceLine | None
     return made_line(generator.line, setup.train_loader.dataset) if generator.line else None
 
 
+def _draw_seed(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the seed of the only generator on a line into one that is drawn each time."""
+    call = only_call(line, _SEEDING_OF_GENERATORS)
+    return (replace_node(line.file, call.args[0], _DRAWN_SEED),) if line and call is not None and call.args else ()
+
+
 def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator[Finding]:
     """Report random numbers that are the same for each sample or worker."""
     for generator in reseeded.seeded_per_sample:
@@ -128,6 +139,7 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             where=get_location(generator.line),
             cause="The seed is set where a sample is created, so every sample draws the same random numbers.",
             fix="# remove the seed from __getitem__; set it once, before training",
+            edits=_draw_seed(generator.line),
             evidence={"generator": generator.kind},
             explains=("T609",),
         )
@@ -138,6 +150,7 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             cause="The generator is created or seeded where a sample is read, so every sample gets the same random "
             "numbers in every epoch.",
             fix="# create the generator once, in __init__, and draw from it in __getitem__",
+            edits=_draw_seed(_creation_line(setup, generator)),
             evidence={"generator": generator.kind},
             explains=("T609",),
         )
@@ -148,6 +161,7 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             where=get_location(_creation_line(setup, generator)),
             cause="The generator is created where a sample is read, so each epoch repeats the same augmentation.",
             fix="# create the generator once, in __init__, and draw from it in __getitem__",
+            edits=_draw_seed(_creation_line(setup, generator)),
             evidence={"generator": generator.kind, "seeded by": "index"},
             explains=("T609",),
         )

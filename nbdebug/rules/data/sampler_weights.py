@@ -71,6 +71,7 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
             where=get_location(origin_line(setup, "loader")),
             cause=cause,
             fix=_FIX,
+            setup_fix="balanced sampler",
             evidence={"weights": len(weights), "samples": sampler_weights.samples, "read": len(labels), **numbers},
             explains=("D106", "D110", "E702", "E703", "E706", "E709", "T607"),
         )

@@ -18,6 +18,7 @@ from nbdebug.measurements.split_statistics import UnitComparison
 from nbdebug.measurements.split_transfer import SplitTransfer
 from nbdebug.measurements.token_shares import TokenShares
 from nbdebug.preserve import Preserve
+from nbdebug.rule_engine.data_edits import order_validation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
@@ -206,6 +207,7 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
         where=get_location(_differing_line(setup)),
         cause="One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "
         "mapping of its own.",
+        setup_fix=_repairing_change(transfer),
         fix="# create each vocabulary, mapping and transform once, from the training split, and use it for both splits",
         evidence={
             "rows": (transfer.train_rows, transfer.val_rows),
@@ -215,6 +217,14 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
         },
         explains=_CONSEQUENCES,
     )
+
+
+def _repairing_change(transfer: SplitTransfer) -> str:
+    """Return the change of the validation inputs that gains most of what the relation of the splits loses; else ""."""
+    change, score = max(
+        ("order validation=2,1,0", transfer.reordered), ("match validation", transfer.aligned), key=lambda pair: pair[1]
+    )
+    return change if score - transfer.across > transfer.inside - score else ""
 
 
 def _scaling_line(setup: Setup, factor: float) -> SourceLine | None:
@@ -267,6 +277,13 @@ def _loop_findings(loop: LoopSummary, min_factor: float) -> Iterator[Finding]:
     )
 
 
+def _setup_fix(part_units: UnitComparison, repair: str) -> str:
+    """Return the change of the validation inputs that gives them the units or the order of those of training."""
+    if part_units.column_order:
+        return order_validation(part_units.column_order)
+    return "order validation=2,1,0" if repair == _CHANNEL_ORDER_FIX else "match validation"
+
+
 def _finding(part_units: UnitComparison, observation: str, repair: str, where: Location) -> Finding:
     train_means, val_means = ([float(f"{value:.3g}") for value in side[:3]] for side in part_units.means)
     return Finding(
@@ -275,6 +292,7 @@ def _finding(part_units: UnitComparison, observation: str, repair: str, where: L
         where=where,
         cause="One split was preprocessed differently from the other.",
         fix=repair.replace("x_", "y_") if part_units.name == "target" else repair,
+        setup_fix=_setup_fix(part_units, repair) if part_units.name == "input 0" else "",
         evidence={
             "means": part_units.means,
             "mean absolute deviations": part_units.spreads,

@@ -17,6 +17,7 @@ from nbdebug.measurements.running_numbers import RunningNumber
 from nbdebug.measurements.separating_columns import SeparatingColumn
 from nbdebug.measurements.smoothed_series import SmoothedSeries, SmoothedTarget
 from nbdebug.measurements.target_encoding import TargetEncoding
+from nbdebug.rule_engine.data_edits import hide_feature
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -29,8 +30,7 @@ from nbdebug.tensors.row_search import is_finite
 if TYPE_CHECKING:
     from nbdebug.tools.importance import Importance
 
-_MIN_SAMPLES_PER_CLASS = 5  # samples needed to estimate a spread
-_MAX_SAMPLES_PER_CLASS = 20_000  # evenly spaced, from which means and spreads are computed
+_MIN_SAMPLES_PER_CLASS, _MAX_SAMPLES_PER_CLASS = 5, 20_000  # for a spread; evenly spaced, if there are more
 _MAX_TARGET_COLUMNS = 64  # of a target in which a single column is searched for
 _MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
 _SAMPLES_OF_FIRST_PASS = 200  # samples for a first pass that rules out most columns
@@ -412,7 +412,7 @@ def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Findi
         f"the target, up to scaling or renumbering of the classes, in all {len(part):,} training samples.",
         cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
         fix=f"x[:, {column}] = 0   # or drop the column" if is_table else "# end the window one step earlier",
-        setup_fix=f"hide column={column}" if is_table else "",
+        setup_fix=hide_feature(part, column) if input_index == 0 else "",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),
     )

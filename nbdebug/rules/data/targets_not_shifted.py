@@ -84,9 +84,15 @@ def targets_not_shifted(
             "in_loss": next_token_offset.loss_offset,
             "input": next_token_offset.input_name,
         },
+        setup_fix=_setup_fix(next_token_offset, list(eval_outputs.inputs).index(next_token_offset.input_name)),
         explains=("E703", "T606", "T607", "T611"),
         assumes=(argument_unchanged(list(eval_outputs.inputs).index(next_token_offset.input_name)),),
     )
+
+
+def _setup_fix(ahead: NextTokenOffset, position: int) -> str:
+    """Return the change by which each output sees only the tokens before its target, if they are the same tokens."""
+    return f"shift tokens={position}" if ahead.total_offset == 0 else ""
 
 
 def _shift_fix(ahead: NextTokenOffset) -> str:

@@ -61,6 +61,7 @@ def _finding(loader: DataLoader[Any], visited: VisitedSamples) -> Finding:
         f"an epoch; its sampler is {sampler}.",
         cause="The sampler leaves out the other samples.",
         fix="train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
+        setup_fix="shuffled batches",
         evidence={"visited": visited.distinct, "samples": visited.samples, "sampler": sampler},
         explains=("T609", "T610", "E709", "E702", "D106", "D119", "D128", "T607"),
         severity="note" if _chooses_on_purpose(loader) else None,

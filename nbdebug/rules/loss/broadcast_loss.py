@@ -12,6 +12,7 @@ from nbdebug.autograd.call_recorders import Broadcast
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS
+from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
@@ -22,9 +23,13 @@ from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.producers import SHAPE_CHANGES, part_producer
 from nbdebug.source.scopes import Expression, file_scope
-from nbdebug.source.search import find_unique_line, matches_call, search_files
+from nbdebug.source.search import enclosing_scope, find_unique_line, matches_call, search_files
 
 _TORCH_LOSSES = ("_loss", "kl_div")
+_OPERATORS: dict[str, type[ast.operator]] = {
+    **{"sub": ast.Sub, "rsub": ast.Sub, "mul": ast.Mult, "add": ast.Add, "div": ast.Div, "true_divide": ast.Div}
+}
+Shape = tuple[int, ...]
 
 
 @rule("L205", "error")
@@ -137,31 +142,74 @@ def _calls_of_two(line: SourceLine) -> list[ast.Call]:
     return [call for call in calls if len(call.args) == 2]
 
 
+def _extra_axis(longer: Shape, shorter: Shape) -> int | None:
+    """Return the axis without which a shape is another one, as -1 if it can be the last; None without one."""
+    axes = [axis for axis, length in enumerate(longer) if length == 1 and longer[:axis] + longer[axis + 1 :] == shorter]
+    return (-1 if axes[-1] == len(longer) - 1 else axes[-1]) if axes else None
+
+
+def _squeezed_operand(broadcast: Broadcast) -> tuple[bool, int] | None:
+    """Return whether the output is the operand with an axis too many, and that axis; None if none has."""
+    for is_output, shapes in (
+        (True, (broadcast.output, broadcast.target)),
+        (False, (broadcast.target, broadcast.output)),
+    ):
+        if (axis := _extra_axis(*shapes)) is not None:
+            return is_output, axis
+    return None
+
+
 def _matching_shapes_fix(broadcast: Broadcast) -> str:
-    if broadcast.output[-1] == 1 and len(broadcast.output) == len(broadcast.target) + 1:
-        return "loss = loss_fn(output.squeeze(-1), target)"
-    if broadcast.target[-1] == 1 and len(broadcast.target) == len(broadcast.output) + 1:
-        return "loss = loss_fn(output, target.squeeze(-1))"
+    if squeezed := _squeezed_operand(broadcast):
+        is_output, axis = squeezed
+        arguments = f"output.squeeze({axis}), target" if is_output else f"output, target.squeeze({axis})"
+        return f"loss = loss_fn({arguments})"
     if broadcast.output == 2 * broadcast.target:
         return "taken = output.gather(1, index[:, None]).squeeze(1)   # one value for each sample, not output[:, index]"
     return f"# reshape the output of the model to the shape of its target, {broadcast.target}"
 
 
 def _squeezed_loss(broadcast: Broadcast) -> str:
-    """Return code for a loss that removes the axis too many; "" if there is none at the end."""
+    """Return code for a loss that removes the axis too many; "" if there is none."""
     fix = _matching_shapes_fix(broadcast)
     call = fix.removeprefix("loss = loss_fn")
     return f"own_loss = loss_fn\nloss_fn = lambda output, target: own_loss{call}" if call != fix else ""
 
 
 def _squeeze_edits(broadcast: Broadcast) -> tuple[Edit, ...]:
-    """Return the change of the operand with an axis too many, in the only call of two arguments on the line."""
-    calls = _calls_of_two(broadcast.line) if broadcast.line else []
-    difference = len(broadcast.output) - len(broadcast.target)
-    longer = broadcast.output if difference > 0 else broadcast.target
-    if broadcast.line is None or len(calls) != 1 or abs(difference) != 1 or longer[-1] != 1:
+    """Return the change of the operand with an axis too many, in the only call of two arguments on the line.
+
+    Without such a call, it is an operand of the only operation of that kind on the line. A function of the user
+    receives the output before the target.
+    """
+    squeezed, line = _squeezed_operand(broadcast), broadcast.line
+    if line is None or squeezed is None:
         return ()
-    return (wrap_node(broadcast.line.file, calls[0].args[0 if difference > 0 else 1], "{}.squeeze(-1)"),)
+    is_output, axis = squeezed
+    calls = _calls_of_two(line)
+    if len(calls) == 1:
+        operand: ast.expr = calls[0].args[0 if is_output else 1]
+        return (wrap_node(line.file, operand, f"{{}}.squeeze({axis})"),)
+    operators = _OPERATORS.get(broadcast.call.rpartition(".")[2].rstrip("_"))
+    operations = [
+        node
+        for node in expressions_at(line)
+        if operators is not None and isinstance(node, ast.BinOp) and isinstance(node.op, operators)
+    ]
+    if calls or len(operations) != 1:
+        return ()
+    operands = [operations[0].left, operations[0].right]
+    outputs = [operand for operand in operands if ast.unparse(operand) == _first_parameter(line)]
+    output = outputs[0] if len(outputs) == 1 else operands[0]
+    target = operands[1] if output is operands[0] else operands[0]
+    return (wrap_node(line.file, output if is_output else target, f"{{}}.squeeze({axis})"),)
+
+
+def _first_parameter(line: SourceLine) -> str:
+    """Return the first parameter of the user's function around a line, without that of a method for its object."""
+    scope = enclosing_scope(line)
+    names = [argument.arg for argument in scope.args.args] if isinstance(scope, ast.FunctionDef) else []
+    return next((name for name in names if name != "self"), "")
 
 
 def bad() -> Setup:

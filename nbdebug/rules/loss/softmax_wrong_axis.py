@@ -115,7 +115,7 @@ def softmax_wrong_axis(
         elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
             values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"
             description = f"the {batch_size} samples of the batch instead of the {values} of each sample"
-            yield _finding(node, shape, axis, description, _batch_axis(_call_name(node), values))
+            yield _finding(node, shape, axis, description, _batch_axis(_call_name(node), values, shape))
         elif node in final_nodes and (class_axis := _find_class_axis(setup, first_pass, node)) not in (None, axis):
             yield _finding(
                 node, shape, axis, f"an axis other than the class axis, which is axis {class_axis}", _OTHER_AXIS
@@ -185,9 +185,15 @@ def _weights_finding(effects: AttentionEffects, count: int) -> Finding:
     )
 
 
-def _batch_axis(name: str, values: str) -> tuple[str, str]:
+def _batch_axis(name: str, values: str, shape: tuple[int, ...]) -> tuple[str, str]:
     """Cause and fix for a softmax over the samples of a batch."""
-    return "Axis 0 is the batch axis.", f"# over the {values} of each sample:\n{name}(x, dim=-1)"
+    return "Axis 0 is the batch axis.", f"# over the {values} of each sample:\n{name}(x, dim={_value_axis(shape)})"
+
+
+def _value_axis(shape: tuple[int, ...]) -> int:
+    """Return the last axis with several values for each sample, as -1 if it is the last of all."""
+    axis = max((number for number, length in enumerate(shape) if number and length > 1), default=len(shape) - 1)
+    return -1 if axis == len(shape) - 1 else axis
 
 
 def _single_value(node: Node, shape: tuple[int, ...], axis: int) -> tuple[str, str]:
@@ -265,25 +271,30 @@ def _finding(node: Node, shape: tuple[int, ...], axis: int, description: str, ex
         where=add_line(node.where, creation_line) if creation_line else node.where,
         cause=cause,
         fix=fix,
-        edits=_axis_edits(node, creation_line, explanation, axis),
+        edits=_axis_edits(node, creation_line, explanation, axis, shape),
         evidence={"shape": list(shape), "axis": axis},
         explains=_CONSEQUENCES,
     )
 
 
 def _axis_edits(
-    node: Node, creation_line: SourceLine | None, explanation: tuple[str, str], axis: int
+    node: Node,
+    creation_line: SourceLine | None,
+    explanation: tuple[str, str],
+    axis: int,
+    shape: tuple[int, ...],
 ) -> tuple[Edit, ...]:
     """Return the change of the axis of a softmax over the batch, over positions or over queries."""
     if axis != 0 and explanation not in (_OTHER_AXIS, _QUERY_AXIS):
         return ()
     names = (*_SOFTMAX_CALLS, *(name.capitalize() for name in _SOFTMAX_CALLS), "LogSoftmax")
-    return set_axis(creation_line or node.line, names, "1" if explanation == _OTHER_AXIS else "-1")
+    value_axis = 1 if explanation == _OTHER_AXIS else _value_axis(shape) if axis == 0 else -1
+    return set_axis(creation_line or node.line, names, str(value_axis))
 
 
 def _by_hand_finding(distribution: BatchDistribution) -> Finding:
     """Report probabilities that sum to one over the batch, made by other operations than a softmax."""
-    shape, (cause, fix) = distribution.shape, _batch_axis("log_softmax", "values")
+    shape, (cause, fix) = distribution.shape, _batch_axis("log_softmax", "values", distribution.shape)
     subject = "The output is" if distribution.is_output else "The loss compares"
     return Finding(
         message=f"{subject} probabilities or log-probabilities {shape} that sum to 1 over axis 0, the "

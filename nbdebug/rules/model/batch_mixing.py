@@ -16,7 +16,7 @@ from nbdebug.measurements.batch_independence import CarriedState, SampleMixing
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.sample_company import SampleCompany
 from nbdebug.rule_engine.expression_edits import line_of, set_axis
-from nbdebug.rule_engine.layer_edits import set_layer_option
+from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_steps
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -184,7 +184,11 @@ def _position_finding(setup: Setup, call: TorchCall, size: int) -> Finding:
         fix="batch_first=True   # where the layer is created"
         if takes_sequences
         else "x = x + positions[: x.shape[1]]  # along the sequence: axis 1, for inputs with the batch first",
-        edits=set_layer_option(setup, str(call.module), "batch_first", "True") if takes_sequences else (),
+        edits=set_layer_option(setup, str(call.module), "batch_first", "True")
+        if takes_sequences
+        else swap_batch_and_steps(setup, call.module)
+        if call.module
+        else (),
         setup_fix=_BATCH_FIRST if takes_sequences else "",
         evidence={"call": call.name, "size": size},
         explains=("M311", "T606", "T607", "T608", "E703", "E709"),
@@ -276,7 +280,10 @@ def _axis_edits(mixing_call: MixingCall | None) -> tuple[Edit, ...]:
     """Return the change of a softmax or a normalization along the samples into one along the last axis."""
     if mixing_call is None or mixing_call.axis != 0:
         return ()
-    return set_axis(line_of(mixing_call.call.where), _AXIS_CALLS, "-1")
+    lengths = mixing_call.shape
+    several = [axis for axis, length in enumerate(lengths) if axis and length > 1]
+    value_axis = -1 if not several or several[-1] == len(lengths) - 1 else several[-1]
+    return set_axis(line_of(mixing_call.call.where), _AXIS_CALLS, str(value_axis))
 
 
 def _batch_first_code(mixing_call: MixingCall | None) -> str:

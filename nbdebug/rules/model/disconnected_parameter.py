@@ -28,6 +28,7 @@ from nbdebug.measurements.parameter_coverage import (
 )
 from nbdebug.measurements.sampled_gradients import SampledGradients
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rule_engine.statement_edits import collect_in_loop
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, get_location
@@ -143,7 +144,8 @@ def _findings_in_batches(
         unused = _lost_by_loss(setup, graph, first_pass, similar[0][1]) or _unused_part(
             setup, first_pass, path, [entry.parameter for _, entry in similar]
         )
-        yield _finding([entry for _, entry in similar], *unused, path)
+        finding = _finding([entry for _, entry in similar], *unused, path)
+        yield replace(finding, edits=collect_in_loop(unused[1]))
 
 
 def _detached_findings(

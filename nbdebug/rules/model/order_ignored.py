@@ -15,6 +15,7 @@ from nbdebug.measurements.call_operands import lost_sequence_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.position_tables import ConstantPositions
 from nbdebug.measurements.sequence_order import PermutationSensitivity
+from nbdebug.rule_engine.layer_edits import swap_batch_and_steps
 from nbdebug.rule_engine.predictions import UNSEEN_ORDER
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
@@ -83,6 +84,9 @@ def order_ignored(
         fix="x = x + positions[: x.shape[1]]   # along the sequence, for inputs with the batch first"
         if misplaced
         else _FIXES[permutation_sensitivity.kind],
+        edits=swap_batch_and_steps(eval_outputs.setup, misplaced.module)
+        if misplaced is not None and misplaced.module
+        else (),
         evidence={
             "kind": permutation_sensitivity.kind,
             "places": permutation_sensitivity.length,

@@ -9,12 +9,14 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.padding import Padding, TrailingPadding
 from nbdebug.measurements.padding_attention import PaddingAttention
+from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.rule_engine.expression_edits import invert_padding_mask, line_of
 from nbdebug.rule_engine.layer_edits import add_padding_mask
+from nbdebug.rule_engine.padding_edits import exclude_padding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Setup
 
@@ -30,6 +32,7 @@ def padding_changes_output(
     trailing_padding: TrailingPadding | NotChecked,
     position_influence: PositionInfluence | NotChecked,
     padding_attention: PaddingAttention | NotChecked,
+    eval_outputs: EvalOutputs | NotChecked,
     *,
     share: float = 0.5,
     dominant: float = 3.0,
@@ -93,13 +96,30 @@ def padding_changes_output(
         where=call.where if (call := padding.mixing_call or padding.reading_call) else Location(),
         cause="Padded positions take part in an attention, a mean or a state as if they were real.",
         fix="x = encoder(x, src_key_padding_mask=~mask)  # mask: true where input is real; or pack_padded_sequence",
-        edits=add_padding_mask(setup, call, trailing_padding.token)
-        if isinstance(trailing_padding, TrailingPadding) and call
-        else (),
+        edits=_edits(setup, padding, trailing_padding, eval_outputs),
         evidence={"touched": padding.affected, "real": padding.real, "places": padding.padded_positions},
         explains=("E703", "E709"),
         severity="error" if padding.has_mask_or_lengths else "warning" if padding.mixing_call or outweighs else "note",
     )
+
+
+def _edits(
+    setup: Setup,
+    padding: Padding,
+    trailing_padding: TrailingPadding | NotChecked,
+    eval_outputs: EvalOutputs | NotChecked,
+) -> tuple[Edit, ...]:
+    """Return the change of the line that reads the padding: a mask for an attention, or only its real positions."""
+    call = padding.mixing_call or padding.reading_call
+    if call is None:
+        return ()
+    if isinstance(trailing_padding, TrailingPadding) and (
+        mask := add_padding_mask(setup, call, trailing_padding.token)
+    ):
+        return mask
+    if padding.positions is None or isinstance(eval_outputs, NotChecked):
+        return ()
+    return exclude_padding(setup, eval_outputs.batch, padding.positions, call)
 
 
 def _changes_with_width(padding: TrailingPadding, share: float) -> bool:

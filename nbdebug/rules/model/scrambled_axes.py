@@ -10,14 +10,16 @@ from torch import Tensor, nn
 
 from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.axes import ScrambledReshape, Shape, moves_channels
+from nbdebug.measurements.axis_orders import find_axis_order
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import replace_node, wrap_node
+from nbdebug.source.edits import node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, call_subject
 
+_RESHAPES = ("view", "reshape", "unflatten", "flatten")
 _HINT = "# reshape only to split or merge neighboring axes, and swap axes with h.transpose(...) before or after"
 
 
@@ -62,41 +64,47 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
             "values, so their values are mixed.",
             where=reshape.call.where,
             cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
-            fix=f"h = {call.format('h')}   # h is what the reshape takes" if (call := _replacement(reshape)) else _HINT,
+            fix=_fix(reshape),
             edits=_edit_call(reshape),
             evidence={"before": reshape.shape_before, "after": reshape.shape_after, "call": reshape.call.name},
             explains=("M304", "M305", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709"),
         )
 
 
+def _fix(reshape: ScrambledReshape) -> str:
+    template, is_whole = _replacement(reshape)
+    note = "h is what the reshape takes" if is_whole else "h is what the reshape takes, and reshape it then"
+    return f"h = {template.format('h')}   # {note}" if template else _HINT
+
+
 def _edit_call(reshape: ScrambledReshape) -> tuple[Edit, ...]:
-    """Return the replacement of the only reshape on its line by a permutation; () for any other line."""
-    call, line = _replacement(reshape), reshape.call.line
+    """Return the replacement of the only reshape on its line by a permutation, or its insertion before a merge."""
+    (template, is_whole), line = _replacement(reshape), reshape.call.line
     statement = covering_statement(line) if line else None
-    if line is None or statement is None or not call:
+    if line is None or statement is None or not template:
         return ()
-    names = ("view", "reshape", "unflatten")
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and call_name(node) in names]
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and call_name(node) in _RESHAPES]
     subject = call_subject(calls[0]) if len(calls) == 1 else None
     if subject is None:
         return ()
-    edit = wrap_node(line.file, subject, call)
-    return (replace_node(line.file, calls[0], edit.text),)
+    text = wrap_node(line.file, subject, template).text
+    if not is_whole:
+        arguments = [node_text(line.file, part) for part in calls[0].args if part is not subject]
+        name = "flatten" if call_name(calls[0]) == "flatten" else "reshape"  # a view needs axes in memory order
+        text = f"{text}.{name}({', '.join(arguments)})"
+    return (replace_node(line.file, calls[0], text),)
 
 
-def _replacement(reshape: ScrambledReshape) -> str:
-    """Return the call, with {} for its tensor, that leads from one shape to the other; "" if there is no unique one."""
+def _replacement(reshape: ScrambledReshape) -> tuple[str, bool]:
+    """Return the calls, with {} for the tensor, that lead from one shape to the other; "" if there are no unique ones.
+
+    They are whole unless the reshape is still needed after them, to merge axes.
+    """
     if moves_channels(reshape.axes_before, reshape.axes_after):
         shuffle = _pixel_shuffle(reshape.axes_before[-2:], reshape.axes_after[-2:])
-        return f"{shuffle}.squeeze(1)" if shuffle and len(reshape.shape_after) == 3 else shuffle
-    before, after = reshape.shape_before, reshape.shape_after
-    if sorted(before) != sorted(after) or len(set(before)) < len(before):
-        return ""
-    order = [before.index(length) for length in after]
-    moved_axes = [axis for axis, source_axis in enumerate(order) if axis != source_axis]
-    if len(moved_axes) == 2:
-        return f"{{}}.transpose({moved_axes[0]}, {moved_axes[1]})"
-    return f"{{}}.permute({', '.join(map(str, order))})"
+        return (f"{shuffle}.squeeze(1)" if shuffle and len(reshape.shape_after) == 3 else shuffle), True
+    order = find_axis_order(reshape.shape_before, reshape.shape_after)
+    return (order.describe(), not order.merges) if order is not None else ("", True)
 
 
 def _pixel_shuffle(before: Shape, after: Shape) -> str:

@@ -10,6 +10,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.gradient_accumulation import GradientAccumulation
+from nbdebug.rule_engine.loop_edits import divide_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -67,6 +68,7 @@ def accumulation_unscaled(loop: LoopSummary, *, least: int = 3, share: float = 0
         where=get_location(_loss_line(loop)),
         cause="backward() adds to the gradients instead of averaging them.",
         fix=f"(loss / {sums.passes}).backward()",
+        edits=divide_loss(sums.line, sums.passes),
         evidence={"looked at": sums.checked_steps, "summed up": sums.undivided_steps, "batches": sums.passes},
         explains=_CONSEQUENCES,
         severity=None if is_affected else "note",

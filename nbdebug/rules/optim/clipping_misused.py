@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from statistics import median
 
@@ -14,7 +15,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import ordering_line
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
-from nbdebug.rule_engine.expression_edits import only_call
+from nbdebug.rule_engine.expression_edits import only_call, set_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import move_before
 from nbdebug.rules.examples import classifier
@@ -26,6 +27,7 @@ from nbdebug.source.location import get_location
 _CORRECT_ORDER = (
     "Call loss.backward() first, then clip the gradients of model.parameters(), then call optimizer.step()."
 )
+_LIMIT = re.compile(r"max_norm=([\d.e+-]+)")
 _MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE, _MIN_NORMS = 1e-4, 0.9, 20
 _MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
 _MIN_LOSS_FACTOR = 16.0
@@ -135,13 +137,15 @@ def clipping_misused(
         },
         explains=_CONSEQUENCES,
         aspect=aspect,
-        edits=_move_or_unscale(loop, aspect, fix),
+        edits=_clipping_edits(loop, aspect, fix),
     )
 
 
-def _move_or_unscale(loop: LoopSummary, aspect: str, fix: str) -> tuple[Edit, ...]:
-    """Return the change of the loop: clipping before the step, and after the gradients are unscaled."""
+def _clipping_edits(loop: LoopSummary, aspect: str, fix: str) -> tuple[Edit, ...]:
+    """Return the change of the loop: another limit, or clipping before the step and after ``unscale_``."""
     clip, step = loop.lines.get("clip"), loop.lines.get("optimizer")
+    if aspect == "limit" and (limit := _LIMIT.search(fix)):
+        return set_option(clip, ("clip_grad_norm_",), "max_norm", limit[1], 1)
     if aspect == "order" and fix == _CORRECT_ORDER:
         return move_before(clip, step)
     call = only_call(step, ("step",))

@@ -110,6 +110,7 @@ def _unfrozen_finding(setup: Setup, names: tuple[str, ...], parameters: list[Par
     group = [entry for entry in parameters if entry.name in names]
     module = largest_part(group[0], group, parameters) if group else names[0].rpartition(".")[0]
     line = find_unique_line(_unfreezes, user_written_objects(setup))
+    others = [entry for entry in parameters if entry.name not in names]
     return Finding(
         message=f"{len(names)} parameters ({', '.join(names[:4])}) were unfrozen while your loop ran and have a "
         "gradient, but no parameter group contains them, so no step updates them.",
@@ -117,6 +118,7 @@ def _unfrozen_finding(setup: Setup, names: tuple[str, ...], parameters: list[Par
         cause="The optimizer was created from the parameters that were trainable before.",
         fix=f"optimizer.add_param_group({{'params': list(model.get_submodule({module!r}).parameters())}})"
         "   # after unfreezing it",
+        edits=_all_parameters_edits(setup, others, group),
         evidence={"parameters": names[:8]},
         explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314"),
     )

@@ -23,10 +23,23 @@ from nbdebug.loop_monitor.schedules import (
     unfinished_length,
     unreached_peak,
 )
-from nbdebug.rule_engine.loop_edits import move_after, move_after_loop
+from nbdebug.rule_engine.loop_edits import move_after_loop
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rule_engine.schedule_edits import (
+    change_scheduler,
+    step_each_batch,
+    step_each_epoch,
+    use_rate_as_factor,
+)
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.rules.resumed_schedules import describe_ended_schedule, describe_resumption
+from nbdebug.rules.schedule_texts import (
+    FIX_PER_EPOCH,
+    describe_fast_schedule,
+    describe_negative_rate,
+    describe_plateau_mode,
+    fix_for_undone_changes,
+)
 from nbdebug.setup import Setup, loaders
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.setup.source_lines import creation_line, factor_line, option_line, rate_write_line, state_loading_line
@@ -38,7 +51,8 @@ _CONSEQUENCES_OF_ASCENT = (
     *("O501", "O510", "T602", "T603", "T605", "G404", "G410", "G412", "G415", "M306", "M307", "M314", "E702", "E703"),
 )
 _FIX_PER_BATCH = "Call scheduler.step() after each optimizer.step(), inside the loop over batches."
-_FIX_PER_EPOCH = "Call scheduler.step() once per epoch, after the loop over batches."
+_FIX_NEVER = "scheduler.step()   # once per epoch"
+_FIX_RATES = "factor = rate / initial_rate   # return the factor; or create the optimizer with lr=1.0"
 _MIN_EVENTS, _MIN_INEFFECTIVE_STEPS, _MIN_ZERO_STEPS = 2, 3, 8
 
 
@@ -160,7 +174,7 @@ def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding
                 f"Two schedulers set the rate of one optimizer: {count} changes by {kind} were followed directly by a "
                 f"step of {other_kind}, which computes the rate from its initial value and so undoes them.",
                 f"{other_kind} does not multiply the current rate, but replaces it.",
-                _fix_for_undone_changes(use, other),
+                fix_for_undone_changes(use, other),
                 other.line or use.line,
                 {"scheduler steps": use.steps, "undone": count},
             )
@@ -171,19 +185,6 @@ def _plan_line(setup: Setup, uses: Sequence[SchedulerUse]) -> SourceLine | None:
     factor_lines = (factor_line(use.scheduler) for use in uses if isinstance(use.scheduler, LambdaLR))
     creation_lines = (creation_line(setup, use.scheduler) for use in reversed(uses))
     return next(filter(None, (*factor_lines, *creation_lines)), None)
-
-
-def _fix_for_undone_changes(use: SchedulerUse, other: SchedulerUse) -> str:
-    """Return the fix: one sequence for schedulers that step equally often, else a warm-up that ends."""
-    steps_equally = abs(use.steps - other.steps) <= 1 and not isinstance(use.scheduler, ReduceLROnPlateau)
-    if steps_equally:
-        return (
-            "scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[n])   # or "
-            "one LambdaLR with the product of both factors"
-        )
-    text = other.line.text.strip() if other.line else ""
-    call = text if text.endswith(".step()") and text.count("(") == 1 else "warm_up.step()"
-    return f"if step <= warm_up_steps: {call}   # after that, only {type(use.scheduler).__name__} sets the rate"
 
 
 def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> Iterator[Finding]:
@@ -201,7 +202,7 @@ def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> It
             "ReduceLROnPlateau steps with every batch, so its patience counts batches."
             if per_batch
             else "The schedule is planned for fewer steps than the loop makes.",
-            _FIX_PER_EPOCH if per_batch else "# as many steps as the schedule makes: epochs, or epochs * len(loader)",
+            FIX_PER_EPOCH if per_batch else "# as many steps as the schedule makes: epochs, or epochs * len(loader)",
             per_batch.line if per_batch else _plan_line(setup, loop.schedulers) or line,
             {**evidence, "steps at rate zero": rates.zero_steps},
             edits=move_after_loop(per_batch.line) if per_batch else (),
@@ -211,7 +212,7 @@ def _rate_findings(setup: Setup, loop: LoopSummary, max_zero_share: float) -> It
             f"The learning rate fell to a tenth or less and rose again {rates.swings} times in {rates.epochs} epochs; "
             "expected at most once per epoch.",
             "The scheduler steps with every batch, but its period is meant for epochs.",
-            _FIX_PER_EPOCH,
+            FIX_PER_EPOCH,
             line,
             {**evidence, "swings": rates.swings},
             edits=move_after_loop(step_line),
@@ -298,14 +299,14 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
     texts: tuple[str, str, str] | None = None
     line = use.line
     if correct_mode:
-        texts = _wrong_plateau_mode(kind, loop, use, correct_mode)
+        texts = describe_plateau_mode(kind, loop, use, correct_mode)
         line = option_line(setup, use.scheduler, "mode", use.scheduler.mode) or use.line
     elif loop.rates.final_ratio < 0 and use.steps:
-        texts = _negative_rate(kind, loop)
+        texts = describe_negative_rate(kind, loop)
         line = _factor_or_creation_line(setup, use) or line
     elif loop.rates.low_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
         is_per_batch = _steps_per_batch(loop, use) and not _is_slow_per_epoch(setup, loop, max_slow_share)
-        texts = _too_fast(kind, loop, use, max_slow_share, is_per_batch)
+        texts = describe_fast_schedule(kind, loop, use, max_slow_share, is_per_batch)
         if not is_per_batch:
             line = _factor_or_creation_line(setup, use) or line
     elif ended_texts := describe_ended_schedule(use.scheduler, use.steps, loop.steps):
@@ -315,7 +316,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         texts = (
             f"{kind} never stepped in {loop.steps} optimizer steps ({epochs:.1f} epochs).",
             "The loop never calls the scheduler's step().",
-            "scheduler.step()   # once per epoch",
+            _FIX_NEVER,
         )
         line = creation_line(setup, use.scheduler) or loop.lines.get("optimizer")
     elif length and 0 < _steps_of_kind(loop, use) < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
@@ -338,7 +339,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             f"optimizer is {use.scheduler.base_lrs[0]:.3g}: the highest rate is their product, "
             f"{highest * use.scheduler.base_lrs[0]:.3g}.",
             "The function returns a learning rate, but the scheduler multiplies the initial rate by what it returns.",
-            "factor = rate / initial_rate   # return the factor; or create the optimizer with lr=1.0",
+            _FIX_RATES,
         )
         line = factor_line(use.scheduler) or line
     elif use.precedes_optimizer and use.steps > 1 and loop.steps and not loop.grad_scaler.requested_steps:
@@ -349,13 +350,23 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "optimizer.step()\nscheduler.step()   # after it",
         )
     if texts:
-        edits = move_after(line, loop.lines.get("optimizer")) if texts[2] == _FIX_PER_BATCH else ()
-        edits = move_after_loop(use.line) if texts[2] == _FIX_PER_EPOCH else edits
         finding = _finding(*texts, line, evidence, "plateau mode" if correct_mode else "")
-        finding = replace(finding, edits=edits)
+        finding = replace(finding, edits=_edits(setup, loop, use, texts[2], correct_mode))
         if loop.rates.final_ratio < 0:
             finding = replace(finding, severity="error", explains=(*finding.explains, *_CONSEQUENCES_OF_ASCENT))
         yield finding
+
+
+def _edits(setup: Setup, loop: LoopSummary, use: SchedulerUse, fix: str, mode: str | None) -> tuple[Edit, ...]:
+    """Return the change of the user's lines that a fix of one scheduler consists of."""
+    optimizer_step = loop.lines.get("optimizer")
+    if mode:
+        return change_scheduler(setup, use.scheduler, "mode", repr(mode))
+    if fix == _FIX_PER_BATCH:
+        return step_each_batch(use.line, optimizer_step)
+    if fix == _FIX_NEVER:
+        return step_each_epoch(setup, use.scheduler, optimizer_step)
+    return {FIX_PER_EPOCH: move_after_loop(use.line), _FIX_RATES: use_rate_as_factor(setup, use.scheduler)}.get(fix, ())
 
 
 def _factor_or_creation_line(setup: Setup, use: SchedulerUse) -> SourceLine | None:
@@ -381,42 +392,6 @@ def _is_slow_per_epoch(setup: Setup, loop: LoopSummary, max_slow_share: float) -
     epochs = math.ceil(loop.steps / max(_batches_per_epoch(setup), 1))
     ratios = loop.rates.first_ratios[:epochs]
     return len(ratios) == epochs > 1 and sum(ratio < _SLOW for ratio in ratios) > max_slow_share * epochs
-
-
-def _negative_rate(kind: str, loop: LoopSummary) -> tuple[str, str, str]:
-    """Message, cause and fix for a schedule that falls below zero."""
-    return (
-        f"{kind} reduced the rate below zero: the last rate is {loop.rates.final_ratio:.3g} times the highest.",
-        "The schedule reaches zero before the training ends, and goes on. Steps at a negative rate increase the loss.",
-        "total = epochs * len(train_loader)   # steps of the schedule; and factor = max(0.0, 1 - step / total)",
-    )
-
-
-def _too_fast(
-    kind: str, loop: LoopSummary, use: SchedulerUse, max_slow_share: float, is_per_batch: bool
-) -> tuple[str, str, str]:
-    """Message, cause and fix for a schedule that reduces the rate too early."""
-    return (
-        f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.rates.low_share:.0%} of them "
-        f"ran at less than 1 % of the highest rate (limit {max_slow_share:.0%}).",
-        "It steps with every batch, but its parameters are meant for epochs."
-        if is_per_batch
-        else "Each of its steps reduces the rate too much.",
-        _FIX_PER_EPOCH if is_per_batch else "# a factor closer to 1 (gamma=0.95), or fewer milestones",
-    )
-
-
-def _wrong_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, correct_mode: str) -> tuple[str, str, str]:
-    """Message, cause and fix for a plateau scheduler in the wrong mode."""
-    configured_mode = "min" if correct_mode == "max" else "max"
-    first, last = use.plateau_metrics[0], use.plateau_metrics[-1]
-    return (
-        f"{kind} waits for a {configured_mode}imum of a metric that should be {correct_mode}imized and went from "
-        f"{first:.3g} to {last:.3g} in {len(use.plateau_metrics)} calls. Improvements count as plateaus, and the rate "
-        f"ended at {loop.rates.final_ratio:.2g} of its peak.",
-        f"The metric is {'a score' if correct_mode == 'max' else 'a loss'}, but the mode is {configured_mode!r}.",
-        f"scheduler = ReduceLROnPlateau(optimizer, mode={correct_mode!r})",
-    )
 
 
 def _validation_size(setup: Setup) -> int | None:

@@ -12,7 +12,7 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names, largest_part
-from nbdebug.rule_engine.loop_edits import move_after, name_at
+from nbdebug.rule_engine.loop_edits import accumulate_fewer_batches, move_after, name_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, train
 from nbdebug.setup import Setup
@@ -20,6 +20,7 @@ from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import insert_after, insert_before
 from nbdebug.source.location import SourceLine, get_location
 
+_STEPS_PER_EPOCH = 10  # of an optimizer that accumulates
 _CONSEQUENCES = (
     "G409",
     "G414",
@@ -156,7 +157,14 @@ def step_missing(
             loop.skipping_branch or loop.lines.get("backward"),
             evidence,
             "no step",
+            accumulate_fewer_batches(loop.skipping_branch, _group_size(setup)),
         )
+
+
+def _group_size(setup: Setup) -> int:
+    """Return a number of batches to accumulate of which an epoch has several."""
+    batches = _two_epochs(setup) / 2
+    return max(1, int(batches) // _STEPS_PER_EPOCH) if math.isfinite(batches) else 1
 
 
 def _lost_groups(loop: LoopSummary, evidence: dict[str, int], max_share: float) -> Finding:

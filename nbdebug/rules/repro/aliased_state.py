@@ -20,9 +20,11 @@ from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import wrap_node
+from nbdebug.source.edits import insert_after_statement, insert_before, wrap_node
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import call_name, syntax_tree
+from nbdebug.source.search import call_name, enclosing_scope, innermost_loop, syntax_tree
+
+_CLONES = "{{name: tensor.clone() for name, tensor in {}.items()}}"
 
 
 @rule("R905", "error")
@@ -111,16 +113,40 @@ def _store_line(line: SourceLine | None, store: ast.Assign | None) -> SourceLine
 
 
 def _copy_edits(line: SourceLine | None, store: ast.Assign | None) -> tuple[Edit, ...]:
-    """Return the change of the assignment that stores a state, or of the only one that stores one inside its value."""
+    """Return the change of what stores a state, or of the only assignment or function that keeps one.
+
+    If the line that loads takes the state of another network, that network is the same object: it becomes a copy.
+    """
     tree = syntax_tree(line.file) if line else None
     if line is None or tree is None:
         return ()
     if store is not None:
-        return (_copy_edit(line.file, store, store.value),)
-    stores = [node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value]
+        return (_copy_edit(line.file, store.value),)
+    if network := _loaded_network(line):
+        return _copy_network(line.file, tree, network)
+    stores = [node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return))]
     values = [part for node in stores for part in _stored_parts(node.value)]
     states = [value for value in values if call_name(value) == "state_dict"]
-    return (_copy_edit(line.file, tree, states[0]),) if len(states) == 1 else ()
+    return (_copy_edit(line.file, states[0]),) if len(states) == 1 else ()
+
+
+def _loaded_network(line: SourceLine) -> str:
+    """Return the attribute path of the network into which a line loads the state of another one; "" if it does not."""
+    statement = covering_statement(line)
+    loads = [node for node in ast.walk(statement) if call_name(node) == "load_state_dict"] if statement else []
+    load = loads[0] if len(loads) == 1 else None
+    if not isinstance(load, ast.Call) or not load.args or call_name(load.args[0]) != "state_dict":
+        return ""
+    return ast.unparse(load.func.value) if isinstance(load.func, ast.Attribute) else ""
+
+
+def _copy_network(file: str, tree: ast.AST, path: str) -> tuple[Edit, ...]:
+    """Return the change of the only statement that assigns a network into one that assigns a copy of it."""
+    stores = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == path]
+    if len(stores) != 1 or call_name(stores[0].value) == "deepcopy":
+        return ()
+    edit = wrap_node(file, stores[0].value, "copy.deepcopy({})")
+    return (edit,) if _imports_copy(file) else (insert_before(file, stores[0].lineno, "import copy"), edit)
 
 
 def _stored_parts(value: ast.expr | None) -> list[ast.expr]:
@@ -132,16 +158,16 @@ def _stored_parts(value: ast.expr | None) -> list[ast.expr]:
     return [value] if value is not None else []
 
 
-def _copy_edit(file: str, store: ast.AST, value: ast.expr) -> Edit:
+def _copy_edit(file: str, value: ast.expr) -> Edit:
     """Return the change of a stored state into a copy of it."""
-    nodes = list(ast.walk(syntax_tree(file) or store))
+    template = "copy.deepcopy({})" if _imports_copy(file) else _CLONES
+    return wrap_node(file, value, template)
+
+
+def _imports_copy(file: str) -> bool:
+    nodes = ast.walk(syntax_tree(file) or ast.Module([], []))
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    has_copy = "copy" in imported | user_variables().keys()
-    return wrap_node(
-        file,
-        value,
-        "copy.deepcopy({})" if has_copy else "{{name: tensor.clone() for name, tensor in {}.items()}}",
-    )
+    return "copy" in imported | user_variables().keys()
 
 
 def _uses_alias(alias: WeightAlias) -> bool:
@@ -202,7 +228,26 @@ def _stale_average_finding(weight_copy: WeightCopy) -> Finding:
         evidence={"copy": weight_copy.name, "statistics": list(weight_copy.statistics[:8])},
         explains=("T613", "T609", "E702", "E703", "E706", "R904"),
         severity="warning",
+        edits=_copy_buffers(weight_copy.line),
     )
+
+
+def _copy_buffers(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the insertion of a loop over the buffers after the loop over the parameters of two networks on a line."""
+    statement = covering_statement(line) if line else None
+    scope = enclosing_scope(line) if line else None
+    around = innermost_loop(scope, line.number) if scope is not None and line is not None else None
+    loop = statement if isinstance(statement, ast.For) else around
+    calls = loop.iter.args if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) else []
+    owners = [call.func.value for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)]
+    if line is None or not isinstance(loop, ast.For) or len(owners) != 2 or not isinstance(loop.target, ast.Tuple):
+        return ()
+    if {call_name(call) for call in calls} != {"parameters"}:
+        return ()
+    names = [ast.unparse(target) for target in loop.target.elts]
+    buffers = ", ".join(f"{ast.unparse(owner)}.buffers()" for owner in owners)
+    code = f"for {', '.join(names)} in zip({buffers}):\n    {names[0]}.copy_({names[1]})"
+    return (insert_after_statement(line.file, loop, code),)
 
 
 def _alias_finding(state: StateCopy) -> Finding:

@@ -90,7 +90,21 @@ def zero_gradient(
             yield _finding_of_direction(item)
             continue
         is_unselected = item.node is None and all(_pattern(entry.name) in reached for entry in item.entries)
-        yield replace(_finding(item, is_solved, is_unselected), setup_fix="dropout=0" if drops_all else "")
+        setup_fix = "dropout=0" if drops_all else _initialize_factors(blocked_gradients)
+        yield replace(_finding(item, is_solved, is_unselected), setup_fix=setup_fix)
+
+
+def _initialize_factors(blocked: list[BlockedGradient]) -> str:
+    """Return code that initializes the first of several matrices of zeros in each module; "" if no module has any.
+
+    The gradient of a factor of a product is zero while the other one is, so that one of the two suffices.
+    """
+    names: dict[str, list[str]] = {}
+    for entry in (entry for item in blocked for entry in item.entries):
+        if entry.parameter.dim() > 1 and not bool(entry.parameter.any()):
+            names.setdefault(entry.name.rpartition(".")[0], []).append(entry.name)
+    firsts = [own[0] for own in names.values() if len(own) > 1]
+    return "\n".join(f"nn.init.kaiming_uniform_(model.get_parameter({name!r}), a=5**0.5)" for name in firsts)
 
 
 def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:

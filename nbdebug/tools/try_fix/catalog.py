@@ -11,7 +11,7 @@ from nbdebug.tools.compare_optimizers.candidates import OPTIMIZERS, SCHEDULE_COD
 from nbdebug.tools.treatments.data_changes import standardize_inputs, standardize_targets
 from nbdebug.tools.treatments.model_changes import drop_only_in_training, normalize_layers
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
-from nbdebug.tools.try_fix import data_changes, model_changes, sample_changes
+from nbdebug.tools.try_fix import data_changes, input_changes, model_changes, sample_changes
 from nbdebug.training.model_copy import RESET_PARAMETERS
 
 _ACTIVATIONS = ("ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Mish", "Tanh")
@@ -68,6 +68,35 @@ def _column(name: str, value: str) -> int:
     if number != int(number):
         raise SetupError(f"{name} is {value!r}; expected the number of a column. Write {name}=0.")
     return int(number)
+
+
+def _position(name: str, value: str) -> int:
+    number = _number(0, 100, "the position of an argument, counted from 0")(name, value)
+    if number != int(number):
+        raise SetupError(f"{name} is {value!r}; expected the position of an argument. Write {name}=0.")
+    return int(number)
+
+
+def _order(name: str, value: str) -> list[int]:
+    parts = [part.strip() for part in value.split(",")]
+    if sorted(parts) != sorted(map(str, range(len(parts)))):
+        raise SetupError(f"{name} is {value!r}; expected all positions once, such as 2,1,0. Write {name}=2,1,0.")
+    return [int(part) for part in parts]
+
+
+def _features_and_values(name: str, value: str) -> list[tuple[int, float]]:
+    pairs = [part.partition(":") for part in value.split(",")]
+    try:
+        return [(int(feature), float(number)) for feature, _, number in pairs]
+    except ValueError:
+        raise SetupError(f"{name} is {value!r}; expected features and numbers. Write {name}=0:-999,2:-1.") from None
+
+
+def _numbers(name: str, value: str) -> dict[int, int]:
+    pairs = [part.strip().partition(">") for part in value.split(",")]
+    if not all(old.isdigit() and new.isdigit() for old, _, new in pairs):
+        raise SetupError(f"{name} is {value!r}; expected numbers of classes, such as 0>1,1>0. Write {name}=0>1,1>0.")
+    return {int(old): int(new) for old, _, new in pairs}
 
 
 def _word(choices: tuple[str, ...]) -> Callable[[str, str], str]:
@@ -171,6 +200,44 @@ NAMED_CHANGES: dict[str, _NamedChange] = {
         "y = (y - y_train.mean()) / y_train.std()   # and convert the predictions back",
     ),
     "hide column": _NamedChange(data_changes.hide_column, _column, "0", "x[:, {value}] = 0   # in both splits"),
+    "end window earlier": _NamedChange(
+        input_changes.end_window_earlier,
+        _size,
+        "1",
+        "x = x[:, :-{value}]   # in both splits; or a target that is later",
+    ),
+    "shift tokens": _NamedChange(
+        input_changes.shift_tokens,
+        _position,
+        "0",
+        "tokens = torch.cat([torch.full_like(tokens[:, :1], start), tokens[:, :-1]], 1)   # of argument {value}",
+    ),
+    "match validation": _NamedChange(
+        input_changes.match_validation,
+        _nothing,
+        "",
+        "mean, std = x_train.mean(0), x_train.std(0)\nx_val = (x_val - mean) / std   # as the training split",
+    ),
+    "order validation": _NamedChange(input_changes.order_validation, _order, "2,1,0", "x_val = x_val[:, [{value}]]"),
+    "renumber validation": _NamedChange(
+        input_changes.renumber_validation,
+        _numbers,
+        "0>1,1>0",
+        "y_val = torch.tensor([numbers[name] for name in names_val])   # {value}: by the numbers of the training split",
+    ),
+    "sort before collation": _NamedChange(
+        input_changes.sort_before_collation,
+        _nothing,
+        "",
+        "batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before it is taken apart",
+    ),
+    "fill missing values": _NamedChange(
+        input_changes.fill_missing,
+        _features_and_values,
+        "",
+        "x = torch.where(x == number, torch.nan, x)   # {value}\n"
+        "x = torch.where(x.isnan(), x_train.nanmedian(0).values, x)   # for both splits",
+    ),
     "split again": _NamedChange(
         sample_changes.split_again,
         _nothing,

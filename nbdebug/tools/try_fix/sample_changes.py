@@ -20,18 +20,24 @@ _LOADERS = ("train_loader", "val_loader")
 
 
 def split_again(treated: TreatedSetup, _: None) -> bool:
-    """Divide the samples of both loaders at random, each sample once, into parts of the same relative sizes."""
+    """Divide the samples of both loaders at random into parts of the same relative sizes.
+
+    All copies of a sample are in one part, and in the validation split only one of them.
+    """
     loaders = [getattr(treated.setup, name) for name in _LOADERS]
     if not all(map(_is_readable, loaders)):
         return False
     data: ConcatDataset[Any] = ConcatDataset([loader.dataset for loader in loaders])
     if len(data) > _MAX_SAMPLES:
         return False
-    single = list({_content(data[index]): index for index in range(len(data))}.values())
-    share = len(loaders[0].dataset) / len(data)
-    order = [single[position] for position in torch.randperm(len(single)).tolist()]
+    copies: dict[tuple[Any, ...], list[int]] = {}
+    for index in range(len(data)):
+        copies.setdefault(_content(data[index]), []).append(index)
+    groups = list(copies.values())
+    share, order = len(loaders[0].dataset) / len(data), torch.randperm(len(groups)).tolist()
     cut = round(share * len(order))
-    for name, loader, indices in zip(_LOADERS, loaders, (order[:cut], order[cut:]), strict=True):
+    train = [index for number in order[:cut] for index in groups[number]]  # copies may be oversampling
+    for name, loader, indices in zip(_LOADERS, loaders, (train, [groups[i][0] for i in order[cut:]]), strict=True):
         setattr(treated, name, keep_samples(rebuild_loader(loader, dataset=data, shuffle=False), indices))
     treated.train_loader = rebuild_loader(treated.train_loader, shuffle=True)
     return True

@@ -1,0 +1,59 @@
+"""Messages, causes and fixes of schedules that are too fast, undone, negative or in the wrong mode."""
+
+from __future__ import annotations
+
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.schedules import SchedulerUse
+
+FIX_PER_EPOCH = "Call scheduler.step() once per epoch, after the loop over batches."
+
+
+def fix_for_undone_changes(use: SchedulerUse, other: SchedulerUse) -> str:
+    """Return the fix: one sequence for schedulers that step equally often, else a warm-up that ends."""
+    steps_equally = abs(use.steps - other.steps) <= 1 and not isinstance(use.scheduler, ReduceLROnPlateau)
+    if steps_equally:
+        return (
+            "scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[n])   # or "
+            "one LambdaLR with the product of both factors"
+        )
+    text = other.line.text.strip() if other.line else ""
+    call = text if text.endswith(".step()") and text.count("(") == 1 else "warm_up.step()"
+    return f"if step <= warm_up_steps: {call}   # after that, only {type(use.scheduler).__name__} sets the rate"
+
+
+def describe_negative_rate(kind: str, loop: LoopSummary) -> tuple[str, str, str]:
+    """Message, cause and fix for a schedule that falls below zero."""
+    return (
+        f"{kind} reduced the rate below zero: the last rate is {loop.rates.final_ratio:.3g} times the highest.",
+        "The schedule reaches zero before the training ends, and goes on. Steps at a negative rate increase the loss.",
+        "total = epochs * len(train_loader)   # steps of the schedule; and factor = max(0.0, 1 - step / total)",
+    )
+
+
+def describe_fast_schedule(
+    kind: str, loop: LoopSummary, use: SchedulerUse, max_slow_share: float, is_per_batch: bool
+) -> tuple[str, str, str]:
+    """Message, cause and fix for a schedule that reduces the rate too early."""
+    return (
+        f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.rates.low_share:.0%} of them "
+        f"ran at less than 1 % of the highest rate (limit {max_slow_share:.0%}).",
+        "It steps with every batch, but its parameters are meant for epochs."
+        if is_per_batch
+        else "Each of its steps reduces the rate too much.",
+        FIX_PER_EPOCH if is_per_batch else "# a factor closer to 1 (gamma=0.95), or fewer milestones",
+    )
+
+
+def describe_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, correct_mode: str) -> tuple[str, str, str]:
+    """Message, cause and fix for a plateau scheduler in the wrong mode."""
+    configured_mode = "min" if correct_mode == "max" else "max"
+    first, last = use.plateau_metrics[0], use.plateau_metrics[-1]
+    return (
+        f"{kind} waits for a {configured_mode}imum of a metric that should be {correct_mode}imized and went from "
+        f"{first:.3g} to {last:.3g} in {len(use.plateau_metrics)} calls. Improvements count as plateaus, and the rate "
+        f"ended at {loop.rates.final_ratio:.2g} of its peak.",
+        f"The metric is {'a score' if correct_mode == 'max' else 'a loss'}, but the mode is {configured_mode!r}.",
+        f"scheduler = ReduceLROnPlateau(optimizer, mode={correct_mode!r})",
+    )
