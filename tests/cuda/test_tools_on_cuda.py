@@ -50,7 +50,7 @@ def test_batch_size_search_ends_where_the_memory_of_the_device_does() -> None:
     optimizer, loss_fn = torch.optim.SGD(model.parameters(), lr=1e-3), nn.CrossEntropyLoss()
     before = fingerprint(model, optimizer, loaders=[loader])
     result = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer).batch_size(
-        most=8192, seconds=0.01, noise=False
+        most=8192, seconds=60.0, noise=False
     )
     assert (result.ended, result.measured_by) == ("memory", BY_ALLOCATOR)
     assert all(size.memory > 0 for size in result.sizes)
@@ -85,3 +85,15 @@ def test_profile_on_cuda_counts_copies_and_waits() -> None:
     assert profile.phases["transfer"] > 0
     assert profile.transferred_bytes >= 128 * 40_000 * 4
     assert profile.pinned_share == 0
+
+
+def test_profile_on_cuda_tries_pinned_memory() -> None:
+    data = TensorDataset(torch.randn(256, 100_000), torch.arange(512) % 3)
+    model = nn.Linear(100_000, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    loader = DataLoader(data, batch_size=64)
+    result = Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer).profile(steps=6)
+    pinning = {trial.name: trial for trial in result.trials if trial.group == "pinning"}
+    assert pinning["off"].is_present
+    assert pinning["on"].seconds > 0
+    assert not loader.pin_memory

@@ -45,13 +45,13 @@ from nbdebug.tools.profile.trials import (
     setting_candidates,
     thread_candidates,
 )
-from nbdebug.tools.profile.worker_sweep import sweep_obstacle, sweep_workers
+from nbdebug.tools.profile.worker_sweep import sweep_obstacle, sweep_pinning, sweep_workers
 from nbdebug.training.model_copy import ensure_train_mode
 from nbdebug.training.trainer import needs_closure
 from nbdebug.validation import argument_error, validate_int
 from nbdebug.views.live import Screen, show_view
 
-_MIN_DATA_SHARE = 0.1  # of the step time, from which numbers of workers are tried
+_MIN_DATA_SHARE = 0.1  # of the step time, from which numbers of workers and pinned memory are tried
 _MIN_OPTIMIZER_SHARE = 0.15
 _MAX_OVERHEAD = 0.03
 _MAX_MEASURED_GAINS = 3
@@ -210,14 +210,18 @@ class _Profiler:
         return replace(result, replay_seconds=present, trials=(loader, cached_trial, *trials[1:]))
 
     def _sweep_loader(self, result: Profile, batches: list[Batch]) -> Profile:
-        """Try other numbers of workers if the step waits for data."""
+        """Try other numbers of workers if the step waits for data, and pinned memory if it waits for copies."""
         share = result.data_seconds / max(result.standard_seconds, 1e-9)
-        if max(share, result.share("data")) < _MIN_DATA_SHARE:
+        waits_for_data = max(share, result.share("data")) >= _MIN_DATA_SHARE
+        waits_for_copies = result.share("transfer") >= _MIN_DATA_SHARE
+        if not waits_for_data and not waits_for_copies:
             return result
         if obstacle := sweep_obstacle(self.setup):
-            self.notes.append(f"Numbers of workers were not tried: {obstacle}.")
+            self.notes.append(f"Numbers of workers and pinned memory were not tried: {obstacle}.")
             return result
-        return replace(result, trials=(*result.trials, *sweep_workers(self.setup, self.step, self.steps)))
+        workers = sweep_workers(self.setup, self.step, self.steps) if waits_for_data else []
+        pinning = sweep_pinning(self.setup, self.step, self.steps) if waits_for_copies else []
+        return replace(result, trials=(*result.trials, *workers, *pinning))
 
     def _measure_model(self, result: Profile, batches: list[Batch]) -> Profile:
         """Measure modules, ceilings, memory and latency."""

@@ -1,4 +1,4 @@
-"""Training steps on loaders with other numbers of workers."""
+"""Training steps on loaders with other numbers of workers, and with pinned memory."""
 
 from __future__ import annotations
 
@@ -74,24 +74,41 @@ def sweep_workers(setup: Setup, step: TrainingStep, steps: int) -> list[SpeedTri
     return [present_trial, *measured]
 
 
+def sweep_pinning(setup: Setup, step: TrainingStep, steps: int) -> list[SpeedTrial]:
+    """Return the mean time of a step without and with pinned memory; [] without CUDA, or if the loader pins already."""
+    workers = setup.train_loader.num_workers
+    if step.device.type != "cuda" or setup.train_loader.pin_memory:
+        return []
+    before, failure = _try_workers(setup, step, workers, steps)
+    pinned, pinning_failure = _try_workers(setup, step, workers, steps, pins=True)
+    after, _ = _try_workers(setup, step, workers, steps)
+    if failure or not after:
+        return []
+    present = SpeedTrial("pinning", "off", (before + after) / 2, is_present=True)
+    code = "DataLoader(..., pin_memory=True)"
+    if pinning_failure:
+        return [present, SpeedTrial("pinning", "on", code=code, failure=pinning_failure)]
+    return [present, _with_gain(SpeedTrial("pinning", "on", pinned, code=code), present.seconds)]
+
+
 def _with_gain(trial: SpeedTrial, base: float) -> SpeedTrial:
     gain = base / trial.seconds
     return replace(trial, gain=gain, low=gain)
 
 
-def _try_workers(setup: Setup, step: TrainingStep, count: int, steps: int) -> tuple[float, str]:
+def _try_workers(setup: Setup, step: TrainingStep, count: int, steps: int, *, pins: bool = False) -> tuple[float, str]:
     """Return the mean seconds of a step, or 0 and the reason why there are none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about more workers than cores, which is what is measured
-            return _mean_seconds(setup, step, count, steps), ""
+            return _mean_seconds(setup, step, count, steps, pins), ""
     except Exception as error:
         cause = error.__cause__ or error
         return 0.0, f"{type(cause).__name__}: {cause}".partition("\n")[0]
 
 
-def _loader_with_workers(loader: DataLoader[Any], count: int, is_endless: bool) -> DataLoader[Any]:
-    """Return a loader of the same batches with another number of workers."""
+def _loader_with_workers(loader: DataLoader[Any], count: int, is_endless: bool, pins: bool) -> DataLoader[Any]:
+    """Return a loader of the same batches with another number of workers, and with pinned memory if ``pins``."""
     worker_options: dict[str, Any] = {}
     if count:
         context = loader.multiprocessing_context
@@ -108,19 +125,19 @@ def _loader_with_workers(loader: DataLoader[Any], count: int, is_endless: bool) 
         batch_sampler=_EndlessBatchSampler(batch_sampler) if is_endless else batch_sampler,
         collate_fn=loader.collate_fn,
         num_workers=count,
-        pin_memory=loader.pin_memory,
+        pin_memory=pins or loader.pin_memory,
         **worker_options,
     )
 
 
-def _mean_seconds(setup: Setup, step: TrainingStep, workers: int, steps: int) -> float:
+def _mean_seconds(setup: Setup, step: TrainingStep, workers: int, steps: int, pins: bool) -> float:
     """Return the mean time of a step; batches of workers arrive in bursts, which a median would hide.
 
     Short epochs are measured as a whole, since the first batches of each find the workers idle.
     """
     length = len(setup.train_loader.batch_sampler)
     is_endless = not workers or length > _MAX_EPOCH_STEPS * steps
-    loader = _loader_with_workers(setup.train_loader, workers, is_endless)
+    loader = _loader_with_workers(setup.train_loader, workers, is_endless, pins)
     splitter, batches = BatchStream(setup, 0), _repeated(loader)
     least, seconds_limit = max(_MIN_STEPS, 3 * workers), steps * _SECONDS_PER_STEP
     seconds: list[float] = []
