@@ -249,12 +249,15 @@ criterion = nn.CrossEntropyLoss()
 """
 NOISY = """
 class Noisy(torch.utils.data.Dataset):
+    def __init__(self, rows, labels):
+        self.rows, self.labels = rows, labels
+
     def __len__(self):
-        return 144
+        return len(self.rows)
 
     def __getitem__(self, i):
         noise = torch.Generator().manual_seed(i)
-        return x[i] + torch.randn(4, generator=noise), y[i]
+        return self.rows[i] + torch.randn(4, generator=noise), self.labels[i]
 """
 SQUARES = """
 def squares(output, target):
@@ -329,7 +332,7 @@ CASES |= {
     ),
     "generator for each sample": (
         "D117",
-        HEAD + NET + NOISY + SETUP.replace("TensorDataset(x[:144], y[:144])", "Noisy()") + FIT,
+        HEAD + NET + NOISY + SETUP.replace("TensorDataset(x[:144], y[:144])", "Noisy(x[:144], y[:144])") + FIT,
     ),
     "loss of an operator": ("L205", HEAD + SQUARES + SETUP + FIT),
     "momentum of a recipe": (

@@ -168,12 +168,12 @@ class LrRange(Result):
             and recommended.low is not None
             and recommended.high is not None
         ):
-            ax.axvspan(recommended.low, recommended.high, color="tab:green", alpha=0.15)
-            ax.axvline(recommended.value, color="tab:green", label=f"recommended {recommended.value:.2g}")
+            ax.axvspan(recommended.low, recommended.high, color="gray", alpha=0.2)
+            ax.axvline(recommended.value, color="black", label=f"recommended {recommended.value:.2g}")
         if self.proof is not None and self.proof.kept_rate and self.proof.sweep_rate != self.proof.kept_rate:
             ax.axvline(
                 self.proof.sweep_rate,
-                color="tab:green",
+                color="black",
                 linestyle=":",
                 label=f"by the sweeps {self.proof.sweep_rate:.2g}",
             )

@@ -49,7 +49,7 @@ class Profile(TimeProfile, Result):
                 ax.bar(range(len(heights)), heights, bottom=bottom, label=phase, width=1.0)
                 bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
         ax.set(xlabel="step", ylabel="milliseconds", title="time of each step")
-        ax.legend()
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))  # beside the bars, which fill the axes
 
     def view(self) -> View:
         """Verdict, timeline, and the tables of phases, lines, modules, trials and latencies."""
