@@ -74,7 +74,7 @@ def test_change_alters_a_copy_and_nothing_else(change: str) -> None:
 
 
 def test_every_change_has_code() -> None:
-    needs_value = {"freeze": "freeze=0"}
+    needs_value = {"freeze": "freeze=0", "fill missing values": "fill missing values=0:-999"}
     for name in NAMED_CHANGES:
         assert is_code(parse_change(needs_value.get(name, name)).code), name
 
