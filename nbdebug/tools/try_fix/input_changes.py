@@ -48,7 +48,8 @@ def shift_tokens(treated: TreatedSetup, position: int) -> bool:
         return False
     sizes = [module.num_embeddings for module in treated.model.modules() if isinstance(module, nn.Embedding)]
     highest = max(int(part.max()) for part in tensors)
-    start = highest + 1 if sizes and min(size for size in sizes if size > highest) > highest + 1 else 0
+    vocabulary = min((size for size in sizes if size > highest), default=0)
+    start = highest + 1 if vocabulary > highest + 1 else 0
 
     def shifted(tensor: Tensor, place: int) -> Tensor:
         return torch.cat([torch.full_like(tensor[:, :1], start), tensor[:, :-1]], 1) if place == position else tensor
