@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,10 +65,18 @@ class ClassDrift:
         size = f"{shift:.2g} sd (KS {self.detectable:.2g})"
         return f"a shift of {size} within the smallest class would have been shown with 90% probability"
 
-    def describe(self, explained: Collection[str]) -> Iterator[str]:
-        """Yield a text for each shifted class, without the features that are shifted anyway."""
+    def describe(self, effects: Mapping[str, float]) -> Iterator[str]:
+        """Yield a text for each shifted class.
+
+        ``effects`` are those of the features that are shifted over all classes. Such a feature counts only in classes
+        in which its effect is more than twice as large.
+        """
         own = [
-            (item, [shift for shift in item.shifted_features if shift.title not in explained]) for item in self.classes
+            (
+                item,
+                [shift for shift in item.shifted_features if shift.distance.effect > 2 * effects.get(shift.title, 0)],
+            )
+            for item in self.classes
         ]
         shifted = [(item, shifts) for item, shifts in own if shifts]
         for item, shifts in shifted[:_MAX_LISTED]:

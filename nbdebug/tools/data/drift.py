@@ -145,7 +145,8 @@ def _class_table(title: str, drift: ClassDrift) -> FoldableTable:
     """Return the classes with their features below them."""
     rows = []
     for item in drift.classes[:_MAX_CLASSES]:
-        tags = [CellTag(f"{len(item.shifted_features)} features", "warning")] if item.shifted_features else []
+        count = len(item.shifted_features)
+        tags = [CellTag(f"{count} feature{'s' if count > 1 else ''}", "warning")] if count else []
         rows.append(TableRow(item.name, [tags, *[None] * (len(_COLUMNS) - 2)], details=[("samples", _rows_text(item))]))
         rows += [_shift_row(shift, level=1) for shift in item.shifts[:_MAX_CLASS_FEATURES]]
     omitted = f" {drift.omitted:,} classes are not compared: they have few samples." if drift.omitted else ""

@@ -83,8 +83,8 @@ class SplitComparison:
         hidden = len(shifted) - 3
         result += [f"drift from {self.title}: {hidden} more features"] if hidden > 0 else []
         if self.classes is not None and not self.mismatches:
-            explained = {shift.title for shift in self.shifted_features}
-            result += [f"drift from {self.title} {text}" for text in self.classes.describe(explained)]
+            effects = {shift.title: shift.distance.effect for shift in self.shifted_features}
+            result += [f"drift from {self.title} {text}" for text in self.classes.describe(effects)]
         if not result and self.classifier is not None and self.classifier.tells_splits_apart:
             result.append(f"a classifier tells {self.first} from {self.second}: {self.classifier}")
         if not result and self.energy is not None and self.energy.is_shifted:

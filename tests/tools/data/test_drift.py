@@ -233,3 +233,14 @@ def test_power_of_small_splits_is_stated() -> None:
     text = profile_of_inputs((x, y), (other, labels)).drift.to_text()
     assert "would have shown" not in text
     assert "would have been shown with 90% probability" in text
+
+
+def test_class_in_which_a_feature_is_shifted_much_more_is_named() -> None:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(900) % 6
+    inputs = torch.randn(900, 3, generator=generator)
+    inputs[(torch.arange(900) >= 450) & (labels == 2), 0] += 4
+    loaders = [DataLoader(TensorDataset(inputs[rows], labels[rows]), 64) for rows in (slice(450), slice(450, 900))]
+    faults = data(Setup(nn.Linear(3, 6), *loaders, loss_fn=nn.CrossEntropyLoss())).drift.faults
+    assert any("within class 2" in fault or "within 2" in fault for fault in faults), faults
+    assert not any("within class 3" in fault for fault in faults)
