@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
 
 
 class CuttableNetwork:
@@ -28,7 +27,7 @@ class CuttableNetwork:
         """The port to connect to."""
         return int(self._listener.getsockname()[1])
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> CuttableNetwork:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
