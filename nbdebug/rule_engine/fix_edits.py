@@ -16,12 +16,12 @@ from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import setup_objects
 from nbdebug.setup.fix_text import free_names
 from nbdebug.setup.notebook_names import user_variables
-from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.creation import Creation, find_creation
+from nbdebug.source.creation import Creation
 from nbdebug.source.edits import append_argument, insert_after, node_text, replace_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
+from nbdebug.source.search import call_name, enclosing_scope, syntax_tree
 
 _REMOVAL = re.compile(r"Remove module '(?P<path>[\w.]+)' from the model")
 _CREATION = re.compile(
@@ -80,11 +80,6 @@ def find_edits(setup: Setup, finding: Finding) -> tuple[Edit, ...]:
         if created is not None:
             return _change_call(setup, finding, created, statement.value)
     return _replace_statement(line, fix, statement)
-
-
-def find_setup_creation(setup: Setup, created: object) -> Creation | None:
-    """Return the only call in the user's files that can have created an object of the setup; None without one."""
-    return find_creation(created, search_files(user_written_objects(setup))) if created is not None else None
 
 
 def _takes_options(creation: Creation) -> bool:
@@ -178,7 +173,7 @@ def change_head_and_loss(
 ) -> tuple[Edit, ...]:
     """Return the edits that remove an activation from a line of the model, and create another loss; () unless both."""
     statement, text = covering_statement(line) if line else None, statement_without_calls(line, activations)
-    creation = find_creation(setup.loss_fn, search_files(user_written_objects(setup)))
+    creation = find_setup_creation(setup, setup.loss_fn)
     if line is None or statement is None or text is None or creation is None:
         return ()
     return (replace_node(line.file, statement, text), replace_node(creation.file, creation.call, loss))

@@ -11,9 +11,8 @@ from nbdebug.finding import Edit
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import object_path, setup_objects
 from nbdebug.setup.fix_text import free_names
-from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import (
     insert_after,
     insert_after_statement,
@@ -29,7 +28,6 @@ from nbdebug.source.search import (
     enclosing_scope,
     innermost_loop,
     read_names,
-    search_files,
 )
 
 _TENSOR_MAKERS = ("tensor", "as_tensor", "Tensor", "FloatTensor")
@@ -212,7 +210,7 @@ def name_at(setup: Setup, line: SourceLine, item: object) -> str | None:
 
 def _name_in(setup: Setup, paths: list[str], role: str, item: object) -> str | None:
     """Return the name among some names and attribute paths that is most often used for an object."""
-    creation = find_creation(item, search_files(user_written_objects(setup))) if item is not None else None
+    creation = find_setup_creation(setup, item)
     names = {role, *(creation.names if creation else ())} - {""}
     counts = Counter(path for path in paths if path.rpartition(".")[2] in names and path.count(".") < _MAX_DEPTH)
     return counts.most_common(1)[0][0] if counts else None

@@ -8,11 +8,10 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.loop_edits import name_at
 from nbdebug.setup import Setup
-from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.creation import find_creation
+from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.edits import insert_before, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, call_subject, enclosing_scope, innermost_loop, search_files, syntax_tree
+from nbdebug.source.search import call_name, call_subject, enclosing_scope, innermost_loop, syntax_tree
 
 
 def count_rows(line: SourceLine | None) -> tuple[Edit, ...]:
@@ -71,7 +70,7 @@ def _exchange_at(setup: Setup, line: SourceLine, expression: ast.expr) -> tuple[
 
 def _sibling(setup: Setup, path: str) -> str:
     """Return the attribute of the validation loader beside that of the training loader, ``p.val_loader``."""
-    creation = find_creation(setup.val_loader, search_files(user_written_objects(setup)))
+    creation = find_setup_creation(setup, setup.val_loader)
     owner, names = path.rpartition(".")[0], creation.names if creation else frozenset()
     return f"{owner}.{next(iter(names))}" if owner and len(names) == 1 else ""
 

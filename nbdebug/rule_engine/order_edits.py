@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup
-from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.creation import Creation, find_creation
+from nbdebug.setup.source_lines import find_setup_creation
+from nbdebug.source.creation import Creation
 from nbdebug.source.edits import insert_after_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import enclosing_scope, search_files, syntax_tree
+from nbdebug.source.search import enclosing_scope, syntax_tree
 
 _SHUFFLES = ("shuffle", "permuted")
 
@@ -23,7 +23,7 @@ def find_reordering(setup: Setup) -> tuple[SourceLine | None, tuple[Edit, ...]]:
 
     Reads the function that creates the training dataset from a variable of inputs and one of targets.
     """
-    creation = find_creation(setup.train_loader, search_files(user_written_objects(setup)))
+    creation = find_setup_creation(setup, setup.train_loader)
     made = _dataset_call(creation) if creation else None
     names = [_variable(argument) for argument in made.args] if made else []
     if creation is None or made is None or len(names) < 2 or not names[0] or not names[-1]:

@@ -6,10 +6,11 @@ import ast
 from typing import Any
 
 from nbdebug.finding import Edit
-from nbdebug.rule_engine.fix_edits import change_options, find_setup_creation
+from nbdebug.rule_engine.fix_edits import change_options
 from nbdebug.rule_engine.loop_edits import move_after, name_at
 from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import insert_after_statement
 from nbdebug.source.location import SourceLine

@@ -136,7 +136,7 @@ def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
     variables that the training data are not made from, the last assignment of one of them. A function that makes both
     loaders selects nothing, so the arguments of its call count.
     """
-    creation = find_setup_creation(setup, loader) if loader is not None else None
+    creation = find_setup_creation(setup, loader)
     producer = _dataset_producer(creation, loader)
     if creation and producer and not isinstance(producer.node, ast.Name):
         line = producer.line

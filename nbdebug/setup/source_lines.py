@@ -37,14 +37,19 @@ from nbdebug.source.search import (
 
 
 def find_setup_creation(setup: Setup, created: object) -> Creation | None:
-    """Return the call that creates an object of the setup, in the files of its objects; None if it is ambiguous."""
+    """Return the call that creates an object of the setup, in the files of its objects.
+
+    Return None if it is ambiguous, or if there is no object.
+    """
+    if created is None:
+        return None
     return find_creation(created, search_files(user_written_objects(setup)), sys._getframe(1))
 
 
 def record_creating_files(setup: Setup) -> None:
     """Add the files that create the loaders and optimizers, such as those of imported modules, to the user's files."""
     for created in (setup.train_loader, setup.val_loader, *setup.optimizers):
-        if creation := find_setup_creation(setup, created) if created is not None else None:
+        if creation := find_setup_creation(setup, created):
             setup.files.add(creation.file)
 
 
@@ -55,7 +60,7 @@ def call_argument(creation: Creation, created: object, argument: ast.expr) -> Ex
 
 def creation_line(setup: Setup, created: object) -> SourceLine | None:
     """Return the line that creates an object of the setup; None if it is ambiguous."""
-    creation = find_setup_creation(setup, created) if created is not None else None
+    creation = find_setup_creation(setup, created)
     return creation.line if creation else None
 
 

@@ -22,12 +22,10 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.losses import LossKind, score_tensor
-from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.attribute_makers import called_attribute_line
-from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine, add_line
-from nbdebug.source.search import search_files
 
 _SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
 _INTO_LOSS = Pattern(_SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
@@ -148,7 +146,7 @@ def _with_sigmoid(
     module = setup.eager_model.get_submodule(node.module) if node.module else None
     if isinstance(module, nn.Softmax) and kind == "bce":
         fix = f"model.set_submodule({node.module!r}, nn.Sigmoid())"
-        creation = find_creation(module, search_files(user_written_objects(setup)))
+        creation = find_setup_creation(setup, module)
         sigmoid = (replace_node(creation.file, creation.call, "nn.Sigmoid()"),) if creation else ()
         return replace(finding, fix=fix, edits=sigmoid, setup_fix=fix)
     in_model = {part.function for part in first_pass.trace.get_graph(output).nodes}

@@ -14,12 +14,9 @@ from nbdebug.measurements.loss_scaling import LossScaling, MixedReductions
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, regressor
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import creation_line
-from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.creation import find_creation
+from nbdebug.setup.source_lines import creation_line, find_setup_creation
 from nbdebug.source.edits import replace_node
 from nbdebug.source.location import get_location
-from nbdebug.source.search import search_files
 
 _NON_ADAPTIVE = (torch.optim.SGD, torch.optim.ASGD)
 _RATIO_TOLERANCE = 0.01
@@ -88,7 +85,7 @@ def sum_reduction(
 def _mean_edits(setup: Setup) -> tuple[Edit, ...]:
     """Return the change of ``reduction="sum"`` where the loss of torch is created."""
     part = _summing_part(setup.loss_fn)
-    creation = find_creation(part, search_files(user_written_objects(setup))) if part is not None else None
+    creation = find_setup_creation(setup, part)
     option = creation.argument(part, "reduction") if creation and part is not None else None
     return (replace_node(creation.file, option, '"mean"'),) if creation and option is not None else ()
 

@@ -17,12 +17,11 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import optimizer_code
-from nbdebug.setup.source_lines import parameters_line
+from nbdebug.setup.source_lines import find_setup_creation, parameters_line
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import call_name, find_unique_line, matches_replacement, search_files
+from nbdebug.source.search import call_name, find_unique_line, matches_replacement
 
 _MAX_MODULES = 3
 _ADD_MISSING = (
@@ -202,7 +201,7 @@ def _all_parameters_edits(
     Return () if that would change settings of groups, or train parameters that should be frozen.
     """
     optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
-    creation = find_creation(optimizer, search_files(user_written_objects(setup))) if optimizer is not None else None
+    creation = find_setup_creation(setup, optimizer)
     is_plain = optimizer is not None and len(optimizer.param_groups) == 1
     is_whole = all(entry.groups or not entry.parameter.requires_grad for entry in others)
     if creation is None or not is_plain or not is_whole or not creation.call.args or not missing:
