@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-Shape = tuple[int, ...]
+from nbdebug.measurements.axes import Shape
+
 _MAX_AXES = 6  # after splitting: 720 permutations
 
 

@@ -20,6 +20,7 @@ from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
 from nbdebug.setup.losses import score_tensor
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
+SLICING_CALLS = ("getitem", "narrow")
 _CANDIDATE_OFFSETS = (1, 0, 2, 3, -1)
 _MIN_MATCHES = 8  # positions that must agree, to rule out coincidence
 PRODUCT_CALLS = {"matmul", "bmm", "baddbmm", "einsum"}
@@ -237,7 +238,7 @@ def _find_influence_cause(answers: EvalOutputs, mixing_call: TorchCall) -> Torch
 
 def _moves_positions(call: TorchCall, maker: TorchCall) -> bool:
     """Return whether a call slices the output of another one, and drops its first values."""
-    if call.name not in ("getitem", "narrow") or not any(call.inputs[0] is output for output in maker.outputs):
+    if call.name not in SLICING_CALLS or not any(call.inputs[0] is output for output in maker.outputs):
         return False
     whole, part = call.inputs[0], call.outputs[0]
     is_shorter = part.dim() == whole.dim() and part.numel() < whole.numel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from nbdebug.finding import Edit, Location
@@ -85,6 +85,12 @@ def set_axis(line: SourceLine | None, names: Collection[str], value: str) -> tup
     has_tensor = isinstance(call.func, ast.Attribute) and not _is_namespace(call.func.value)
     is_class = call_name(call)[:1].isupper()
     return set_option(line, names, "dim", value, 0 if has_tensor or is_class else 1)
+
+
+def value_axis(shape: Sequence[int]) -> int:
+    """Return the last axis with several values for each sample, as -1 if it is the last of all."""
+    axis = max((number for number, length in enumerate(shape) if number and length > 1), default=len(shape) - 1)
+    return -1 if axis == len(shape) - 1 else axis
 
 
 def remove_option(file: str, call: ast.Call, option: str) -> tuple[Edit, ...]:

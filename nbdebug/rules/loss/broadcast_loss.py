@@ -12,6 +12,7 @@ from nbdebug.autograd.call_recorders import Broadcast
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS
+from nbdebug.measurements.axes import Shape
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
@@ -29,7 +30,6 @@ _TORCH_LOSSES = ("_loss", "kl_div")
 _OPERATORS: dict[str, type[ast.operator]] = {
     **{"sub": ast.Sub, "rsub": ast.Sub, "mul": ast.Mult, "add": ast.Add, "div": ast.Div, "true_divide": ast.Div}
 }
-Shape = tuple[int, ...]
 
 
 @rule("L205", "error")

@@ -16,7 +16,7 @@ from nbdebug.measurements.attention_effects import AttentionEffects
 from nbdebug.measurements.axes import MismatchedSoftmax
 from nbdebug.measurements.batch_distributions import BatchDistribution
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
-from nbdebug.rule_engine.expression_edits import set_axis
+from nbdebug.rule_engine.expression_edits import set_axis, value_axis
 from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -185,13 +185,7 @@ def _weights_finding(effects: AttentionEffects, count: int) -> Finding:
 
 def _batch_axis(name: str, values: str, shape: tuple[int, ...]) -> tuple[str, str]:
     """Cause and fix for a softmax over the samples of a batch."""
-    return "Axis 0 is the batch axis.", f"# over the {values} of each sample:\n{name}(x, dim={_value_axis(shape)})"
-
-
-def _value_axis(shape: tuple[int, ...]) -> int:
-    """Return the last axis with several values for each sample, as -1 if it is the last of all."""
-    axis = max((number for number, length in enumerate(shape) if number and length > 1), default=len(shape) - 1)
-    return -1 if axis == len(shape) - 1 else axis
+    return "Axis 0 is the batch axis.", f"# over the {values} of each sample:\n{name}(x, dim={value_axis(shape)})"
 
 
 def _single_value(node: Node, shape: tuple[int, ...], axis: int) -> tuple[str, str]:
@@ -286,8 +280,8 @@ def _axis_edits(
     if axis != 0 and explanation not in (_OTHER_AXIS, _QUERY_AXIS):
         return ()
     names = (*_SOFTMAX_CALLS, *(name.capitalize() for name in _SOFTMAX_CALLS), "LogSoftmax")
-    value_axis = 1 if explanation == _OTHER_AXIS else _value_axis(shape) if axis == 0 else -1
-    return set_axis(creation_line or node.line, names, str(value_axis))
+    repaired = 1 if explanation == _OTHER_AXIS else value_axis(shape) if axis == 0 else -1
+    return set_axis(creation_line or node.line, names, str(repaired))
 
 
 def _by_hand_finding(distribution: BatchDistribution) -> Finding:

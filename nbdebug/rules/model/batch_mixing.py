@@ -15,7 +15,7 @@ from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.batch_independence import CarriedState, SampleMixing
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.sample_company import SampleCompany
-from nbdebug.rule_engine.expression_edits import line_of, set_axis
+from nbdebug.rule_engine.expression_edits import line_of, set_axis, value_axis
 from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_steps
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
@@ -280,10 +280,7 @@ def _axis_edits(mixing_call: MixingCall | None) -> tuple[Edit, ...]:
     """Return the change of a softmax or a normalization along the samples into one along the last axis."""
     if mixing_call is None or mixing_call.axis != 0:
         return ()
-    lengths = mixing_call.shape
-    several = [axis for axis, length in enumerate(lengths) if axis and length > 1]
-    value_axis = -1 if not several or several[-1] == len(lengths) - 1 else several[-1]
-    return set_axis(line_of(mixing_call.call.where), _AXIS_CALLS, str(value_axis))
+    return set_axis(line_of(mixing_call.call.where), _AXIS_CALLS, str(value_axis(mixing_call.shape)))
 
 
 def _batch_first_code(mixing_call: MixingCall | None) -> str:

@@ -12,14 +12,19 @@ from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.call_operands import operand_location
 from nbdebug.measurements.perturbation import EvalOutputs
-from nbdebug.measurements.sequence_order import MASKING_CALLS, PRODUCT_CALLS, FutureInfluence, NextTokenOffset
+from nbdebug.measurements.sequence_order import (
+    MASKING_CALLS,
+    PRODUCT_CALLS,
+    SLICING_CALLS,
+    FutureInfluence,
+    NextTokenOffset,
+)
 from nbdebug.rule_engine.layer_edits import add_causal_mask
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import option_line
 
-_SLICES = ("getitem", "narrow")
 _ATTENTION_CALLS = {
     "multi_head_attention_forward",
     "scaled_dot_product_attention",
@@ -61,15 +66,16 @@ def future_leak(
     if next_token_offset.total_offset != 1 or not future_influence.affected_positions:
         return
     cause = future_influence.cause
-    call = cause.name if cause else "an unidentified call"
+    is_slice = cause is not None and cause.name in SLICING_CALLS
+    call = "an unidentified call" if cause is None else "a slice" if is_slice else cause.name
     yield Finding(
         message=f"The model sees future inputs: changing the inputs after position {future_influence.position} changes "
         f"{len(future_influence.affected_positions)} of the {future_influence.counted} outputs up to that position. "
-        f"{call} is the first call that reads them.",
+        f"The first call that reads them is {call}.",
         where=_location(setup, eval_outputs, cause) if cause else Location(),
         cause="The slice drops the first positions of a layer that is padded on both sides, so each of the others is "
         "computed from later inputs."
-        if call in _SLICES
+        if is_slice
         else f"{call} combines each position with later ones, so the model can copy the input that it should predict.",
         fix=_causal_fix(call),
         edits=add_causal_mask(setup, cause.module, cause.line) if cause else (),
@@ -94,7 +100,7 @@ def _location(setup: Setup, answers: EvalOutputs, cause: TorchCall) -> Location:
 def _causal_fix(name: str) -> str:
     if name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         return "bidirectional=False"
-    if name in _SLICES:
+    if name == "a slice":
         return "y = y[..., : x.shape[-1]]   # keep the first positions of the padded convolution"
     if name.startswith("conv"):
         return "x = F.pad(x, (dilation * (kernel_size - 1), 0))  # only on the left, with padding=0 in the layer"
