@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.loop_monitor.summary import LoopSummary
-from nbdebug.loss_curves.run_summary import get_run_summary
+from nbdebug.loss_curves.run_summary import RunSummary, get_run_summary
 from nbdebug.records import Record
 
 LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
@@ -66,40 +66,34 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
     changes = summary.gradient_changes
     if changes.weighted_passes and changes.averaged_passes == changes.weighted_passes:
         assumptions.add(LOSS_SUMMED)
-    if _beats_majority_class(record) or _beats_constant(record):
-        assumptions.add(LABELS_UNRELATED)
-    if _has_learned_well(record):
-        assumptions.add(INITIAL_SCALE_HINDERS)
-    return frozenset(assumptions)
+    return frozenset(assumptions | _disproved_by_learning(record))
 
 
-def _beats_majority_class(record: Record) -> bool:
-    """Check whether the score on the fixed validation samples exceeds that of the most frequent class."""
+def _disproved_by_learning(record: Record) -> set[str]:
+    """Return the assumptions that the losses and scores of the run have disproved."""
     try:
         summary = get_run_summary(record)
     except NotChecked:
-        return False
+        return set()
+    assumptions = {LABELS_UNRELATED} if _beats_majority_class(summary) or _beats_constant(summary) else set()
+    return assumptions | ({INITIAL_SCALE_HINDERS} if _has_learned_well(summary) else set())
+
+
+def _beats_majority_class(summary: RunSummary) -> bool:
+    """Check whether the score on the fixed validation samples exceeds that of the most frequent class."""
     score, majority_score = summary.val.last_score, summary.majority
     return (
         score is not None and majority_score is not None and majority_score > 0 and score > majority_score + _MIN_GAIN
     )
 
 
-def _beats_constant(record: Record) -> bool:
+def _beats_constant(summary: RunSummary) -> bool:
     """Check whether the loss of real values is clearly below that of a constant prediction."""
-    try:
-        summary = get_run_summary(record)
-    except NotChecked:
-        return False
     share = summary.remaining_share
     return summary.majority is None and share is not None and share < 1 - _MIN_GAIN
 
 
-def _has_learned_well(record: Record) -> bool:
+def _has_learned_well(summary: RunSummary) -> bool:
     """Check whether hardly any of the loss of a constant prediction is left."""
-    try:
-        summary = get_run_summary(record)
-    except NotChecked:
-        return False
     share = summary.remaining_share
     return summary.has_converged or (share is not None and share < _RECOVERED_SHARE)

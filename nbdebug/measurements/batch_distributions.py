@@ -16,7 +16,7 @@ from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
-from nbdebug.tensors.pytree import tree_map
+from nbdebug.tensors.pytree import as_leaf, tree_map
 
 _TOLERANCE = 1e-3  # a small number is often added before the logarithm
 _MAX_CALLS, _MAX_VALUES = 256, 2**22
@@ -31,18 +31,13 @@ def loss_calls(setup: Setup, first_pass: ForwardPass, output: Any, loss: Tensor)
         if len(calls) < _MAX_CALLS:
             calls.append(call)
 
-    detached = tree_map(output, lambda leaf: _as_leaf(leaf) if isinstance(leaf, Tensor) else leaf)
+    detached = tree_map(output, as_leaf)
     try:
         with torch.enable_grad(), CallRecorder(ModuleStack(), record):
             setup.raw_loss(detached, first_pass.batch)
     except Exception as error:
         raise NotChecked(f"the loss raised {type(error).__name__}: {error}") from error
     return calls
-
-
-def _as_leaf(tensor: Tensor) -> Tensor:
-    detached = tensor.detach()
-    return detached.requires_grad_() if detached.is_floating_point() else detached
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,10 +56,8 @@ class CosineLogits:
 
 
 @measurement
-def cosine_logits(setup: Setup, first_pass: ForwardPass) -> CosineLogits:
+def cosine_logits(setup: Setup, first_pass: ForwardPass, output: Any) -> CosineLogits:
     """The logits of the loss, if they are products of vectors of length 1, times a factor that is not learned."""
-    if first_pass.output is None:
-        raise NotChecked(first_pass.failure_message)
     batch, calls = first_pass.batch, list[TorchCall]()
     with torch.no_grad(), in_mode(setup.eager_model, False):
         seed_all(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,14 +38,12 @@ class LatentActivity:
 
 
 @slow_measurement
-def latent_activity(setup: Setup, first_pass: ForwardPass) -> LatentActivity:
+def latent_activity(setup: Setup, first_pass: ForwardPass, output: Any) -> LatentActivity:
     """The variance of the means of the latent variables over the samples, relative to that with their noise.
 
     A latent variable is the sum of a tensor with one row for each sample and of normal noise times another such tensor
     (Kingma and Welling 2014, arXiv:1312.6114, section 2.4), in train mode.
     """
-    if first_pass.output is None:
-        raise NotChecked(first_pass.failure_message)
     batch, calls = first_pass.batch, list[TorchCall]()
     with Preserve(setup.eager_model), torch.no_grad(), in_mode(setup.eager_model, True):
         seed_all(0)

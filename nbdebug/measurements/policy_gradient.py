@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,9 +17,9 @@ from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine
-from nbdebug.tensors.pytree import tree_map, tree_tensors
+from nbdebug.tensors.pytree import as_leaf, tree_map, tree_tensors
 
-_PRODUCTS = {"mul", "rmul", "multiply"}
+_DRAWS, _PRODUCTS = {"multinomial", "bernoulli"}, {"mul", "rmul", "multiply"}
 _MIN_ACTIONS, _TOLERANCE = 8, 1e-3
 
 
@@ -36,46 +37,32 @@ class PolicyGradient:
 
 
 @measurement
-def policy_gradient(setup: Setup, first_pass: ForwardPass) -> PolicyGradient:
+def policy_gradient(setup: Setup, first_pass: ForwardPass, output: Any) -> PolicyGradient:
     """The score function estimator of a loss that draws actions from the output (Williams 1992, REINFORCE).
 
     It is a product of the log-probabilities of the drawn actions, recognized by their values, and of weights that
     differ between the actions and are no function of the output.
     """
-    if setup.loss_fn is None or setup.step_fn is not None or first_pass.output is None:
+    if setup.loss_fn is None or setup.step_fn is not None:
         raise NotChecked("the loss is not a function of the output")
-    output = tree_map(first_pass.output, _as_leaf)
-    losses = list[Tensor]()
+    leaves, losses = tree_map(output, as_leaf), list[Tensor]()
     seed_all(0)
     with torch.enable_grad():
-        calls, error = record_loss_calls(lambda: losses.append(setup.loss(output, first_pass.batch)))
+        calls, error = record_loss_calls(lambda: losses.append(setup.loss(leaves, first_pass.batch)))
     if error is None:
-        for logs, weights, call in _products(calls, _drawn_log_probabilities(calls), tree_tensors(output)):
-            factor = call.inputs[logs.position]
-            (gradient,) = torch.autograd.grad(losses[0], factor, retain_graph=True, allow_unused=True)
+        for logs, sign, weights, line in _products(calls, _drawn_log_probabilities(calls), tree_tensors(leaves)):
+            (gradient,) = torch.autograd.grad(losses[0], logs, retain_graph=True, allow_unused=True)
             if gradient is not None and (gradient != 0).any():
-                towards = -logs.sign * gradient.flatten() * weights.flatten()
-                return PolicyGradient(int((towards != 0).sum()), int((towards > 0).sum()), call.line)
+                towards = -sign * gradient.flatten() * weights.flatten()
+                return PolicyGradient(int((towards != 0).sum()), int((towards > 0).sum()), line)
     raise NotChecked("the loss draws no actions from the output, or does not weight them")
-
-
-@dataclass(frozen=True)
-class _LogProbabilities:
-    """The input of a call that holds log-probabilities (``sign`` 1) or their negatives (-1)."""
-
-    position: int
-    sign: int
-
-
-def _as_leaf(value: object) -> object:
-    return value.detach().requires_grad_() if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
 def _drawn_log_probabilities(calls: Sequence[TorchCall]) -> list[Tensor]:
     """Return the log-probabilities of all actions that calls draw, one vector for each call."""
     vectors = []
     for call in calls:
-        if call.name not in ("multinomial", "bernoulli") or not call.inputs or not call.outputs:
+        if call.name not in _DRAWS or not call.inputs or not call.outputs:
             continue
         probabilities, drawn = call.inputs[0].detach(), call.outputs[0]
         if call.name == "multinomial":
@@ -88,19 +75,21 @@ def _drawn_log_probabilities(calls: Sequence[TorchCall]) -> list[Tensor]:
 
 def _products(
     calls: Sequence[TorchCall], drawn: Sequence[Tensor], outputs: Sequence[Tensor]
-) -> Iterator[tuple[_LogProbabilities, Tensor, TorchCall]]:
-    """Yield the calls that multiply log-probabilities of drawn actions by weights which do not depend on the output."""
+) -> Iterator[tuple[Tensor, int, Tensor, SourceLine | None]]:
+    """Yield log-probabilities of drawn actions, or their negatives, with the weights that a call multiplies them by.
+
+    The weights do not depend on the output. The sign is 1 for log-probabilities and -1 for their negatives.
+    """
     if not drawn:
         return
     dependent = {id(tensor) for tensor in outputs}
     for call in calls:
         if call.name in _PRODUCTS and len(call.inputs) == 2:
-            for position in (0, 1):
-                weights = call.inputs[1 - position]
-                sign = _log_sign(call.inputs[position], drawn)
-                if sign and _are_weights(weights, call.inputs[position]) and id(weights) not in dependent:
-                    yield _LogProbabilities(position, sign), weights, call
-        if call.name not in ("multinomial", "bernoulli") and any(id(tensor) in dependent for tensor in call.inputs):
+            for logs, weights in (call.inputs, call.inputs[::-1]):
+                sign = _log_sign(logs, drawn)
+                if sign and _are_weights(weights, logs) and id(weights) not in dependent:
+                    yield logs, sign, weights, call.line
+        if call.name not in _DRAWS and any(id(tensor) in dependent for tensor in call.inputs):
             has_gradient = [tensor for tensor in call.outputs if tensor.requires_grad]  # of several that are broadcast
             dependent |= {id(tensor) for tensor in has_gradient or call.outputs}
 

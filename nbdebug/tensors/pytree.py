@@ -69,6 +69,14 @@ def tree_map(tree: Any, change: Callable[[Any], Any]) -> Any:
     return _rebuild_mapping(tree, new_children)
 
 
+def as_leaf(value: Any) -> Any:
+    """Return a tensor apart from its graph, with a gradient of its own if it is real; other values as they are."""
+    if not isinstance(value, Tensor):
+        return value
+    detached = value.detach()
+    return detached.requires_grad_() if detached.is_floating_point() else detached
+
+
 def _rebuild_mapping(tree: Mapping[Any, Any], new_children: dict[Any, Any]) -> Mapping[Any, Any]:
     """Return a mapping of the type of ``tree``, or a dictionary if that type cannot be constructed from one."""
     try:
