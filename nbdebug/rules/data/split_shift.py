@@ -34,6 +34,7 @@ _ORIGINS: tuple[Origin, ...] = ("inputs", "targets", "validation values")
 _CONSEQUENCES = ("D104", "D125", "L208", "T609", "T611", "E702", "E703", "E706", "E709")
 _SAMPLES_TO_TRACE = 8
 _MIN_TRANSFER_SIGMAS = 5.0
+_REVERSED_CHANNELS = order_validation([2, 1, 0])
 _CHANNEL_ORDER_FIX = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV returns BGR"
 _SAME_PREPROCESSING_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
@@ -222,7 +223,7 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
 def _repairing_change(transfer: SplitTransfer) -> str:
     """Return the change of the validation inputs that gains most of what the relation of the splits loses; else ""."""
     change, score = max(
-        ("order validation=2,1,0", transfer.reordered), ("match validation", transfer.aligned), key=lambda pair: pair[1]
+        (_REVERSED_CHANNELS, transfer.reordered), ("match validation", transfer.aligned), key=lambda pair: pair[1]
     )
     return change if score - transfer.across > transfer.inside - score else ""
 
@@ -281,7 +282,7 @@ def _setup_fix(part_units: UnitComparison, repair: str) -> str:
     """Return the change of the validation inputs that gives them the units or the order of those of training."""
     if part_units.column_order:
         return order_validation(part_units.column_order)
-    return "order validation=2,1,0" if repair == _CHANNEL_ORDER_FIX else "match validation"
+    return _REVERSED_CHANNELS if repair == _CHANNEL_ORDER_FIX else "match validation"
 
 
 def _finding(part_units: UnitComparison, observation: str, repair: str, where: Location) -> Finding:

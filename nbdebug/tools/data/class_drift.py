@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbdebug.measurements.dataset_rows import SplitTable
-from nbdebug.statistics.power import detectable_ks_distance, normal_shift_of_ks_distance
+from nbdebug.statistics.power import detectable_ks_distance
 from nbdebug.tools.data.comparison_features import FeatureColumn
-from nbdebug.tools.data.feature_shift import FeatureShift, compare_columns, judge_shifts
+from nbdebug.tools.data.feature_shift import FeatureShift, compare_columns, describe_power, judge_shifts
 
 CLASS_LEVEL = 0.001
 _MIN_ROWS, _MAX_ROWS = 20, 2000  # of a class in each split
@@ -59,11 +59,7 @@ class ClassDrift:
     @property
     def power_text(self) -> str:
         """The smallest shift within a class that would have been shown, in words."""
-        if self.detectable >= 1:
-            return "no shift within a class could have been shown"
-        shift = normal_shift_of_ks_distance(self.detectable)
-        size = f"{shift:.2g} sd (KS {self.detectable:.2g})"
-        return f"a shift of {size} within the smallest class would have been shown with 90% probability"
+        return describe_power(self.detectable, " within the smallest class")
 
     def describe(self, effects: Mapping[str, float]) -> Iterator[str]:
         """Yield a text for each shifted class.
@@ -80,10 +76,8 @@ class ClassDrift:
         ]
         shifted = [(item, shifts) for item, shifts in own if shifts]
         for item, shifts in shifted[:_MAX_LISTED]:
-            first, hidden = shifts[0], len(shifts) - 1
-            effect = f"{first.effect_name} {first.distance.effect:.2g} ({first.size})"
-            more = f", and {hidden} more features" if hidden else ""
-            yield f"within {item.name}: {first.title}, {effect}{more}"
+            more = f", and {len(shifts) - 1} more features" if len(shifts) > 1 else ""
+            yield f"within {item.name}: {shifts[0].text}{more}"
         if len(shifted) > _MAX_LISTED:
             yield f"within {len(shifted) - _MAX_LISTED} more classes"
 

@@ -13,13 +13,13 @@ from nbdebug.measurements import Measurements
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.split_statistics import UnitComparison
 from nbdebug.setup import Setup
-from nbdebug.statistics.power import detectable_ks_distance, normal_shift_of_ks_distance
+from nbdebug.statistics.power import detectable_ks_distance
 from nbdebug.tools.data.class_drift import ClassDrift, compare_classes
 from nbdebug.tools.data.comparison_features import FeatureColumn, comparison_columns
 from nbdebug.tools.data.concept_shift import ConceptShift, measure_concept_shift
 from nbdebug.tools.data.domain_classifier import DomainClassifier, fit_domain_classifier, share_features
 from nbdebug.tools.data.energy_distance import EnergyDistance, measure_energy_distance
-from nbdebug.tools.data.feature_shift import LEVEL, FeatureShift, compare_columns, judge_shifts
+from nbdebug.tools.data.feature_shift import LEVEL, FeatureShift, compare_columns, describe_power, judge_shifts
 from nbdebug.tools.data.mismatch import describe_orientation, describe_scaling
 
 _MIN_ROWS = 20
@@ -66,20 +66,14 @@ class SplitComparison:
     @property
     def power_text(self) -> str:
         """The smallest shift that would have been shown, in words."""
-        shift = normal_shift_of_ks_distance(self.detectable)
-        if self.detectable >= 1:
-            return "no shift could have been shown"
-        return f"a shift of {shift:.2g} sd (KS {self.detectable:.2g}) would have been shown with 90% probability"
+        return describe_power(self.detectable)
 
     @property
     def faults(self) -> list[str]:
         """The differences in words; other preprocessing explains shifts of the inputs."""
         shifted = [shift for shift in self.shifted_features if shift.role == "target" or not self.mismatches]
         result = [f"preprocessing of {self.second}: {text}" for text in self.mismatches]
-        result += [
-            f"drift from {self.title}: {shift.title}, {shift.effect_name} {shift.distance.effect:.2g} ({shift.size})"
-            for shift in shifted[:3]
-        ]
+        result += [f"drift from {self.title}: {shift.text}" for shift in shifted[:3]]
         hidden = len(shifted) - 3
         result += [f"drift from {self.title}: {hidden} more features"] if hidden > 0 else []
         if self.classes is not None and not self.mismatches:
@@ -101,8 +95,8 @@ class SplitComparison:
     @property
     def _are_inputs_shifted(self) -> bool:
         """True if a test of all features at once, or within the classes, shows a shift."""
-        is_told = self.classifier is not None and self.classifier.tells_splits_apart
-        return is_told or any(test is not None and test.is_shifted for test in (self.classes, self.energy))
+        are_separable = self.classifier is not None and self.classifier.tells_splits_apart
+        return are_separable or any(test is not None and test.is_shifted for test in (self.classes, self.energy))
 
     @property
     def kind_text(self) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nbdebug.measurements.dataset_rows import SplitTable
-from nbdebug.statistics.power import detectable_ks_distance, normal_shift_of_ks_distance
+from nbdebug.statistics.power import detectable_ks_distance
 from nbdebug.tools.data.comparison_features import FeatureColumn, comparison_columns
-from nbdebug.tools.data.feature_shift import LEVEL, FeatureShift, compare_columns, judge_shifts
+from nbdebug.tools.data.feature_shift import LEVEL, FeatureShift, compare_columns, describe_power, judge_shifts
 
 _MIN_ROWS = 20  # in each window
 
@@ -75,9 +75,7 @@ class WindowDrift:
     @property
     def power_text(self) -> str:
         """The smallest shift of one window that would have been shown, in words."""
-        shift = normal_shift_of_ks_distance(self.detectable)
-        size = f"{shift:.2g} sd (KS {self.detectable:.2g})"
-        return f"a shift of {size} of one window would have been shown with 90% probability"
+        return describe_power(self.detectable, " of one window")
 
 
 def compare_windows(

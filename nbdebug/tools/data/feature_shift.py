@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nbdebug.statistics.distribution_distances import DistributionDistance, category_distance, numeric_distance
 from nbdebug.statistics.estimates import significant_values
+from nbdebug.statistics.power import normal_shift_of_ks_distance
 from nbdebug.tools.data.comparison_features import FeatureColumn
 
 _Floats = NDArray[np.float64]
@@ -44,10 +45,23 @@ class FeatureShift:
         return "Cramér's V" if self.is_category else "KS"
 
     @property
+    def text(self) -> str:
+        """The feature with its effect, in words."""
+        return f"{self.title}, {self.effect_name} {self.distance.effect:.2g} ({self.size})"
+
+    @property
     def size(self) -> str:
         """The effect in a word."""
         effect = self.distance.effect
         return "large" if effect >= _LARGE_EFFECT else "medium" if effect >= _MEDIUM_EFFECT else "small"
+
+
+def describe_power(detectable: float, place: str = "") -> str:
+    """Return the smallest shift that would have been shown, in words, with the place where it may be."""
+    if detectable >= 1:
+        return f"no shift{place} could have been shown"
+    shift = normal_shift_of_ks_distance(detectable)
+    return f"a shift of {shift:.2g} sd (KS {detectable:.2g}){place} would have been shown with 90% probability"
 
 
 def compare_columns(first: FeatureColumn, second: FeatureColumn) -> FeatureShift:

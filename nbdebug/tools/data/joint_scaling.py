@@ -73,16 +73,16 @@ def find_joint_scaling(tables: Mapping[str, SplitTable], names: Sequence[str] | 
     is_real = np.array([len(np.unique(column[:1000])) >= _MIN_DISTINCT for column in both.T])
     if is_real.sum() < _MIN_COLUMNS or not np.isfinite(both).all():
         return None
-    found = {
+    by_kind = {
         "standardized": is_real & _standardized_jointly(train, both),
         "ranges": is_real & _ranged_jointly(train, val, both),
     }
-    found = {kind: mask if mask.sum() >= _MIN_COLUMNS else np.zeros_like(mask) for kind, mask in found.items()}
-    found["decorrelated"] = _decorrelated_jointly(train, both, is_real & ~found["standardized"])
-    affected = np.flatnonzero(np.any(list(found.values()), axis=0))
+    by_kind = {kind: mask if mask.sum() >= _MIN_COLUMNS else np.zeros_like(mask) for kind, mask in by_kind.items()}
+    by_kind["decorrelated"] = _decorrelated_jointly(train, both, is_real & ~by_kind["standardized"])
+    affected = np.flatnonzero(np.any(list(by_kind.values()), axis=0))
     has_names = names is not None and len(names) == train.shape[1]
     titles = tuple(names[index] if has_names and names else f"column {index}" for index in affected.tolist())
-    counts = {kind: int(mask.sum()) for kind, mask in found.items()}
+    counts = {kind: int(mask.sum()) for kind, mask in by_kind.items()}
     return JointScaling(True, int(is_real.sum()), **counts, names=titles)
 
 
