@@ -51,8 +51,6 @@ _CONSEQUENCES_OF_ASCENT = (
     *("O501", "O510", "T602", "T603", "T605", "G404", "G410", "G412", "G415", "M306", "M307", "M314", "E702", "E703"),
 )
 _FIX_PER_BATCH = "Call scheduler.step() after each optimizer.step(), inside the loop over batches."
-_FIX_NEVER = "scheduler.step()   # once per epoch"
-_FIX_RATES = "factor = rate / initial_rate   # return the factor; or create the optimizer with lr=1.0"
 _MIN_EVENTS, _MIN_INEFFECTIVE_STEPS, _MIN_ZERO_STEPS = 2, 3, 8
 
 
@@ -297,9 +295,11 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         "last over highest rate": loop.rates.final_ratio,
     }
     texts: tuple[str, str, str] | None = None
-    line = use.line
+    edits: tuple[Edit, ...] = ()
+    line, optimizer_step = use.line, loop.lines.get("optimizer")
     if correct_mode:
         texts = describe_plateau_mode(kind, loop, use, correct_mode)
+        edits = change_scheduler(setup, use.scheduler, "mode", repr(correct_mode))
         line = option_line(setup, use.scheduler, "mode", use.scheduler.mode) or use.line
     elif loop.rates.final_ratio < 0 and use.steps:
         texts = describe_negative_rate(kind, loop)
@@ -307,7 +307,9 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
     elif loop.rates.low_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
         is_per_batch = _steps_per_batch(loop, use) and not _is_slow_per_epoch(setup, loop, max_slow_share)
         texts = describe_fast_schedule(kind, loop, use, max_slow_share, is_per_batch)
-        if not is_per_batch:
+        if is_per_batch:
+            edits = move_after_loop(line)
+        else:
             line = _factor_or_creation_line(setup, use) or line
     elif ended_texts := describe_ended_schedule(use.scheduler, use.steps, loop.steps):
         texts, line = ended_texts, state_loading_line(setup, use.scheduler) or creation_line(setup, use.scheduler)
@@ -316,9 +318,10 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         texts = (
             f"{kind} never stepped in {loop.steps} optimizer steps ({epochs:.1f} epochs).",
             "The loop never calls the scheduler's step().",
-            _FIX_NEVER,
+            "scheduler.step()   # once per epoch",
         )
-        line = creation_line(setup, use.scheduler) or loop.lines.get("optimizer")
+        edits = step_each_epoch(setup, use.scheduler, optimizer_step)
+        line = creation_line(setup, use.scheduler) or optimizer_step
     elif length and 0 < _steps_of_kind(loop, use) < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
         texts = (
             f"{kind} is planned for {length} steps but stepped {use.steps} times in {loop.steps} batches: "
@@ -326,6 +329,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "It steps once per epoch, but its length counts batches.",
             _FIX_PER_BATCH,
         )
+        edits = step_each_batch(line, optimizer_step)
     elif peak := unreached_peak(use.scheduler, use.steps, loop.steps):
         texts = (
             f"{kind} stepped {use.steps} times in {loop.steps} batches, so its factor was at most {peak.reached:.2g}; "
@@ -333,14 +337,16 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "It steps once per epoch, but its warm-up counts batches.",
             _FIX_PER_BATCH,
         )
+        edits = step_each_batch(line, optimizer_step)
     elif highest := highest_factor_if_rate(use.scheduler, use.steps):
         texts = (
             f"The highest factor of {kind} in {use.steps} steps is {highest:.3g}, and the initial rate of its "
             f"optimizer is {use.scheduler.base_lrs[0]:.3g}: the highest rate is their product, "
             f"{highest * use.scheduler.base_lrs[0]:.3g}.",
             "The function returns a learning rate, but the scheduler multiplies the initial rate by what it returns.",
-            _FIX_RATES,
+            "factor = rate / initial_rate   # return the factor; or create the optimizer with lr=1.0",
         )
+        edits = use_rate_as_factor(setup, use.scheduler)
         line = factor_line(use.scheduler) or line
     elif use.precedes_optimizer and use.steps > 1 and loop.steps and not loop.grad_scaler.requested_steps:
         texts = (
@@ -350,23 +356,10 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             "optimizer.step()\nscheduler.step()   # after it",
         )
     if texts:
-        finding = _finding(*texts, line, evidence, "plateau mode" if correct_mode else "")
-        finding = replace(finding, edits=_edits(setup, loop, use, texts[2], correct_mode))
+        finding = _finding(*texts, line, evidence, "plateau mode" if correct_mode else "", edits)
         if loop.rates.final_ratio < 0:
             finding = replace(finding, severity="error", explains=(*finding.explains, *_CONSEQUENCES_OF_ASCENT))
         yield finding
-
-
-def _edits(setup: Setup, loop: LoopSummary, use: SchedulerUse, fix: str, mode: str | None) -> tuple[Edit, ...]:
-    """Return the change of the user's lines that a fix of one scheduler consists of."""
-    optimizer_step = loop.lines.get("optimizer")
-    if mode:
-        return change_scheduler(setup, use.scheduler, "mode", repr(mode))
-    if fix == _FIX_PER_BATCH:
-        return step_each_batch(use.line, optimizer_step)
-    if fix == _FIX_NEVER:
-        return step_each_epoch(setup, use.scheduler, optimizer_step)
-    return {FIX_PER_EPOCH: move_after_loop(use.line), _FIX_RATES: use_rate_as_factor(setup, use.scheduler)}.get(fix, ())
 
 
 def _factor_or_creation_line(setup: Setup, use: SchedulerUse) -> SourceLine | None:
