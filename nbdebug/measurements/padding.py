@@ -356,6 +356,12 @@ def find_trailing_frames(frames: Tensor) -> Tensor | None:
     return is_padding if _is_trailing_padding(is_padding) else None
 
 
+def find_trailing_positions(values: Tensor) -> Tensor | None:
+    """Return the positions at the ends of rows that hold the padding token or vector; None if there is none."""
+    tokens = find_trailing_padding(values)
+    return tokens[1] if tokens is not None else find_trailing_frames(values)
+
+
 def _is_trailing_padding(is_token: Tensor) -> bool:
     """Return whether a token fills the ends of rows.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
-from nbdebug.measurements.padding import find_trailing_frames, find_trailing_padding
+from nbdebug.measurements.padding import find_trailing_positions
 from nbdebug.measurements.padding_calls import record_pass
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
@@ -65,10 +65,8 @@ def padding_attention(eval_outputs: EvalOutputs) -> PaddingAttention:
 
 def _find_padded(inputs: Iterable[Tensor]) -> Iterator[Tensor]:
     for tensor in inputs:
-        if (tokens := find_trailing_padding(tensor)) is not None:
-            yield tokens[1]
-        elif (frames := find_trailing_frames(tensor)) is not None:
-            yield frames
+        if (positions := find_trailing_positions(tensor)) is not None:
+            yield positions
 
 
 def _key_weights(call: TorchCall, padded: Tensor) -> Tensor | None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.measurements.padding import find_trailing_frames, find_trailing_padding
+from nbdebug.measurements.padding import find_trailing_positions
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import named_inputs
@@ -31,9 +31,7 @@ class UnlearnedToken:
 @measurement
 def unlearned_token(setup: Setup, first_pass: ForwardPass) -> UnlearnedToken | None:
     """The token of a language model whose labels are ignored wherever it occurs, although some of it is no padding."""
-    labels = first_pass.batch.target_or_label
-    if not isinstance(labels, Tensor) or labels.dim() != 2 or labels.is_floating_point() or len(labels) < _MIN_ROWS:
-        raise NotChecked("the targets are not one token for each position")
+    labels = _position_labels(first_pass)
     inputs = [tensor for tensor in named_inputs(first_pass.batch).values() if tensor is not labels]
     sequences = [t.to(labels.device) for t in inputs if t.shape == labels.shape and not t.is_floating_point()]
     is_ignored = labels == ignore_index(setup.loss_fn)
@@ -54,6 +52,14 @@ def _repeats(tokens: Tensor, labels: Tensor, is_ignored: Tensor) -> bool:
     return bool(is_ignored.any()) and torch.equal(tokens[~is_ignored], labels[~is_ignored].to(tokens.dtype))
 
 
+def _position_labels(first_pass: ForwardPass) -> Tensor:
+    """Return the targets, if they are one class or token for each position of several rows."""
+    labels = first_pass.batch.target_or_label
+    if not isinstance(labels, Tensor) or labels.dim() != 2 or labels.is_floating_point() or len(labels) < _MIN_ROWS:
+        raise NotChecked("the targets are not one class for each position")
+    return labels
+
+
 @dataclass(frozen=True)
 class UnlearnedClass:
     """A class whose number the loss ignores, its positions in the first batch, and those before a label it learns."""
@@ -65,20 +71,18 @@ class UnlearnedClass:
 
 @measurement
 def unlearned_class(setup: Setup, first_pass: ForwardPass, class_axis: int) -> UnlearnedClass | None:
-    """The class that labels all padding and is ignored, if half of the rows also have it between learned labels.
+    """The class that labels all padding and is ignored, if half of the rows also have it before a learned label.
 
     A loss may be meant to ignore the ends of rows, or all tokens of a vocabulary that are not masked.
     """
-    labels, ignored = first_pass.batch.target_or_label, ignore_index(setup.loss_fn)
-    if not isinstance(labels, Tensor) or labels.dim() != 2 or labels.is_floating_point() or len(labels) < _MIN_ROWS:
-        raise NotChecked("the targets are not one class for each position")
+    labels, ignored = _position_labels(first_pass), ignore_index(setup.loss_fn)
     classes = score_tensor(first_pass.output).shape[class_axis]
     if not 0 <= ignored < classes or classes in _vocabulary_sizes(setup):
         return None
     is_ignored = labels == ignored
     precedes_learned = (~is_ignored).flip(1).cumsum(1).flip(1) > 0
     for values in named_inputs(first_pass.batch).values():
-        padded = _padded_positions(values)
+        padded = find_trailing_positions(values)
         if padded is None or padded.shape != labels.shape or not bool(is_ignored[padded].all()):
             continue
         real = is_ignored & precedes_learned & ~padded.to(labels.device)
@@ -89,9 +93,3 @@ def unlearned_class(setup: Setup, first_pass: ForwardPass, class_axis: int) -> U
 
 def _vocabulary_sizes(setup: Setup) -> set[int]:
     return {module.num_embeddings for module in setup.eager_model.modules() if isinstance(module, nn.Embedding)}
-
-
-def _padded_positions(values: Tensor) -> Tensor | None:
-    """Return the positions at the ends of rows that hold the padding token or vector; None if there is none."""
-    tokens = find_trailing_padding(values)
-    return tokens[1] if tokens is not None else find_trailing_frames(values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from statistics import median
 
@@ -27,7 +26,6 @@ from nbdebug.source.location import get_location
 _CORRECT_ORDER = (
     "Call loss.backward() first, then clip the gradients of model.parameters(), then call optimizer.step()."
 )
-_LIMIT = re.compile(r"max_norm=([\d.e+-]+)")
 _MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE, _MIN_NORMS = 1e-4, 0.9, 20
 _MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
 _MIN_LOSS_FACTOR = 16.0
@@ -144,8 +142,8 @@ def clipping_misused(
 def _clipping_edits(loop: LoopSummary, aspect: str, fix: str) -> tuple[Edit, ...]:
     """Return the change of the loop: another limit, or clipping before the step and after ``unscale_``."""
     clip, step = loop.lines.get("clip"), loop.lines.get("optimizer")
-    if aspect == "limit" and (limit := _LIMIT.search(fix)):
-        return set_option(clip, ("clip_grad_norm_",), "max_norm", limit[1], 1)
+    if aspect == "limit" and clip is not None:
+        return set_option(clip, ("clip_grad_norm_",), "max_norm", _recommended_limit(loop.clipping), 1)
     if aspect == "order" and fix == _CORRECT_ORDER:
         return move_before(clip, step)
     call = only_call(step, ("step",))
@@ -245,6 +243,11 @@ def _scaled_clipping(clips: ClippingSummary, share: float, min_calls: int) -> tu
     return None
 
 
+def _recommended_limit(clips: ClippingSummary) -> str:
+    """Return the 95th percentile of the gradient norms, as code."""
+    return f"{sorted(clips.norms)[-len(clips.norms) // 20 - 1]:.2g}"
+
+
 def _limit_too_small(
     clips: ClippingSummary,
     max_scale: float,
@@ -263,9 +266,7 @@ def _limit_too_small(
         f"Clipping affects {clipped_share:.0%} of the gradients and scales half of them by a factor below {scale:.2g}: "
     )
     message += f"the limit of the norm is {limit:.3g}, and the median gradient norm is {norm:.3g}"
-    fix = (
-        f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={sorted(clips.norms)[-len(pairs) // 20 - 1]:.2g})"
-    )
+    fix = f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={_recommended_limit(clips)})"
     cause = "The limit is too small."
     if loss_factor >= _MIN_LOSS_FACTOR:
         cause = (
