@@ -310,14 +310,12 @@ def window_line(setup: Setup) -> SourceLine | None:
 
 def _item_window_line(setup: Setup) -> SourceLine | None:
     """Return the line of the user's dataset that selects the window of a sample, or its target, from a series."""
-    *_, dataset = [None, *_nested_datasets(getattr(setup.train_loader, "dataset", None))]
-    method = getattr(type(dataset), "__getitem__", None)
-    if not isinstance(method, FunctionType) or not is_user_code(method.__code__.co_filename):
-        return None
-    pair, size = executed_return(method, dataset), len(dataset) if isinstance(dataset, Sized) else 0
-    if pair is None or not size or method.__code__.co_argcount < 2:
-        return None
-    return misplaced_item_line(pair, method.__code__.co_varnames[1], size - 1)
+    datasets = [*_nested_datasets(getattr(setup.train_loader, "dataset", None))]
+    for method, dataset in _sample_functions(setup.train_loader, datasets):
+        pair = executed_return(method, dataset) if method.__name__ == "__getitem__" else None
+        if pair is not None and isinstance(dataset, Sized) and len(dataset):
+            return misplaced_item_line(pair, method.__code__.co_varnames[1], len(dataset) - 1)
+    return None
 
 
 def _stored_tensor(setup: Setup, position: int) -> Expression | None:

@@ -20,6 +20,11 @@ from nbdebug.source.search import assigned_names, covers_line, enclosing_scope
 UNKNOWN = object()
 _SIMPLE_TYPES = (bool, int, float, str, type(None))
 _PARTS_OF_MODULES = ("_modules", "_parameters", "_buffers")
+_ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le},
     **{ast.Gt: operator.gt, ast.GtE: operator.ge},
@@ -54,7 +59,7 @@ class Scope:
     arguments: Mapping[str, Expression] = field(default_factory=dict, repr=False)
 
     def value(self, node: ast.expr) -> Any:
-        """Return the object that a name, attribute or comparison refers to; ``UNKNOWN`` if it cannot be told."""
+        """Return the value of a name, an attribute, a comparison or a sum; ``UNKNOWN`` if it cannot be told."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
@@ -64,6 +69,8 @@ class Scope:
             return UNKNOWN if owner is UNKNOWN else _stored_attribute(owner, node.attr)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             return _compare(node.ops[0], self.value(node.left), self.value(node.comparators[0]))
+        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            return _calculate(_ARITHMETIC[type(node.op)], self.value(node.left), self.value(node.right))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             truth = self.truth(node.operand)
             return UNKNOWN if truth is None else not truth
@@ -195,6 +202,11 @@ def _compare(comparison: ast.cmpop, left: Any, right: Any) -> Any:
         return compare(left, right)
     except TypeError:
         return UNKNOWN
+
+
+def _calculate(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Return the sum, difference or product of two whole numbers; ``UNKNOWN`` for others."""
+    return operation(left, right) if type(left) is type(right) is int else UNKNOWN
 
 
 def _bind(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Iterator, Mapping, Sized
-from dataclasses import dataclass
+from collections.abc import Iterator, Sized
+from dataclasses import dataclass, replace
 
 from nbdebug.source.assignments import covering_statement, own_statements
 from nbdebug.source.location import SourceLine
-from nbdebug.source.scopes import Expression, Scope
+from nbdebug.source.scopes import Expression
 from nbdebug.source.search import SourceScope, call_name, enclosing_scope, paired_targets
 
 _JOINING_CALLS = {"stack", "vstack", "array", "asarray", "tensor", "as_tensor", "list"}
@@ -17,7 +16,6 @@ _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "array", "asarray", "float"
 _SERIES_LENGTH = 1_000_003  # stands for the unknown length; those of other names are far smaller
 _NAME_NUMBERS = 99_991
 _MAX_STEPS = 8
-_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 
 
 @dataclass(frozen=True)
@@ -54,10 +52,11 @@ def misplaced_item_line(pair: Expression, item: str, last: int) -> SourceLine | 
     if window is None or target is None or ast.unparse(window.value) != ast.unparse(target.value):
         return None
     index = next(iter(getattr(target.slice, "elts", ())), target.slice)
-    end = _number(pair.scope, index.upper if isinstance(index, ast.Slice) else index, {item: last})
+    of_last_item = replace(pair.scope, bound={**pair.scope.bound, item: last})
+    end = of_last_item.value(index.upper or index) if isinstance(index, ast.Slice) else of_last_item.value(index)
     series = pair.scope.value(target.value)
     last_step = len(series) - (0 if isinstance(index, ast.Slice) else 1) if isinstance(series, Sized) else None
-    return SourceLine(pair.scope.file, (window if end is not None and end == last_step else target).lineno)
+    return SourceLine(pair.scope.file, (window if end == last_step else target).lineno)
 
 
 def _selected_part(scope: SourceScope, value: ast.expr) -> ast.Subscript | None:
@@ -75,17 +74,6 @@ def _selected_part(scope: SourceScope, value: ast.expr) -> ast.Subscript | None:
             return None
         value = assigned
     return None
-
-
-def _number(scope: Scope, node: ast.expr | None, known: Mapping[str, int]) -> int | None:
-    """Return the value of sums and products of whole numbers; None if it cannot be told."""
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = (_number(scope, part, known) for part in (node.left, node.right))
-        return None if left is None or right is None else _OPERATORS[type(node.op)](left, right)
-    if isinstance(node, ast.Name) and node.id in known:
-        return known[node.id]
-    value = scope.value(node) if node is not None else None
-    return value if type(value) is int else None
 
 
 def _misplaced_line(inputs: Expression, targets: Expression, *, is_reversed: bool) -> SourceLine | None:
