@@ -67,6 +67,7 @@ def targets_not_shifted(
     line = None
     if next_token_offset.loss_offset and isinstance(first_pass, ForwardPass) and isinstance(graph, Graph):
         line = selection_line(first_pass, graph)
+    position = list(eval_outputs.inputs).index(next_token_offset.input_name)
     yield Finding(
         message=f"The targets are {abs(total)} token{'s' * (abs(total) != 1)} "
         f"{'behind' if total < 0 else 'ahead of'} the inputs "
@@ -84,9 +85,9 @@ def targets_not_shifted(
             "in_loss": next_token_offset.loss_offset,
             "input": next_token_offset.input_name,
         },
-        setup_fix=_setup_fix(next_token_offset, list(eval_outputs.inputs).index(next_token_offset.input_name)),
+        setup_fix=_setup_fix(next_token_offset, position),
         explains=("E703", "T606", "T607", "T611"),
-        assumes=(argument_unchanged(list(eval_outputs.inputs).index(next_token_offset.input_name)),),
+        assumes=(argument_unchanged(position),),
     )
 
 
