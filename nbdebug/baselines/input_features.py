@@ -176,6 +176,7 @@ def to_input_rows(parsed_batches: Iterable[Batch]) -> InputRows:
 
 
 def _per_sample_tensors(batch: Batch) -> list[Tensor]:
+    """Return the inputs that have a row for each sample; a learner must not read labels that the model takes too."""
     size = batch.size
-    leaves = tree_tensors((batch.args, batch.kwargs))
+    leaves = tree_tensors(batch.unlabeled_inputs)
     return [leaf.detach().cpu() for leaf in leaves if leaf.layout == torch.strided and leaf.dim() and len(leaf) == size]

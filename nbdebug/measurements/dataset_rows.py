@@ -103,7 +103,11 @@ def _collate_samples(setup: Setup, samples: SplitSamples) -> list[SplitRows]:
 
 
 def _rows_from_batch(split: str, batch: Batch) -> SplitRows:
-    return SplitRows(split, named_inputs(batch), batch.targets, batch.indices or range(batch.size))
+    """Return the samples of a batch; labels that the model takes by name, for its own loss, are targets."""
+    args, kwargs = batch.unlabeled_inputs
+    inputs = named_inputs(replace(batch, args=args, kwargs=kwargs) if args or kwargs else batch)
+    labels = () if batch.target_or_label is None else (batch.target_or_label,)
+    return SplitRows(split, inputs, batch.targets or labels, batch.indices or range(batch.size))
 
 
 @dataclass

@@ -49,6 +49,11 @@ class Batch:
         return next((self.kwargs[key] for key in TARGET_KEYS if key in self.kwargs), None)
 
     @property
+    def unlabeled_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of the model without the targets that it takes by name, from which it computes its own loss."""
+        return self.args, {name: value for name, value in self.kwargs.items() if name not in TARGET_KEYS}
+
+    @property
     def size(self) -> int:
         """Number of samples: the first axis of the target, else the most frequent first axis of the inputs.
 
@@ -57,8 +62,7 @@ class Batch:
         target = next((t for t in tree_tensors(self.targets) if t.dim()), None)
         if target is not None:
             return len(target)
-        inputs = {key: value for key, value in self.kwargs.items() if key not in TARGET_KEYS}
-        tensors = tree_tensors((self.args, inputs)) or tree_tensors(self.kwargs)
+        tensors = tree_tensors(self.unlabeled_inputs) or tree_tensors(self.kwargs)
         lengths = Counter(len(t) for t in tensors if t.dim())
         return lengths.most_common(1)[0][0] if lengths else 0
 

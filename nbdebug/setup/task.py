@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.exceptions import SetupError
-from nbdebug.setup.batch import TARGET_KEYS, Batch
+from nbdebug.setup.batch import Batch
 from nbdebug.setup.losses import LossKind
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -84,22 +84,18 @@ def infer_task(batch: Batch, output: Any, kind: LossKind) -> LearningTask:
 
 def _is_reconstruction(target: Tensor, batch: Batch) -> bool:
     """Check whether the target equals one of the inputs."""
-    candidates = (t for t in _input_tensors(batch) if t.shape == target.shape and t.dtype == target.dtype)
+    inputs = tree_tensors(batch.unlabeled_inputs)
+    candidates = (t for t in inputs if t.shape == target.shape and t.dtype == target.dtype)
     return any(t is target or torch.equal(t, target) for t in candidates)
 
 
 def _infer_token_task(batch: Batch, target: Tensor, kind: LossKind) -> LearningTask:
     """Return language modeling for cross-entropy with one target token per input token, else classification."""
-    is_of_tokens = any(not t.is_floating_point() and t.shape == target.shape for t in _input_tensors(batch))
+    inputs = tree_tensors(batch.unlabeled_inputs)
+    is_of_tokens = any(not t.is_floating_point() and t.shape == target.shape for t in inputs)
     if target.dim() > 1 and is_of_tokens:
         return LearningTask("language-model", f"{kind}, a token for each token")
     return LearningTask("classification", kind)
-
-
-def _input_tensors(batch: Batch) -> list[Tensor]:
-    """Return the tensors that the model takes, without the targets of a model that computes its own loss."""
-    inputs = {name: value for name, value in batch.kwargs.items() if name not in TARGET_KEYS}
-    return tree_tensors((batch.args, inputs))
 
 
 def _infer_from_targets(target: Tensor, scores: Tensor | None) -> LearningTask:

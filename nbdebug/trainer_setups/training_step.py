@@ -6,7 +6,7 @@ import gc
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,14 +31,17 @@ _TrainingStep = Callable[[Any], Any]
 
 @dataclass
 class _OuterCalls:
-    """The modules that a step calls itself, in order; not those that another module calls."""
+    """The modules that a step calls itself, in order; ``inner`` are those that another module calls."""
 
     depth: int = 0
     modules: list[nn.Module] = field(default_factory=list)
+    inner: set[nn.Module] = field(default_factory=set)
 
     def enter(self, module: nn.Module, _: Any) -> None:
         """Handle a module about to be called."""
-        if not self.depth and not any(module is known for known in self.modules):
+        if self.depth:
+            self.inner.add(module)
+        elif not any(module is known for known in self.modules):
             self.modules.append(module)
         self.depth += 1
 
@@ -94,7 +97,7 @@ def find_model_and_loss(owner: nn.Module, step: _TrainingStep, train_loader: Any
     with_parameters = [module for module in outer.modules if any(True for _ in module.parameters())]
     model = with_parameters[0] if len(with_parameters) == 1 else owner
     loss_modules = [module for module in outer.modules if module not in with_parameters]
-    known = (*loss_modules, *_loss_functions(owner), *_functional_losses(calls), None)
+    known = (*loss_modules, *_loss_attributes(owner, outer.inner), *_functional_losses(calls), None)
     for loss_fn in chain(known, _own_functions(setup, raw, values[0])):
         candidate = Setup(model, train_loader, loss_fn=loss_fn)
         with Preserve(owner, loaders=(train_loader,)):
@@ -129,9 +132,11 @@ def _has_loss(setup: Setup, raw: Any, value: float) -> bool:
         return False
 
 
-def _loss_functions(owner: nn.Module) -> list[Callable[..., Any]]:
-    """Return the functions that are attributes of a module under the name of a loss."""
-    return [value for name, value in vars(owner).items() if re.search("loss|criterion", name) and callable(value)]
+def _loss_attributes(owner: nn.Module, called: Collection[nn.Module]) -> list[Callable[..., Any]]:
+    """Return the functions, and the modules that were called, that are attributes under the name of a loss."""
+    children = {name: module for name, module in owner.named_children() if module in called}
+    attributes = {**vars(owner), **children}
+    return [value for name, value in attributes.items() if re.search("loss|criterion", name) and callable(value)]
 
 
 def _functional_losses(calls: list[TorchCall]) -> list[Callable[..., Any]]:

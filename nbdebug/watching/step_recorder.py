@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -146,9 +147,7 @@ def describe_setup(setup: Setup) -> dict[str, Any]:
         "model": type(setup.eager_model).__name__,
         "parameters": sum(p.numel() for p in setup.eager_model.parameters()),
         "optimizer": ", ".join(type(optimizer).__name__ for optimizer in setup.optimizers),
-        "loss": type(setup.loss_fn).__name__
-        if isinstance(setup.loss_fn, nn.Module)
-        else getattr(setup.loss_fn, "__name__", ""),
+        "loss": _loss_name(setup.loss_fn),
         "torch": torch.__version__,
         "zero_parameters": [name for name, p in setup.eager_model.named_parameters() if not bool(p.any())],
         "finished": False,
@@ -160,3 +159,10 @@ def describe_setup(setup: Setup) -> dict[str, Any]:
         "val_samples": loaders.dataset_length(setup.val_loader),
     }
     return {**metadata, **{name: count for name, count in counts.items() if count is not None}}
+
+
+def _loss_name(loss_fn: Any) -> str:
+    """Return the name of a loss function or of its class, without the options that a partial adds; "" for None."""
+    while isinstance(loss_fn, partial):
+        loss_fn = loss_fn.func
+    return "" if loss_fn is None else str(getattr(loss_fn, "__name__", type(loss_fn).__name__))

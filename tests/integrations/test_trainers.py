@@ -83,21 +83,33 @@ def own_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return -scores.log_softmax(1)[torch.arange(len(targets)), targets].mean()
 
 
-def program_with_own_loss() -> Program:
+class OwnLoss(torch.nn.Module):
+    """The same as a module, which reshapes its operands."""
+
+    def forward(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return own_loss(scores.reshape(-1, 2), targets.reshape(-1))
+
+
+OWN_LOSSES = {"function": own_loss, "module": OwnLoss()}
+
+
+def program_with_own_loss(form: str) -> Program:
     """Return a program whose model ends with a ReLU, before a loss of the user's own."""
     program = Program()
     program.model.append(torch.nn.ReLU())
-    program.loss_fn = own_loss
+    program.loss_fn = OWN_LOSSES[form]
     return program
 
 
+@pytest.mark.parametrize("form", OWN_LOSSES)
 @pytest.mark.parametrize("trainer", ["lightning", "transformers", "ignite"])
-def test_findings_on_an_own_loss_equal_those_of_a_bare_loop(trainer: str) -> None:
-    program = program_with_own_loss()
+def test_findings_on_an_own_loss_equal_those_of_a_bare_loop(trainer: str, form: str) -> None:
+    program = program_with_own_loss(form)
     debugger = program.debugger()
     with debugger.watch(every=1):
         fit_bare(program)
-    callback = watch(trainer, program_with_own_loss(), every=1)
+    callback = watch(trainer, program_with_own_loss(form), every=1)
+    assert callback.debugger.setup.loss_fn is program.loss_fn
     assert "L210" in codes(debugger.findings)
     assert codes(callback.debugger.findings) == codes(debugger.findings)
 

@@ -81,6 +81,27 @@ def test_reference_beats_an_untrained_network_and_changes_nothing(name: str) -> 
     assert all(module.training for module in model.modules())
 
 
+class WithOwnLoss(nn.Module):
+    """A model that takes its labels by name, for the loss that it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.loss_fn = Dropped(6, 4), nn.CrossEntropyLoss()
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
+        logits = self.net(x)
+        return {"logits": logits} if labels is None else {"logits": logits, "loss": self.loss_fn(logits, labels)}
+
+
+def test_reference_does_not_read_labels_that_the_model_takes() -> None:
+    labels = torch.randint(0, 4, (300,), generator=torch.Generator().manual_seed(2))
+    rows = [{"x": x, "labels": y} for x, y in zip(X, labels, strict=True)]
+    setup = Setup(WithOwnLoss(), DataLoader(rows, 32), loss_fn=nn.CrossEntropyLoss())
+    reference = Measurements(setup)["reference"].rows()
+    assert [part.shape for part in reference.parts] == [(300, 6)]
+    assert reference.prediction.score < 0.4
+
+
 def test_reference_of_repeated_rows_uses_each_once() -> None:
     labels = torch.randint(0, 4, (300,), generator=torch.Generator().manual_seed(2))
     _, reference = reference_of(X.repeat(3, 1), labels.repeat(3), Dropped(6, 4), nn.CrossEntropyLoss())

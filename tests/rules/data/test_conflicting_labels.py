@@ -29,6 +29,20 @@ def dict_setup() -> Setup:
     return Setup(network(3), DataLoader(rows, 16), loss_fn=CE)
 
 
+class WithOwnLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = network(3)
+
+    def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        logits = self.net(x)
+        return {"loss": CE(logits, labels), "logits": logits}
+
+
+def own_loss_setup() -> Setup:
+    return Setup(WithOwnLoss(), dict_setup().train_loader, loss_fn=CE)
+
+
 def image_setup() -> Setup:
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     return minimal_setup(model, torch.cat([IMAGES, IMAGES[:6]]), torch.cat([Y, (Y[:6] + 2) % 3]), CE)
@@ -48,6 +62,7 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "table": setup_builder(network(3), REPEATED_X, CONFLICTING_Y),
     "custom loss": setup_builder(network(3), REPEATED_X, CONFLICTING_Y, custom_loss),
     "dictionaries": dict_setup,
+    "labels that the model takes": own_loss_setup,
     "images": image_setup,
     "binary": binary_setup,
     "whole classes": setup_builder(network(3), torch.cat([X, X]), torch.cat([Y, (Y + 1) % 3])),
