@@ -21,6 +21,7 @@ from nbdebug.statistics.paired_differences import PairedDifference, paired_diffe
 from nbdebug.tools.ladder.learners import LEARNERS, score_learners
 from nbdebug.tools.ladder.networks import HIDDEN_SIZES, network_obstacle, use_network
 from nbdebug.tools.ladder.result import YOURS, DataPoint, Ladder, LadderVerdict, Rung, build_view
+from nbdebug.tools.ladder.smaller_models import SmallerModel, smaller_models
 from nbdebug.tools.ladder.teacher import teacher_change
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.tools.try_fix.arms import Arm, ArmRunner
@@ -91,11 +92,14 @@ class _Climb:
         start = (parse_change("initialization=default"),) if initialize else ()
         self.networks = [self._arm(_network_name(sizes), _network(sizes)) for sizes in self._network_sizes()]
         self.networks += [self._arm(name, _other_model(name, model), *start) for name, model in models.items()]
+        sizes = self._own_sizes(in_place, initialize)
+        self.networks += [self._arm(size.change.name, *start, size.change) for size in sizes]
         self.own = [self._arm(YOURS, *start, *_subset(share)) for share in self.shares]
         self.student = self._student(start)
         arms = (*self.own, *self.networks, *self.student)
         self.runner = ArmRunner(setup, arms, steps, seeds, in_place, workers)
         self.parameters = {arm.name: self._count_parameters(arm) for arm in (*self.networks, self.own[-1])}
+        self.parameters |= {size.change.name: size.parameters for size in sizes}
 
     def _find_shares(self) -> tuple[float, ...]:
         loader = self.setup.train_loader
@@ -118,6 +122,17 @@ class _Climb:
             self.notes.append(f"no reference network is trained: {obstacle}")
             return ()
         return HIDDEN_SIZES
+
+    def _own_sizes(self, in_place: bool, initialize: bool) -> list[SmallerModel]:
+        """Return the smaller sizes of the user's model."""
+        if in_place or not initialize:
+            reason = "it cannot be copied" if in_place else "its present weights are kept"
+            self.notes.append(f"no smaller size of your model is trained: {reason}")
+            return []
+        sizes = smaller_models(self.setup, self.run_score.batches[0])
+        if not sizes:
+            self.notes.append("no smaller size of your model is trained: it has no hidden layer of 8 channels or more")
+        return sizes
 
     def _student(self, start: Sequence[SetupChange]) -> list[Arm]:
         """Return the arm of the user's model on a teacher's labels, if there can be one."""

@@ -107,6 +107,25 @@ def test_models_of_other_sizes_are_rungs_and_stay_as_they_are() -> None:
         dbg.ladder(models={"deep": 3}, **QUICK)  # type: ignore[dict-item]
 
 
+def test_smaller_sizes_of_the_model_are_rungs_and_leave_it_as_it_is() -> None:
+    model = mlp(8, 64, 64, 64, 2)
+    weights = [p.clone() for p in model.parameters()]
+    result = debugger(model, rings(), rings(256, seed=1), nn.CrossEntropyLoss()).ladder(steps=60, seeds=2)
+    rungs = {rung.name: rung for rung in result.rungs}
+    for name, widths in (("a quarter of your width", (16, 16, 16)), ("half of your width", (32, 32, 32))):
+        count = sum(p.numel() for p in mlp(8, *widths, 2).parameters())
+        assert rungs[name].parameters == pytest.approx(count, rel=0.15), name
+    assert rungs["yours"].score > rungs["a quarter of your width"].score
+    assert all(torch.equal(p, before) for p, before in zip(model.parameters(), weights, strict=True))
+    assert not any(p._backward_hooks for p in model.parameters())
+
+
+def test_reference_networks_return_probabilities_if_the_model_does() -> None:
+    model = nn.Sequential(mlp(8, 16, 2), nn.LogSoftmax(1))
+    result = debugger(model, rings(), rings(256, seed=1), nn.NLLLoss()).ladder(**QUICK)
+    assert {rung.name: rung for rung in result.rungs}["network 64"].score > 0.7
+
+
 @pytest.mark.parametrize(
     ("lr", "means"), [(1e-2, "can learn a function of this kind"), (1e-6, "its training is a limit")]
 )
