@@ -131,7 +131,7 @@ def watch_accelerate(run: ProgramRun) -> Debugger:
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
-    names = [name for name in ("model", "optimizer", "train_loader", "val_loader") if getattr(run.program, name)]
+    names = ["model", "optimizer", "train_loader", *(["val_loader"] if run.loop.validation_interval else [])]
     prepared = accelerator.prepare(*(getattr(run.program, name) for name in names))
     objects = dict(zip(names, prepared, strict=True))
     debugger = run.debugger(**objects)

@@ -131,6 +131,11 @@ class BroadcastTracker:
         self._references += output
         self._output_ids.update(id(t) for t in output)
 
+    def add_targets(self, targets: list[Tensor]) -> None:
+        """Track further values of the target."""
+        self._references += targets
+        self._target_ids.update(id(t) for t in targets)
+
     def on_call(self, func: Any, inputs: list[Tensor]) -> None:
         """Record a call that is about to run, if it broadcasts."""
         self._next_number = len(self.broadcasts)

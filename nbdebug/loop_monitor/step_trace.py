@@ -65,6 +65,7 @@ class StepTrace(LoopMode):
         """Forget everything that refers to the step."""
         self.trace = ForwardTrace()
         self.batch: Batch | None = None
+        self.earlier_batch: Batch | None = None  # of a loader that reads one batch ahead, as those of Accelerate do
         self.output: Any = None
         self.tracker = BroadcastTracker([], [])
         self.kl_divergences: list[TorchCall] = []
@@ -83,8 +84,11 @@ class StepTrace(LoopMode):
         if self.is_due:
             # A loop may use its batches in another way; then tracing starts at the pass.
             with suppress(SetupError):
-                batch = self.setup.split_batch(raw)
+                batch, earlier = self.setup.split_batch(raw), self.batch
                 self.open(batch, list(_raw_targets(raw, batch)))
+                if earlier is not None and self.batch is not None:
+                    self.earlier_batch = earlier
+                    self.tracker.add_targets(list(_raw_targets(earlier.raw, earlier)))
 
     def open(self, batch: Batch, targets: list[Tensor]) -> None:
         """Start to trace."""
@@ -102,6 +106,9 @@ class StepTrace(LoopMode):
         if self.batch is None and self.is_due:
             self.open(Batch(args, kwargs), [])
         if self.batch is not None:
+            if self.earlier_batch is not None and _has_inputs(self.earlier_batch, args, kwargs):
+                self.batch = self.earlier_batch
+            self.earlier_batch = None
             self.batch = replace(self.batch, args=args, kwargs=kwargs)
             self.module_hooks.close()
             self.module_hooks.enter_context(self.trace.track(self.setup.eager_model))
@@ -178,6 +185,12 @@ class StepTrace(LoopMode):
         """Stop to trace for good, because of an exception that the next event raises."""
         self.clear()
         self.error, self.attempts = error, _MAX_ATTEMPTS
+
+
+def _has_inputs(batch: Batch, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a tensor that the model receives is one of the inputs of a batch."""
+    inputs = {id(tensor) for tensor in tree_tensors((batch.args, batch.kwargs))}
+    return any(id(tensor) in inputs for tensor in tree_tensors((args, kwargs)))
 
 
 def _raw_targets(raw: Any, batch: Batch) -> Iterator[Tensor]:
