@@ -81,9 +81,9 @@ class ProgramRun:
         val_loader = program.val_loader if self.loop.validation_interval else None
         return Debugger(**{name: getattr(program, name) for name in names} | {"val_loader": val_loader} | objects)
 
-    def begin(self, debugger: Debugger) -> None:
+    def begin(self, debugger: Debugger | None) -> None:
         """Check the program if that is wanted, and seed: some trainers draw random numbers before they train."""
-        if self.with_checkup:
+        if self.with_checkup and debugger is not None:
             debugger.checkup()
         torch.manual_seed(0)
 
@@ -362,6 +362,41 @@ def watch_ignite(run: ProgramRun) -> Debugger:
     return debugger
 
 
+def watch_fastai(run: ProgramRun) -> Debugger:
+    """Check and watch a Learner of fastai with an optimizer of torch."""
+    from fastai.callback.core import Callback
+    from fastai.callback.training import GradientClip
+    from fastai.data.core import DataLoaders
+    from fastai.learner import Learner
+    from fastai.optimizer import OptimWrapper
+
+    from nbdebug.integrations.fastai import FastaiWatch
+
+    program, loop = run.program, run.loop
+
+    class SchedulerStep(Callback):
+        def after_epoch(self) -> None:
+            program.scheduler.step()
+
+    debugger = run.debugger() if run.with_checkup else None  # otherwise it is that of the objects in the Learner
+    watch = FastaiWatch(debugger, every=run.every)
+    callbacks: list[Any] = [watch]
+    if loop.steps_scheduler:
+        callbacks.append(SchedulerStep())
+    if loop.max_norm:
+        callbacks.append(GradientClip(loop.max_norm))
+    learner = Learner(
+        DataLoaders(program.train_loader, program.val_loader),
+        program.model,
+        loss_func=program.loss_fn,
+        opt_func=lambda *_, **__: OptimWrapper(opt=program.optimizer),
+    )
+    run.begin(debugger)
+    with learner.no_bar(), learner.no_logging():
+        learner.fit(loop.epochs, lr=[group["lr"] for group in program.optimizer.param_groups], cbs=callbacks)
+    return watch.debugger
+
+
 WATCHES: dict[str, Callable[[ProgramRun], Debugger]] = {
     BARE: watch_bare,
     BARE_WITH_OWN_LOSS: watch_bare_with_own_loss,
@@ -370,19 +405,21 @@ WATCHES: dict[str, Callable[[ProgramRun], Debugger]] = {
     "Accelerate": watch_accelerate,
     "skorch": watch_skorch,
     "Ignite": watch_ignite,
+    "fastai": watch_fastai,
 }
 
 
 def is_expressible(trainer: str, loop: Loop) -> bool:
     """Return whether a trainer can run a loop.
 
-    Transformers steps a scheduler with each batch, and skorch validates after each epoch.
+    Transformers steps a scheduler with each batch, and skorch validates after each epoch; fastai requires that.
     """
     is_rare = loop.validation_interval > 1
     limits = {
         BARE_WITH_OWN_LOSS: loop.steps_scheduler,
         "Transformers": loop.steps_scheduler or is_rare,
         "skorch": is_rare,
+        "fastai": loop.validation_interval != 1,
     }
     return not limits.get(trainer, False)
 
