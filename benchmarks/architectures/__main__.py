@@ -1,6 +1,6 @@
 """Checkup and three watched steps on every model family that the installed packages can build.
 
-python -m benchmarks.architectures run [--package transformers] [--families bert,gpt2] [--results FILE]
+python -m benchmarks.architectures run [--package transformers] [--families bert,gpt2] [--results FILE] [--seconds 60]
 python -m benchmarks.architectures ledger [--results FILE]     adds the outcomes to ledger.csv
 """
 
@@ -33,8 +33,8 @@ def _stop(*_: Any) -> None:
     raise OutOfTime
 
 
-def check_family(package: str, family: str) -> dict[str, Any]:
-    """Return the outcome of one family."""
+def check_family(package: str, family: str, seconds: int = CHECK_SECONDS) -> dict[str, Any]:
+    """Return the outcome of one family, whose check may take some seconds of the processor."""
     from benchmarks.architectures.check import check
     from benchmarks.architectures.models import PACKAGES, NotBuilt
 
@@ -45,13 +45,13 @@ def check_family(package: str, family: str) -> dict[str, Any]:
     try:
         candidate = PACKAGES[package][1](family)
         row["build_seconds"] = round(time.perf_counter() - start, 1)
-        signal.setitimer(signal.ITIMER_PROF, CHECK_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         row |= check(candidate)
     except NotBuilt as reason:
         row["not_built"] = str(reason)
     except OutOfTime:
         is_built = "build_seconds" in row
-        row["timeout" if is_built else "not_built"] = f"more than {CHECK_SECONDS if is_built else BUILD_SECONDS} s"
+        row["timeout" if is_built else "not_built"] = f"more than {seconds if is_built else BUILD_SECONDS} s"
     except Exception as error:
         row["not_built" if "build_seconds" not in row else "crash"] = f"{type(error).__name__}: {error}"[:300]
     finally:
@@ -69,7 +69,7 @@ def define_torchvision_operators() -> None:
     _LIBRARIES.append(library)
 
 
-def work(package: str, families: Iterable[str], results: Path) -> None:
+def work(package: str, families: Iterable[str], results: Path, seconds: int) -> None:
     """Check families one after another in this process, and append each outcome to a file."""
     import torch
 
@@ -82,13 +82,13 @@ def work(package: str, families: Iterable[str], results: Path) -> None:
     except Exception:
         pass
     for family in families:
-        row = check_family(package, family)
+        row = check_family(package, family, seconds)
         gc.collect()
         with results.open("a") as file:
             file.write(json.dumps(row, default=str) + "\n")
 
 
-def run(package: str, families: list[str], results: Path) -> None:
+def run(package: str, families: list[str], results: Path, seconds: int) -> None:
     """Check families in processes of twenty; a process that dies costs only the family that it died in."""
     remaining = [name for name in families if name not in done(results, package)]
     while remaining:
@@ -102,8 +102,10 @@ def run(package: str, families: list[str], results: Path) -> None:
             package,
             "--families",
             ",".join(batch),
+            "--seconds",
+            str(seconds),
         ]
-        limit = 60 + 10 * CHECK_SECONDS * len(batch)
+        limit = 60 + 10 * seconds * len(batch)
         try:
             process = subprocess.run(
                 [*command, "--results", str(results)], timeout=limit, capture_output=True, text=True
@@ -173,6 +175,7 @@ def main() -> None:
     parser.add_argument("--families", default="")
     parser.add_argument("--results", type=Path, default=Path("architectures.jsonl"))
     parser.add_argument("--share", default="0/1", help="this process takes every n-th family, such as 0/2")
+    parser.add_argument("--seconds", type=int, default=CHECK_SECONDS, help="of the processor for each family")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     define_torchvision_operators()
@@ -182,10 +185,10 @@ def main() -> None:
         return write_ledger(read(options.results))
     families = options.families.split(",") if options.families else PACKAGES[options.package][0]()
     if options.command == "work":
-        return work(options.package, families, options.results)
+        return work(options.package, families, options.results, options.seconds)
     index, count = map(int, options.share.split("/"))
     random.Random(0).shuffle(families)  # a run that is stopped early has seen families of all kinds
-    run(options.package, families[index::count], options.results)
+    run(options.package, families[index::count], options.results, options.seconds)
 
 
 if __name__ == "__main__":
