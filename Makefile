@@ -95,6 +95,7 @@ $(VENV)/lab: $(VENV)/python pyproject.toml constraints.txt
 
 $(VENV)/test: $(VENV)/lab
 	$(BIN)/pip install --quiet --editable '.[lab,test]'
+	$(BIN)/pip install --quiet --no-deps fastai
 	touch $@
 
 $(VENV)/docs: $(VENV)/test

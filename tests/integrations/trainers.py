@@ -206,11 +206,7 @@ def fit_ignite(program: Program, callback: TrainerWatch | None) -> None:
 
 def fit_fastai(program: Program, callback: TrainerWatch | None, opt_func: Any = None) -> None:
     """Train by a Learner of fastai, by default with an optimizer of torch."""
-    try:
-        from fastai import basics as fastai
-    except Exception as reason:  # it may be installed with a torchvision of another torch
-        pytest.skip(f"fastai.basics cannot be imported: {reason}")
-
+    fastai = pytest.importorskip("fastai.basics")
     loaders = [fastai.DataLoader(program.train_data, bs=BATCH, shuffle=True)]
     if program.val_loader is not None:
         loaders.append(fastai.DataLoader(program.val_data, bs=BATCH))
@@ -247,11 +243,12 @@ CALLBACKS = {
 }
 
 
+PACKAGES = {"fastai": "fastai.learner"}  # the rest of fastai may lack its own dependencies
+
+
 def make_callback(trainer: str, program: Program, **options: Any) -> TrainerWatch:
     """Return the callback of a trainer, which for Ignite needs a Debugger."""
-    try:
-        module = import_module(f"nbdebug.integrations.{trainer}")
-    except Exception as reason:  # not installed, or with a torchvision of another torch
-        pytest.skip(f"{trainer} cannot be imported: {reason}")
+    pytest.importorskip(PACKAGES.get(trainer, trainer))
+    module = import_module(f"nbdebug.integrations.{trainer}")
     callback_class = getattr(module, CALLBACKS[trainer])
     return callback_class(program.debugger(), **options) if trainer == "ignite" else callback_class(**options)

@@ -77,6 +77,31 @@ def test_content_of_mystmd_has_the_whole_result(page: Any, output: dict[str, Any
     assert_page_is_drawn(page, tmp_path / "page.html")
 
 
+def pandoc() -> str:
+    """Return the path of pandoc, with which Quarto makes its pages."""
+    bundle = pytest.importorskip("pypandoc", reason="pypandoc-binary is not installed")
+    try:
+        return str(bundle.get_pandoc_path())
+    except OSError:
+        pytest.skip("pandoc is not installed")
+
+
+def test_page_of_pandoc_draws_a_result(page: Any, output: dict[str, Any], tmp_path: Path) -> None:
+    printed = build(tmp_path, pandoc(), "--standalone", "index.ipynb", "--output", "page.html")
+    assert output["text/html"] in (tmp_path / "page.html").read_text("utf-8"), printed
+    assert_page_is_drawn(page, tmp_path / "page.html")
+
+
+def test_page_of_markdown_that_quarto_writes_draws_a_result(page: Any, output: dict[str, Any], tmp_path: Path) -> None:
+    """Quarto writes the output into a raw block of a Markdown file, and passes that to pandoc."""
+    raw_block = f"::: {{.cell-output .cell-output-display}}\n```{{=html}}\n{output['text/html']}\n```\n:::\n"
+    (tmp_path / "page.md").write_text(f"# Book\n\n{raw_block}", "utf-8")
+    settings = ("--from", "markdown", "--standalone", "--embed-resources", "--metadata", "title=Book")
+    printed = build(tmp_path, pandoc(), *settings, "page.md", "--output", "page.html")
+    assert (tmp_path / "page.html").exists(), printed
+    assert_page_is_drawn(page, tmp_path / "page.html")
+
+
 def _html_outputs(node: Any, folder: Path) -> Iterator[str]:
     """Yield the HTML of all outputs under a node of the document; that of large ones is in files."""
     if isinstance(node, dict):
