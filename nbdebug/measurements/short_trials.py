@@ -122,8 +122,8 @@ class _TrainedCopy:
             first_loss = _compute_loss(trial.setup, batches[-1]) if self.held_out else 0.0
             started = time.thread_time()
             for step in range(self.steps):
-                if step == _TIMED_STEPS:
-                    self._check_duration((time.thread_time() - started) / step)
+                if step <= _TIMED_STEPS:
+                    self._check_duration(time.thread_time() - started)
                 if intervention is not None:
                     intervention.start(trained[step % len(trained)].size)
                 with intervention or nullcontext():
@@ -133,8 +133,9 @@ class _TrainedCopy:
         rounds = len(batches)
         return sum(losses[:rounds]) / rounds, sum(losses[-rounds:]) / rounds
 
-    def _check_duration(self, seconds_per_step: float) -> None:
-        if 2 * self.steps * seconds_per_step > self.seconds:
+    def _check_duration(self, seconds: float) -> None:
+        """Raise NotChecked if the timed steps, or those of them that have ended, predict trials that are too long."""
+        if 2 * self.steps * seconds / _TIMED_STEPS > self.seconds:
             raise NotChecked(
                 f"two trials of {self.steps} steps take more than {self.seconds:.0f} s; budget='thorough' runs them"
             )

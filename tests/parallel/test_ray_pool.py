@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ psutil = pytest.importorskip("psutil")
 
 def listening_and_remote_addresses() -> set[str]:
     """Return the addresses at which processes of this one listen, and those to which they are connected."""
-    me = psutil.Process()
-    connections = [item for process in (me, *me.children(recursive=True)) for item in process.net_connections("inet")]
+    me, connections = psutil.Process(), []
+    for process in (me, *me.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # it has ended since
+            connections += process.net_connections("inet")
     listening = {item.laddr.ip for item in connections if item.status == psutil.CONN_LISTEN}
     return listening | {item.raddr.ip for item in connections if item.raddr}
 
