@@ -38,7 +38,7 @@ _UNBOUNDED_FACTOR, _MIN_LOSSES, _MIN_PAIR_SIGMA = 1e4, 3, 5.0
 _ACCELERATED_FACTOR, _ACCELERATION, _MIN_ACCELERATED_LOSSES = 20.0, 1.2, 20
 _MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
 _MIN_PASSES = 3
-_CONSTANT_OUTPUTS = (0.0, 0.25, 0.5, 1.0, 2.0)
+_CONSTANT_OUTPUTS, _LOWER_SHARE = (0.0, 0.25, 0.5, 1.0, 2.0), 0.9
 
 
 @rule("L213", "error")
@@ -245,7 +245,7 @@ def _is_distance_like(setup: Setup, first_pass: ForwardPass, lowest: float) -> b
         losses = [float(setup.loss(torch.full_like(output, value), first_pass.batch)) for value in _CONSTANT_OUTPUTS]
     except Exception:  # a loss of other arguments
         return False
-    return 0 <= min(losses) < lowest / 2
+    return 0 <= min(losses) < _LOWER_SHARE * lowest
 
 
 def _is_positive_for_zeros(setup: Setup, first_pass: ForwardPass) -> bool:
