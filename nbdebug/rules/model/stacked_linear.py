@@ -62,7 +62,11 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
     candidates = [
         pair
         for pair in candidates
-        if not (_is_part_of_attention(pair[0], model) or _is_part_of_attention(pair[1], model) or _is_adapter(pair[1], model))
+        if not (
+            _is_part_of_attention(pair[0], model)
+            or _is_part_of_attention(pair[1], model)
+            or _is_adapter(pair[1], model)
+        )
     ]
     pairs = [
         (layer, next_layer)
