@@ -220,7 +220,7 @@ class _ChangeTracker:
                 candidates = [changed % self._length, changed // self._entries]
             else:
                 continue
-            if any(positions.unique().tolist() == self._positions for positions in candidates):
+            if any(sorted(set(positions.tolist())) == self._positions for positions in candidates):
                 return axis
         return None
 

@@ -111,8 +111,8 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     batches. Counts are recognized by their values in at least two batches, whatever computes them; so are means of the
     accuracy and of errors over batches of different sizes. For means, the batch sizes of the validation loader are
     used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a warning from ``warn`` =
-    1.25, a fifth of the rows lost, and a note from ``note`` = 1.02, or if the number itself is known and differs by less
-    than 2% from the mean over all rows.
+    1.25, a fifth of the rows lost, and a note from ``note`` = 1.02, or if the number itself is known and differs by
+    less than 2% from the mean over all rows.
 
     ## How to fix
     Multiply by the batch size and divide by the number of rows. Collect outputs and targets if the metric must be

@@ -41,7 +41,8 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
     ## How it is measured
     On the autograd graph of the first batch, between layers that are both trained. A narrow layer between two wide ones
     is an intended factorization; grouped and asymmetric convolutions are intended too, and so are adapters, whose
-    result is added to that of a frozen layer. The projections into and out of an attention belong to it. A layer that is called twice, or whose output is used twice, is not reported.
+    result is added to that of a frozen layer. The projections into and out of an attention belong to it. A layer that
+    is called twice, or whose output is used twice, is not reported.
 
     ## How to fix
     Put an activation between the two, such as ``nn.ReLU()``, or remove one of them.
