@@ -56,7 +56,7 @@ class TwoValuedDecisionCounter:
     def __init__(self) -> None:
         self.latest: TwoValuedDecisions | None = None
         self.steps = 0
-        self.compared: tuple[Any, Any] = None, None
+        self.compared: list[tuple[Any, Any]] = []
         self.clear()
 
     def clear(self) -> None:
@@ -68,9 +68,9 @@ class TwoValuedDecisionCounter:
 
     def on_comparison(self, left: Any, right: Any) -> None:
         """Count the rows of a comparison; one call of the user's may arrive several times."""
-        if self.compared[0] is left and self.compared[1] is right:
+        if any(first is left and second is right for first, second in self.compared):
             return
-        self.compared = left, right
+        self.compared.append((left, right))
         for decisions, target in ((left, right), (right, left)):
             is_pair = type(decisions) is type(target) is Tensor and decisions.shape == target.shape
             if is_pair and self.is_target(target) and not self.is_target(decisions):
@@ -95,7 +95,7 @@ class TwoValuedDecisionCounter:
 
     def on_forward_begin(self, steps: int) -> None:
         """Start to count again if the loop has made steps since the last pass, and keep what was counted."""
-        self.compared = None, None
+        self.compared = []
         if steps != self.steps:
             self.latest, self.steps = self.summary(), steps
             self.clear()
