@@ -56,7 +56,7 @@ class TwoValuedDecisionCounter:
     def __init__(self) -> None:
         self.latest: TwoValuedDecisions | None = None
         self.steps = 0
-        self.compared: list[tuple[Any, Any]] = []
+        self.compared: list[Tensor] = []
         self.clear()
 
     def clear(self) -> None:
@@ -68,13 +68,12 @@ class TwoValuedDecisionCounter:
 
     def on_comparison(self, left: Any, right: Any) -> None:
         """Count the rows of a comparison; one call of the user's may arrive several times."""
-        if any(first is left and second is right for first, second in self.compared):
-            return
-        self.compared.append((left, right))
         for decisions, target in ((left, right), (right, left)):
             is_pair = type(decisions) is type(target) is Tensor and decisions.shape == target.shape
             if is_pair and self.is_target(target) and not self.is_target(decisions):
-                self.count(decisions, target)
+                if not any(decisions is compared for compared in self.compared):
+                    self.compared.append(decisions)
+                    self.count(decisions, target)
                 return
 
     def is_target(self, values: Tensor) -> bool:
