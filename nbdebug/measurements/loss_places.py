@@ -32,6 +32,19 @@ def selection_line(first_pass: ForwardPass, graph: Graph) -> SourceLine | None:
     return next((line for line in selection_lines if line), None)
 
 
+def target_selection_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
+    """Return the line of the loss that selects a part of the target."""
+    target = first_pass.batch.target
+    return next(
+        (
+            call.line
+            for call in _loss_calls(setup, first_pass)
+            if call.line and call.inputs and call.inputs[0] is target and call.outputs[0].numel() < target.numel()
+        ),
+        None,
+    )
+
+
 def early_return_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
     """Return the line of the loss that returns in the first round of a loop, if it has one."""
     if setup.step_fn is not None or first_pass.output is None:

@@ -68,6 +68,10 @@ PROGRAMS = {
         "            layer.weight = nn.Parameter(start)  # here\n"
         f"model = body()\n{FOOTER}orthogonal(model)\n"
     ),
+    "O504 state loaded by assignment": (
+        "def restore(model, state, in_place):\n    model.load_state_dict(state, assign=not in_place)  # here\n"
+        f"model = body()\n{FOOTER}restore(model, body().state_dict(), False)\n"
+    ),
     "O503 group of a used iterator": (
         "def build(model):\n    used = filter(lambda p: p.requires_grad, model[0].parameters())  # here\n"
         "    print(sum(p.numel() for p in used))\n"
