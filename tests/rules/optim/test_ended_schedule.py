@@ -58,7 +58,7 @@ def test_rate_of_an_earlier_schedule_is_named_with_the_line_that_loads_it(steps:
     torch.manual_seed(0)
     network = mlp(8, 16, 2)
     earlier = torch.optim.SGD(network.parameters(), lr=0.05)
-    scheduler = CosineAnnealingLR(earlier, T_max=LENGTH)
+    scheduler = CosineAnnealingLR(earlier, T_max=LENGTH, eta_min=1e-5)
     for _ in range(steps):
         earlier.step()
         scheduler.step()
