@@ -165,6 +165,12 @@ RUNS = {
         f"model = body()\nold = torch.optim.Adam(model.parameters(), lr=1e-7)\n{FOOTER}"
         "optimizer.load_state_dict(old.state_dict())  # here\n"
     ),
+    "O507 rate of an ended schedule": (
+        "model = body()\nold = torch.optim.Adam(model.parameters(), lr=0.01)\n"
+        "schedule = torch.optim.lr_scheduler.CosineAnnealingLR(old, 3, eta_min=1e-6)\n"
+        f"for _ in range(3):\n    old.step()\n    schedule.step()\n{FOOTER}"
+        "optimizer.load_state_dict(old.state_dict())  # here\n"
+    ),
 }
 
 
