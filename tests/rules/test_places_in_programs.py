@@ -32,6 +32,12 @@ FOOTER = "optimizer = torch.optim.Adam(model.parameters(), lr=0.01)\n"
 
 # By code and name: a program whose line with "here" is at fault.
 PROGRAMS = {
+    "L204 softmax of a model whose loss expects logarithms": (
+        "class Shares(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.body, self.link = body(), nn.Softmax(dim=1)  # here\n"
+        "    def forward(self, x):\n        return self.link(self.body(x))\n"
+        f"model, loss_fn = Shares(), nn.NLLLoss()\n{FOOTER}"
+    ),
     "M312 momentum through a helper": (
         "def dense(width, momentum):\n    return nn.Sequential(\n        nn.Linear(8, width),\n"
         "        nn.BatchNorm1d(width, momentum=momentum),  # here\n        nn.ReLU(),\n    )\n"
