@@ -34,7 +34,7 @@ FOOTER = "optimizer = torch.optim.Adam(model.parameters(), lr=0.01)\n"
 PROGRAMS = {
     "L204 softmax of a model whose loss expects logarithms": (
         "class Shares(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.body, self.link = body(), nn.Softmax(dim=1)  # here\n"
+        "        self.body = body()\n        self.link = nn.Softmax(dim=1)  # here\n"
         "    def forward(self, x):\n        return self.link(self.body(x))\n"
         f"model, loss_fn = Shares(), nn.NLLLoss()\n{FOOTER}"
     ),
