@@ -197,7 +197,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.batch_use_counter.on_batch, split, self.steps)
         for source_monitor in (self.step_groups, self.evaluation.folds):
             self.attempt(source_monitor.on_batch, split, event[0])
-        for monitor in (self.batch_alignment, self.evaluation.batches, *self.evaluation.of_outputs):
+        for monitor in (self.batch_alignment, *self.evaluation.of_batches):
             self.attempt(monitor.on_batch, split, event[1])
         if split == "train":
             self.record_line("batch")

@@ -40,6 +40,7 @@ from nbdebug.loop_monitor.resumption import ScheduleStart
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
+from nbdebug.loop_monitor.shared_lists import SharedList
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.step_groups import StepGroups
 from nbdebug.loop_monitor.training_averages import TrainingAverage
@@ -155,6 +156,7 @@ class LoopSummary:
     constant_decisions: tuple[ConstantDecision, ...] = ()
     wrong_decisions: tuple[WrongDecision, ...] = ()
     two_valued_decisions: TwoValuedDecisions | None = None
+    shared_list: SharedList | None = None
     stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
     mistaken_numbers: tuple[MistakenNumber, ...] = ()
@@ -264,6 +266,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         constant_decisions=monitor.evaluation.decisions.summary(),
         wrong_decisions=monitor.evaluation.decisions.wrong_decisions.summary(),
         two_valued_decisions=monitor.evaluation.decisions.two_valued.summary(),
+        shared_list=monitor.evaluation.shared_lists.first,
         stale_predictions=monitor.evaluation.stale_predictions.summary(),
         batch_averages=monitor.evaluation.batch_averages.summary(),
         mistaken_numbers=monitor.evaluation.batch_averages.mistaken_numbers(),
