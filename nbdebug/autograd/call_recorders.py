@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Literal
 
 import torch
@@ -110,7 +111,9 @@ class BroadcastTracker:
     Errors that meet values of the output again, as rewards meet the values of a critic, count as targets if both have
     one value for each sample and the line itself gives neither a new axis, as for all pairs. Results without a gradient
     that have one value for each of the ``batch_size`` samples count as targets too. The values of each sample at the
-    indices of all samples, as in ``q[:, actions]``, are broadcast by a target of the same length.
+    indices of all samples, as in ``q[:, actions]``, are broadcast by a target of the same length. Broadcasts of one
+    weight and one error for each sample whose results are summed as a whole are also in ``lost_weights``: their sum is
+    the product of two sums, whichever weight belongs to an error.
     """
 
     def __init__(self, output: list[Tensor], targets: list[Tensor], batch_size: int | None = None) -> None:
@@ -125,6 +128,8 @@ class BroadcastTracker:
         self._next_number, self._latest_numbers = 0, set[int]()
         self.broadcasts: list[Broadcast] = []
         self.weight_broadcasts: list[Broadcast] = []
+        self.lost_weights: list[Broadcast] = []
+        self._weighted: dict[int, Broadcast] = {}
 
     def add_output(self, output: list[Tensor]) -> None:
         """Track further values of the output."""
@@ -164,6 +169,7 @@ class BroadcastTracker:
             line = get_line_from_frame(sys._getframe(2))
             self._new_axis_lines.update((id(t), line) for t in outputs if t.shape != inputs[0].shape)
         self._references += outputs
+        self._follow_weights(name, inputs, outputs)
         if from_error or (from_output and from_target):
             self._error_ids.update(id(t) for t in outputs)
         elif bool(from_output) != bool(from_target):
@@ -189,6 +195,15 @@ class BroadcastTracker:
             if tensor.is_floating_point():  # an index only chooses
                 self._latest_numbers = numbers | self._broadcast_numbers.get(id(tensor), set())
                 self._broadcast_numbers[id(tensor)] = self._latest_numbers
+
+    def _follow_weights(self, name: str, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        """Note the result of the latest broadcast of weights, and the broadcasts whose result is summed as a whole."""
+        latest = self.weight_broadcasts[-1] if self.weight_broadcasts else None
+        if latest is not None and outputs and latest not in self._weighted.values():
+            if prod(latest.output) == prod(latest.target) == self._batch_size:
+                self._weighted[id(outputs[0])] = latest
+        elif name in ("mean", "sum") and inputs and outputs[0].numel() == 1 and id(inputs[0]) in self._weighted:
+            self.lost_weights.append(self._weighted[id(inputs[0])])
 
     def _is_crossed(self, selected: Tensor, inputs: list[Tensor]) -> bool:
         """Return whether a tensor has the values of each sample at the indices of all samples, which targets hold."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.loop_monitor.decision_trace import MIN_DECISIONS, DecisionTrace
-from nbdebug.loop_monitor.wrong_decisions import WrongDecisionCounter
+from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisionCounter, WrongDecisionCounter
 from nbdebug.setup.losses import LossKind, score_tensor
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
@@ -75,8 +75,14 @@ class DecisionMonitor:
         self.batch: list[Tensor] = []
         self.signs_by_rows: dict[int, set[bool]] = {}
         self.by_line: dict[SourceLine, _Comparisons] = {}
-        self.wrong_decisions = WrongDecisionCounter(get_loss_kind)
-        self.trace = DecisionTrace(self.wrong_decisions, on_comparison)
+        self.wrong_decisions, self.two_valued = WrongDecisionCounter(get_loss_kind), TwoValuedDecisionCounter()
+        self.on_comparison = on_comparison
+        self.trace = DecisionTrace(self.wrong_decisions, self.pass_comparison)
+
+    def pass_comparison(self, left: Any, right: Any) -> None:
+        """Pass the operands of a comparison on."""
+        self.on_comparison(left, right)
+        self.two_valued.on_comparison(left, right)
 
     @property
     def wants_output(self) -> bool:
@@ -108,6 +114,7 @@ class DecisionMonitor:
         batch, self.batch = self.batch, []
         if not phase[1]:
             self.wrong_decisions.start(scores, batch, is_new_phase)
+            self.two_valued.targets = batch
         if scores.dim() < 2 or scores.shape[1] == 1:
             self.record_signs(scores.detach(), [values for values in batch if values.numel() == scores.numel()])
         self.trace.start(scores, self.phase_rows)

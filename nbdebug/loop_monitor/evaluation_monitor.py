@@ -19,6 +19,7 @@ from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
 from nbdebug.loop_monitor.fold_data import FoldDataMonitor
 from nbdebug.loop_monitor.modes import ComparisonMonitor
+from nbdebug.loop_monitor.shared_lists import SharedListMonitor
 from nbdebug.loop_monitor.stale_predictions import StalePredictionMonitor
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import LossKind
@@ -91,7 +92,9 @@ class EvaluationMonitor:
         self.batch_averages = BatchAverageMonitor(setup.loss_fn)
         self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
         self.batches, self.folds = _EvaluatedBatches(setup.train_loader), FoldDataMonitor(setup.eager_model)
+        self.shared_lists = SharedListMonitor()
         self.of_outputs = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions
+        self.of_batches = self.batches, self.shared_lists, *self.of_outputs
 
     @property
     def wants_output(self) -> bool:

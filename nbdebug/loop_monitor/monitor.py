@@ -139,10 +139,9 @@ class LoopMonitor(OptimizerTracking):
             self.leaf_monitor.tracing_ended(),
             *self.resumption.hooks(wrap_callback),
         ]
-        written = self.rounded_updates.write_trace, self.gradient_changes.write_trace, self.weight_aliases.trace
-        traces = *written, self.weight_copy_monitor.write_trace, self.evaluation.decisions.trace
-        for trace in (self.batch_alignment, *traces):
-            hooks.append(closing(trace))  # type: ignore[arg-type]
+        written = self.rounded_updates, self.gradient_changes, self.weight_copy_monitor
+        traces = [monitor.write_trace for monitor in written] + [self.weight_aliases.trace]
+        hooks += map(closing, (self.batch_alignment, *traces, self.evaluation.decisions.trace))  # type: ignore[arg-type]
         hooks += self.evaluation.hooks(wrap_callback)
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
@@ -198,7 +197,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.batch_use_counter.on_batch, split, self.steps)
         for source_monitor in (self.step_groups, self.evaluation.folds):
             self.attempt(source_monitor.on_batch, split, event[0])
-        for monitor in (self.batch_alignment, self.evaluation.batches, *self.evaluation.of_outputs):
+        for monitor in (self.batch_alignment, *self.evaluation.of_batches):
             self.attempt(monitor.on_batch, split, event[1])
         if split == "train":
             self.record_line("batch")
@@ -229,6 +228,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.batch_use_counter.on_forward_begin, split)
         self.attempt(self.step_groups.on_forward_begin, split)
         self.attempt(self.evaluation.batches.on_forward_begin, split, self.steps, is_training)
+        self.attempt(self.evaluation.decisions.two_valued.on_forward_begin, self.steps)
         for monitor in (self.evaluation.correct_counts, self.evaluation.decisions, self.evaluation.folds):
             self.attempt(monitor.on_forward_begin)
         self.attempt(self.batch_alignment.on_forward_begin, self.mode_monitor.split, args, kwargs)

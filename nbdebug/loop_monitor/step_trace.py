@@ -40,6 +40,7 @@ class TracedStep:
     output: Any
     loss: Tensor
     broadcasts: list[Broadcast]
+    weight_broadcasts: list[Broadcast]
     kl_divergences: list[TorchCall]
     loss_calls: list[TorchCall]
     has_hooks: bool
@@ -128,8 +129,9 @@ class StepTrace(LoopMode):
         self.is_partial |= self.awaits_pass
         if batch is not None and output is not None and len(roots) == 1 and roots[0].numel() == 1:
             self.attempts, self.awaits_pass = _MAX_ATTEMPTS, True
-            calls = self.tracker.broadcasts_in(roots[0]), self.kl_divergences, self.loss_calls
-            step = TracedStep(batch, self.trace, output, roots[0], *calls, self.has_hooks)
+            broadcasts = self.tracker.broadcasts_in(roots[0]), self.tracker.lost_weights
+            calls = self.kl_divergences, self.loss_calls
+            step = TracedStep(batch, self.trace, output, roots[0], *broadcasts, *calls, self.has_hooks)
         self.close()
         error, self.error = self.error, None
         if error is not None:

@@ -40,13 +40,14 @@ from nbdebug.loop_monitor.resumption import ScheduleStart
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
+from nbdebug.loop_monitor.shared_lists import SharedList
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.step_groups import StepGroups
 from nbdebug.loop_monitor.training_averages import TrainingAverage
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
-from nbdebug.loop_monitor.wrong_decisions import WrongDecision
+from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions, WrongDecision
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import parse_expressions
 
@@ -154,6 +155,8 @@ class LoopSummary:
     correct_counts: tuple[CorrectCount, ...] = ()
     constant_decisions: tuple[ConstantDecision, ...] = ()
     wrong_decisions: tuple[WrongDecision, ...] = ()
+    two_valued_decisions: TwoValuedDecisions | None = None
+    shared_list: SharedList | None = None
     stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
     mistaken_numbers: tuple[MistakenNumber, ...] = ()
@@ -262,6 +265,8 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         correct_counts=monitor.evaluation.correct_counts.summary(),
         constant_decisions=monitor.evaluation.decisions.summary(),
         wrong_decisions=monitor.evaluation.decisions.wrong_decisions.summary(),
+        two_valued_decisions=monitor.evaluation.decisions.two_valued.summary(),
+        shared_list=monitor.evaluation.shared_lists.first,
         stale_predictions=monitor.evaluation.stale_predictions.summary(),
         batch_averages=monitor.evaluation.batch_averages.summary(),
         mistaken_numbers=monitor.evaluation.batch_averages.mistaken_numbers(),

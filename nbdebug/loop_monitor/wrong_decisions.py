@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.setup.losses import LossKind
-from nbdebug.source.location import SourceLine
+from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.tensors.pytree import tree_tensors
 
 _COMPARISONS, _EXPORTS = {"eq", "ne"}, {"numpy", "array", "tolist"}
@@ -31,6 +32,82 @@ class WrongDecision:
     kind: DecisionKind
     rows: int
     different: int
+
+
+@dataclass(frozen=True)
+class TwoValuedDecisions:
+    """The decisions of two values in the latest evaluation: ``equal`` of ``rows`` equal their target.
+
+    ``correlation`` is that of decisions and targets, the phi coefficient: -1 if all are the opposite.
+    """
+
+    rows: int
+    equal: int
+    correlation: float
+    line: SourceLine | None
+
+
+class TwoValuedDecisionCounter:
+    """Counts decisions of two values that a loop compares with targets of the same two values, in each evaluation.
+
+    They are recognized by their values: one operand is a tensor of the batch, and the other one is not.
+    """
+
+    def __init__(self) -> None:
+        self.latest: TwoValuedDecisions | None = None
+        self.steps = 0
+        self.compared: list[Tensor] = []
+        self.clear()
+
+    def clear(self) -> None:
+        """Start to count again, as when an evaluation begins."""
+        self.table = torch.zeros(2, 2)
+        self.values: list[float] = []
+        self.line: SourceLine | None = None
+        self.targets: list[Tensor] = []
+
+    def on_comparison(self, left: Any, right: Any) -> None:
+        """Count the rows of a comparison; one call of the user's may arrive several times."""
+        for decisions, target in ((left, right), (right, left)):
+            is_pair = type(decisions) is type(target) is Tensor and decisions.shape == target.shape
+            if is_pair and self.is_target(target) and not self.is_target(decisions):
+                if not any(decisions is compared for compared in self.compared):
+                    self.compared.append(decisions)
+                    self.count(decisions, target)
+                return
+
+    def is_target(self, values: Tensor) -> bool:
+        """Check whether a tensor has the values of one of the batch."""
+        return any(values.shape == target.shape and bool(torch.eq(values, target).all()) for target in self.targets)
+
+    def count(self, decisions: Tensor, target: Tensor) -> None:
+        """Add the rows of one batch."""
+        values = torch.cat([decisions.flatten(), target.flatten()]).unique().tolist()  # type: ignore[no-untyped-call]
+        self.values = sorted({*self.values, *values})
+        if len(self.values) == 2:
+            self.line = self.line or get_calling_line(sys._getframe(1))
+            for row in (0, 1):
+                is_row = torch.eq(decisions, self.values[row])
+                for column in (0, 1):
+                    both = torch.logical_and(is_row, torch.eq(target, self.values[column]))
+                    self.table[row, column] += int(both.sum())
+
+    def on_forward_begin(self, steps: int) -> None:
+        """Start to count again if the loop has made steps since the last pass, and keep what was counted."""
+        self.compared = []
+        if steps != self.steps:
+            self.latest, self.steps = self.summary(), steps
+            self.clear()
+
+    def summary(self) -> TwoValuedDecisions | None:
+        """Return the decisions of the latest evaluation; None if they or the targets are all the same."""
+        if not bool(self.table.any()):
+            return self.latest
+        sums = torch.cat([self.table.sum(0), self.table.sum(1)]).double()
+        if len(self.values) != 2 or not bool(sums.all()):
+            return None
+        correlation = float(torch.linalg.det(self.table.double()) / sums.prod().sqrt())
+        return TwoValuedDecisions(int(self.table.sum()), int(self.table.trace()), correlation, self.line)
 
 
 @dataclass

@@ -58,14 +58,15 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     size = eval_outputs.batch.size
     if _is_batch_first_throughout(eval_outputs):
         changed = _replace_first_sample(eval_outputs, size)
-        differs = eval_outputs.changed_values(eval_outputs.predict(changed)[0]).reshape(size, -1)
+        differs = _values_by_sample(eval_outputs.changed_values(eval_outputs.predict(changed)[0]), size)
         affected_samples = tuple(differs[1:].any(1).nonzero().flatten().add(1).tolist())
         is_scattered = not bool(differs[1:].all(1).any()) and differs.shape[1] > 1
     else:
         changed, size = _collate_with_other_first_sample(eval_outputs), len(eval_outputs.batch.indices or ())
         affected_samples = _affected_samples(eval_outputs.changed_values(eval_outputs.predict(changed)[0]), size)
     is_tracked = affected_samples or any(map(_is_sequence_first, eval_outputs.setup.eager_model.modules()))
-    mixing_calls = track_change(eval_outputs, changed, [0], size) if is_tracked else ()
+    entries = max(1, len(eval_outputs.outputs[0]) // size) if eval_outputs.outputs[0].dim() else 1
+    mixing_calls = track_change(eval_outputs, changed, [0], size, entries) if is_tracked else ()
     return SampleMixing(0, size, affected_samples, mixing_calls, is_scattered)
 
 
@@ -77,7 +78,15 @@ def _is_batch_first_throughout(answers: EvalOutputs) -> bool:
     """Return whether samples are known to be along the first axis of the output and of an input."""
     batch, size = answers.batch, answers.batch.size
     has_input = any(has_batch_axis(t, size) for t in answers.inputs.values())
-    return size > 1 and has_input and has_batch_axis(answers.outputs[0], size) and is_batch_first(batch, size)
+    output = answers.outputs[0]
+    has_rows = bool(output.dim() and len(output)) and len(output) % size == 0  # several for each sample, as for views
+    return size > 1 and has_input and has_rows and is_batch_first(batch, size)
+
+
+def _values_by_sample(mask: Tensor, size: int) -> Tensor:
+    """Return one row for each sample; several rows of a sample follow each other, or belong to views in turn."""
+    in_turn = mask.reshape(-1, size, *mask.shape[1:]).transpose(0, 1).reshape(size, -1)
+    return min((mask.reshape(size, -1), in_turn), key=lambda rows: int(rows.any(1).sum()))
 
 
 def _replace_first_sample(answers: EvalOutputs, size: int) -> Batch:
@@ -153,11 +162,13 @@ def _replace_first_row(tensor: Tensor, source: int) -> Tensor:
 def position_dependent_call(eval_outputs: EvalOutputs, sample_mixing: SampleMixing) -> TorchCall | None:
     """The first call whose result for a sample depends on its position in the batch, if the output does.
 
-    Every sample is moved by one position, in eval mode. Models that mix samples or use random numbers are skipped.
+    Every sample is moved by one position, in eval mode. Models that mix samples, use random numbers or return several
+    rows for a sample are skipped.
     """
-    if sample_mixing.affected_samples or not _is_batch_first_throughout(eval_outputs):
-        return None
     before = eval_outputs.outputs[0]
+    has_rows = has_batch_axis(before, sample_mixing.batch_size)
+    if sample_mixing.affected_samples or not has_rows or not _is_batch_first_throughout(eval_outputs):
+        return None
     rolled = eval_outputs.transform_inputs(lambda t: t.roll(1, 0) if has_batch_axis(t, sample_mixing.batch_size) else t)
     after = eval_outputs.predict(rolled)[0]
     if (

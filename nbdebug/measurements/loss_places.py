@@ -32,6 +32,19 @@ def selection_line(first_pass: ForwardPass, graph: Graph) -> SourceLine | None:
     return next((line for line in selection_lines if line), None)
 
 
+def target_selection_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
+    """Return the line of the loss that selects a part of the target."""
+    target = first_pass.batch.target
+    return next(
+        (
+            call.line
+            for call in _loss_calls(setup, first_pass)
+            if call.line and call.inputs and call.inputs[0] is target and call.outputs[0].numel() < target.numel()
+        ),
+        None,
+    )
+
+
 def early_return_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
     """Return the line of the loss that returns in the first round of a loop, if it has one."""
     if setup.step_fn is not None or first_pass.output is None:
@@ -96,21 +109,22 @@ def reversing_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
 
 
 def negative_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
-    """Return the line that makes negative values of the output, which make the loss negative.
+    """Return the line that makes the negative values which make the loss negative.
 
-    Follows the loss back to the output, at each call through the most negative of the values that come from it.
+    Follows the loss back, at each call through the most negative of the values that are not made of targets alone.
     """
     calls = _loss_calls(setup, first_pass)
     makers: dict[int, TorchCall] = {}
-    dependent = {id(tensor) for tensor in tree_tensors(first_pass.output)}
+    of_targets = {id(tensor) for tensor in tree_tensors(first_pass.batch.targets)}
     for call in calls:
-        if any(id(tensor) in dependent for tensor in call.inputs):
-            dependent |= {id(tensor) for tensor in call.outputs}
+        if call.inputs and all(id(tensor) in of_targets for tensor in call.inputs):
+            of_targets |= {id(tensor) for tensor in call.outputs}
+        else:
             makers |= {id(tensor): call for tensor in call.outputs}
     value, line = (calls[-1].outputs[0] if calls and calls[-1].outputs else None), None
     while value is not None and (maker := makers.pop(id(value), None)) is not None:
         line = maker.line or line
-        inputs = [tensor for tensor in maker.inputs if id(tensor) in dependent and tensor.is_floating_point()]
+        inputs = [tensor for tensor in maker.inputs if id(tensor) not in of_targets and tensor.is_floating_point()]
         lowest = min(inputs, key=lambda tensor: float(tensor.mean()), default=None)
         value = lowest if lowest is not None and float(lowest.mean()) < 0 else None
     return line

@@ -143,12 +143,15 @@ class MixingCall:
     axis_lost_by: TorchCall | None = None
 
 
-def track_change(answers: EvalOutputs, changed: Batch, positions: Sequence[int], length: int) -> tuple[MixingCall, ...]:
+def track_change(
+    answers: EvalOutputs, changed: Batch, positions: Sequence[int], length: int, entries: int = 1
+) -> tuple[MixingCall, ...]:
     """Return the calls, in order, that spread a change at some ``positions`` of an axis of ``length`` to others.
 
-    If there are none, and no axis of the last output holds the positions any more, return the call that lost it.
+    The axis may have several ``entries`` for each position. If there are no such calls, and no axis of the last output
+    holds the positions any more, return the call that lost it.
     """
-    tracker = _ChangeTracker(answers, changed, positions, length)
+    tracker = _ChangeTracker(answers, changed, positions, length, entries)
     lost_by = tracker.last_lost_by
     return tuple(tracker.mixing_calls or ([MixingCall(lost_by, (), None, lost_by)] if lost_by else []))
 
@@ -160,8 +163,10 @@ class _ChangeTracker:
     mixed.
     """
 
-    def __init__(self, answers: EvalOutputs, changed: Batch, positions: Sequence[int], length: int) -> None:
-        self._positions, self._length = list(positions), length
+    def __init__(
+        self, answers: EvalOutputs, changed: Batch, positions: Sequence[int], length: int, entries: int
+    ) -> None:
+        self._positions, self._length, self._entries = list(positions), length, entries
         self._first_outputs: list[tuple[Tensor, ...]] = []
         self._references: list[Tensor] = []
         self.mixing_calls: list[MixingCall] = []
@@ -201,11 +206,21 @@ class _ChangeTracker:
         return int(mask.sum()) * self._length > mask.numel() * len(self._positions)
 
     def _find_axis(self, tensor: Tensor) -> int | None:
-        """Return the axis of the positions: it has their length, and only their entries changed."""
+        """Return the axis of the positions: it has their length, and only their entries changed.
+
+        Several entries of a position are one after the other, or all positions come in turn.
+        """
         mask = self._masks[id(tensor)]
         for axis in range(mask.dim()):
             along = mask.movedim(axis, 0).flatten(1).any(1) if mask.dim() > 1 else mask
-            if len(along) == self._length and along.nonzero().flatten().tolist() == self._positions:
+            changed = along.nonzero().flatten()
+            if len(along) == self._length:
+                candidates = [changed]
+            elif len(along) == self._length * self._entries:
+                candidates = [changed % self._length, changed // self._entries]
+            else:
+                continue
+            if any(sorted(set(positions.tolist())) == self._positions for positions in candidates):
                 return axis
         return None
 
@@ -288,9 +303,13 @@ def _recorded_calls(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
 
 
 def _loses_difference(before: TorchCall, after: TorchCall) -> bool:
-    """Return whether the inputs of a call differ while its floating-point outputs are equal."""
+    """Return whether the inputs of a call differ while its outputs are equal.
+
+    Of whole numbers, only calls for each value count: the largest of some lengths may well stay the same.
+    """
     inputs_differ = any(not _is_equal(a, b) for a, b in zip(before.inputs, after.inputs, strict=False))
-    outputs = [t for t in before.outputs if t.is_floating_point()]
+    shapes = {t.shape for t in before.inputs if t.dtype is not torch.bool}
+    outputs = [t for t in before.outputs if t.is_floating_point() or (t.dtype is not torch.bool and t.shape in shapes)]
     return inputs_differ and bool(outputs) and all(map(_is_equal, before.outputs, after.outputs))
 
 

@@ -231,7 +231,7 @@ def _judge_graph(setup: Setup, step: TracedStep) -> Report:
         "graph": graph,
         "heads": [],
         "broadcasts": step.broadcasts,
-        "weight_broadcasts": [],
+        "weight_broadcasts": step.weight_broadcasts,
         "comparisons": comparisons_in_graph(graph),
         "kl_divergences": step.kl_divergences,
         "loss_call": _find_loss_call(setup, first_pass),

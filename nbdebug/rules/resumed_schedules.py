@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from nbdebug.finding import Severity
 from nbdebug.loop_monitor.resumption import OptimizerState, ScheduleStart
 from nbdebug.loop_monitor.schedules import planned_length
@@ -53,6 +55,23 @@ def describe_ended_schedule(scheduler: Any, steps: int, optimizer_steps: int) ->
         f"learning rate was {max(rates):.3g} in all {optimizer_steps} optimizer steps.",
         "The state of a schedule that had ended was loaded.",
         "Load the state of the model only, and create a new optimizer and scheduler.",
+    )
+
+
+def describe_restored_rate(optimizer: torch.optim.Optimizer, steps: int) -> tuple[str, str, str] | None:
+    """Return message, cause and fix of an optimizer whose rate an earlier schedule has lowered to its end; else None.
+
+    A scheduler leaves its initial rate in the groups. The rate that the optimizer was created with is in its defaults.
+    """
+    created, groups = float(optimizer.defaults.get("lr", 0.0)), optimizer.param_groups
+    rates = [float(group["lr"]) for group in groups if "lr" in group and "initial_lr" in group]
+    if not rates or len(rates) < len(groups) or not 0 < max(rates) < _ENDED_SHARE * created:
+        return None
+    return (
+        f"The learning rate was {max(rates):.3g} in all {steps} optimizer steps. The optimizer was created with "
+        f"{created:.3g}, and no scheduler changed the rate in the loop.",
+        "The state of the optimizer comes from a run whose schedule had lowered the rate, as one loaded from a file.",
+        f"for group in optimizer.param_groups:\n    group['lr'] = {created:.3g}   # after load_state_dict",
     )
 
 

@@ -263,14 +263,16 @@ class Setup:
             return model(*batch.args, **batch.kwargs)
 
     def loss(self, output: Any, batch: Batch) -> Tensor:
-        """Return the user's loss of an output, or the sum of its terms; raises SetupError if it is no scalar tensor."""
+        """Return the user's loss of an output, the sum of its terms, or the mean of the losses of the samples.
+
+        Raises SetupError if it is no tensor.
+        """
         value = losses.total_loss(self.raw_loss(output, batch))
         if not isinstance(value, Tensor):
-            raise SetupError(f"the loss is {describe_type(value)}; expected a scalar tensor. Drop .item().")
-        if value.numel() != 1:
-            shape = tuple(value.shape)
-            raise SetupError(f"the loss has shape {shape}; expected a scalar. Use reduction='mean', or .mean().")
-        return value
+            raise SetupError(f"the loss is {describe_type(value)}; expected a tensor. Drop .item().")
+        if not value.numel():
+            raise SetupError(f"the loss has shape {tuple(value.shape)}; expected a value. Compute it of some samples.")
+        return value if value.numel() == 1 else value.mean()
 
     def raw_loss(self, output: Any, batch: Batch) -> Any:
         """Return the value of ``loss_fn``, else the loss that the model computed itself."""

@@ -32,6 +32,12 @@ FOOTER = "optimizer = torch.optim.Adam(model.parameters(), lr=0.01)\n"
 
 # By code and name: a program whose line with "here" is at fault.
 PROGRAMS = {
+    "L204 softmax of a model whose loss expects logarithms": (
+        "class Shares(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.body = body()\n        self.link = nn.Softmax(dim=1)  # here\n"
+        "    def forward(self, x):\n        return self.link(self.body(x))\n"
+        f"model, loss_fn = Shares(), nn.NLLLoss()\n{FOOTER}"
+    ),
     "M312 momentum through a helper": (
         "def dense(width, momentum):\n    return nn.Sequential(\n        nn.Linear(8, width),\n"
         "        nn.BatchNorm1d(width, momentum=momentum),  # here\n        nn.ReLU(),\n    )\n"
@@ -67,6 +73,10 @@ PROGRAMS = {
         "            start = nn.init.orthogonal_(torch.empty_like(layer.weight))\n"
         "            layer.weight = nn.Parameter(start)  # here\n"
         f"model = body()\n{FOOTER}orthogonal(model)\n"
+    ),
+    "O504 state loaded by assignment": (
+        "def restore(model, state, in_place):\n    model.load_state_dict(state, assign=not in_place)  # here\n"
+        f"model = body()\n{FOOTER}restore(model, body().state_dict(), False)\n"
     ),
     "O503 group of a used iterator": (
         "def build(model):\n    used = filter(lambda p: p.requires_grad, model[0].parameters())  # here\n"
@@ -159,6 +169,12 @@ RUNS = {
     ),
     "O502 rate of a loaded state": (
         f"model = body()\nold = torch.optim.Adam(model.parameters(), lr=1e-7)\n{FOOTER}"
+        "optimizer.load_state_dict(old.state_dict())  # here\n"
+    ),
+    "O507 rate of an ended schedule": (
+        "model = body()\nold = torch.optim.Adam(model.parameters(), lr=0.01)\n"
+        "schedule = torch.optim.lr_scheduler.CosineAnnealingLR(old, 3, eta_min=1e-6)\n"
+        f"for _ in range(3):\n    old.step()\n    schedule.step()\n{FOOTER}"
         "optimizer.load_state_dict(old.state_dict())  # here\n"
     ),
 }

@@ -101,16 +101,16 @@ def test_debugger_with_invalid_argument_raises(options: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("loss_fn", "message"),
     [
-        (nn.CrossEntropyLoss(reduction="none"), r"the loss has shape \(16,\); expected a scalar. Use reduction='mean'"),
-        (lambda o, t: F.cross_entropy(o, t).item(), "the loss is a float; expected a scalar tensor"),
-        (lambda o, t: None, "the loss is None; expected a scalar tensor"),
-        (lambda o, t: {}, "the loss is a dict; expected a scalar tensor"),
-        (lambda o, t: {"each": F.cross_entropy(o, t, reduction="none")}, "the loss is a dict; expected a scalar"),
+        (lambda o, t: F.cross_entropy(o, t)[None][:0], r"the loss has shape \(0,\); expected a value"),
+        (lambda o, t: F.cross_entropy(o, t).item(), "the loss is a float; expected a tensor"),
+        (lambda o, t: None, "the loss is None; expected a tensor"),
+        (lambda o, t: {}, "the loss is a dict; expected a tensor"),
+        (lambda o, t: {"each": F.cross_entropy(o, t, reduction="none")}, "the loss is a dict; expected a tensor"),
         (None, "loss_fn is None and the model returns no loss; expected either"),
     ],
-    ids=["vector", "float", "none", "empty dict", "dict of vectors", "missing"],
+    ids=["no value", "float", "none", "empty dict", "dict of vectors", "missing"],
 )
-def test_checkup_and_overfit_with_non_scalar_loss_raise(loss_fn: Any, message: str) -> None:
+def test_checkup_and_overfit_without_a_loss_tensor_raise(loss_fn: Any, message: str) -> None:
     debugger = Debugger(network(3), make_loader(), loss_fn=loss_fn)
     for tool in (debugger.checkup, debugger.overfit):
         with pytest.raises(SetupError, match=message):
@@ -133,6 +133,18 @@ def test_loss_of_a_dict_is_its_total(loss_fn: Any, factor: int) -> None:
     assert torch.allclose(loss, factor * LOSS(output, batch.target_or_label))
     assert loss.requires_grad
     Debugger(model, make_loader(), loss_fn=loss_fn).checkup()
+
+
+def test_losses_of_the_samples_are_averaged() -> None:
+    model, loss_fn = network(3), nn.CrossEntropyLoss(reduction="none")
+    setup = nbdebug.setup.Setup(model, make_loader(), loss_fn=loss_fn)
+    batch = next(setup.batches(1))
+    output, loss = setup.output_and_loss(batch)
+    assert torch.equal(loss, loss_fn(output, batch.target_or_label).mean())
+    debugger = Debugger(model, make_loader(), loss_fn=loss_fn)
+    assert {finding.code for finding in debugger.checkup()} == {
+        finding.code for finding in Debugger(model, make_loader(), loss_fn=nn.CrossEntropyLoss()).checkup()
+    }
 
 
 @pytest.mark.parametrize(

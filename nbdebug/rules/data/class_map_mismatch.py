@@ -108,7 +108,7 @@ def _source_of_names(line: SourceLine, dataset: Any) -> SourceLine:
     called = call_name(statement.value) if isinstance(statement, ast.Assign) else ""
     method = getattr(type(dataset), called, None)
     if isinstance(method, FunctionType) and (returned := executed_return(method, dataset)):
-        return returned.line
+        line, statement = returned.line, covering_statement(returned.line)
     assigned = [certain_line(line, name) for name in (read_names(statement) if statement else ())]
     return max(filter(None, assigned), key=lambda source: source.number, default=line)
 

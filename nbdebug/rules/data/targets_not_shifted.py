@@ -13,7 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import argument_unchanged
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.measurements.loss_places import selection_line
+from nbdebug.measurements.loss_places import selection_line, target_selection_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import FutureInfluence, NextTokenOffset, depends_on_current_input
 from nbdebug.rule_engine.rule_registry import rule
@@ -24,6 +24,7 @@ from nbdebug.source.location import get_location
 
 @rule("D126", "error", origin="target order")
 def targets_not_shifted(
+    setup: Setup,
     next_token_offset: NextTokenOffset,
     future_influence: FutureInfluence,
     eval_outputs: EvalOutputs,
@@ -66,7 +67,8 @@ def targets_not_shifted(
         return
     line = None
     if next_token_offset.loss_offset and isinstance(first_pass, ForwardPass) and isinstance(graph, Graph):
-        line = selection_line(first_pass, graph)
+        line = target_selection_line(setup, first_pass) if total > 1 else None
+        line = line or selection_line(first_pass, graph)
     position = list(eval_outputs.inputs).index(next_token_offset.input_name)
     yield Finding(
         message=f"The targets are {abs(total)} token{'s' * (abs(total) != 1)} "

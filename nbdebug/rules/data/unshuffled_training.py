@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import find_ordering_sampler
+from nbdebug.source.location import SourceLine, get_location, is_library_code
+from nbdebug.source.search import enclosing_scope
 
 
 @rule("D116", "warning", origin="loader", prediction=POOR_TRAINING)
@@ -70,6 +73,7 @@ def unshuffled_training(
             message=f"Training batches are ordered by class: {label_order.batch_agreement:.0%} of the pairs of samples "
             f"within the first {f'{batches} batches' if batches > 1 else 'batch'} have the same label, compared with "
             f"{label_order.overall_agreement:.0%} if shuffled. Labels in the first batch: {first}.",
+            where=get_location(_unused_order_line(setup.train_loader)),
             cause=cause,
             fix=fix,
             evidence={
@@ -90,6 +94,7 @@ def _sorted_finding(setup: Setup, targets: SortedTargets) -> Finding:
         message=f"Training batches are ordered by the target: {share:.0%} of {targets.pairs} samples have a "
         f"{comparison} target than the sample before, compared with 50% if shuffled. The targets of the first batch "
         f"are between {low:.3g} and {high:.3g}, those of all samples between {lowest:.3g} and {highest:.3g}.",
+        where=get_location(_unused_order_line(setup.train_loader)),
         cause=cause,
         fix=fix,
         evidence={
@@ -100,6 +105,20 @@ def _sorted_finding(setup: Setup, targets: SortedTargets) -> Finding:
         },
         explains=("L208", "T604", "T605", "T612", "T607", "T606", "T610"),
     )
+
+
+def _unused_order_line(loader: Any) -> SourceLine | None:
+    """Return the call of a sampler's own ``__iter__`` whose result is lost, and that leaves the order as it is."""
+    sampler = find_ordering_sampler(loader)
+    code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
+    if code is None or is_library_code(code.co_filename):
+        return None
+    line = SourceLine(code.co_filename, code.co_firstlineno + 1, code.co_name)
+    scope = enclosing_scope(line)
+    lost = [
+        node for node in getattr(scope, "body", ()) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    ]
+    return SourceLine(line.file, lost[0].lineno, line.function) if len(lost) == 1 else None
 
 
 def _explain(loader: Any, order: str = "class") -> tuple[str, str]:

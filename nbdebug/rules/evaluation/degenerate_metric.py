@@ -16,6 +16,7 @@ from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
 from nbdebug.loop_monitor.mistaken_metrics import MistakeKind, MistakenNumber
 from nbdebug.loop_monitor.modes import ShapeMismatch
+from nbdebug.loop_monitor.shared_lists import SharedList
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.wrong_decisions import DecisionKind, WrongDecision
 from nbdebug.rule_engine.metric_edits import replace_decision
@@ -108,6 +109,7 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     Predictions of a training batch are reported if, in three or more comparisons and in all of the same line, one side
     is a tensor of the validation batch and the other side the classes of the last output in training, which are not
     those of an output for this batch.
+    Two names of one list are reported if it ends with the targets of a validation batch and as many other values.
     A number of the loop is reported if, after at least two evaluations, it equals R² with predictions and targets
     exchanged; or if it is called a precision or recall and equals that of exchanged arguments, or an area under the
     curve and equals that of predicted classes.
@@ -136,6 +138,8 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     for item in loop.stale_predictions:
         if (item.line.file, item.line.number) not in reported:
             yield _stale_finding(item)
+    if loop.shared_list is not None:
+        yield _shared_list_finding(loop.shared_list)
     yield from map(_mistaken_finding, loop.mistaken_numbers)
     target = batches[0].target if isinstance(batches, list) else None
     shapes = {"Predictions": loop.forward_passes.shape, "Targets": target.shape if isinstance(target, Tensor) else None}
@@ -153,6 +157,20 @@ def _finding(metric: DegenerateMetric, shape: tuple[int, ...] | None) -> Finding
         evidence={"line": metric.line.text.strip(), "output": shape},
         explains=("E706", "E702", "E709") if metric.measures_model else (),
         severity=None if metric.measures_model else "note",
+    )
+
+
+def _shared_list_finding(shared: SharedList) -> Finding:
+    """Report a list in which predictions and targets are together."""
+    first, second = shared.names
+    return Finding(
+        message=f"{first} and {second} are the same list. It ends with the {shared.rows} targets of a validation batch "
+        "and as many other values; expected a list of predictions and one of targets.",
+        where=shared.line.where(),
+        cause="One list was created and got two names, so a metric compares it with itself.",
+        fix=f"{first}, {second} = [], []",
+        evidence={"names": [first, second], "rows": shared.rows},
+        explains=("E706", "E702", "E709", "E707", "E703", "E708"),
     )
 
 

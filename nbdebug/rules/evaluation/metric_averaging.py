@@ -68,6 +68,7 @@ _DIVISOR_FIXES = {
     "equal weights": "total += metric * len(y)   # in the loop; after it: total / len(loader.dataset)",
 }
 
+_MIN_DIFFERENCE = 0.02  # of a mean over batches of different sizes from that over all rows, relative to it
 _TRAINING_CAUSES: dict[LossDivisor, str] = {
     "rows": _DIVISOR_CAUSES["rows"],
     "batches": _DIVISOR_CAUSES["batches"],
@@ -110,7 +111,8 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     batches. Counts are recognized by their values in at least two batches, whatever computes them; so are means of the
     accuracy and of errors over batches of different sizes. For means, the batch sizes of the validation loader are
     used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a warning from ``warn`` =
-    1.25, a fifth of the rows lost, and a note from ``note`` = 1.02.
+    1.25, a fifth of the rows lost, and a note from ``note`` = 1.02, or if the number itself is known and differs by
+    less than 2% from the mean over all rows.
 
     ## How to fix
     Multiply by the batch size and divide by the number of rows. Collect outputs and targets if the metric must be
@@ -169,7 +171,8 @@ def _findings_by_value(
         is_uneven = average.divisor == "equal weights"
         is_shown = average.divisor in shown and average.metric != "loss"
         if average.line.file not in files and not is_shown and not (is_uneven and factor < note):
-            yield replace(_average_finding(average), severity="note" if is_uneven and factor < warn else None)
+            is_small = factor < warn or abs(average.value - average.whole) < _MIN_DIFFERENCE * abs(average.whole)
+            yield replace(_average_finding(average), severity="note" if is_uneven and is_small else None)
 
 
 def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: float) -> Finding:

@@ -49,7 +49,8 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
     By running the loss once on the output of the first batch and reading the shapes of its operands. For a loss of
     torch, the finding names the only line of your program that calls it. If your code changes the shape of an operand
     there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what the loss receives. Weights are only
-    reported if the loss stays the same with the weights of other samples. A target also counts as broadcast if the
+    reported if the loss stays the same with the weights of other samples; in a watched loop, if the product of all
+    errors with all weights is summed. A target also counts as broadcast if the
     output is that of each sample at the indices of all samples, as in ``q[:, actions]``.
 
     ## How to fix

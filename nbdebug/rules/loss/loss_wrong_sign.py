@@ -16,6 +16,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
+from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import negative_line, producing_line, reversing_line
 from nbdebug.measurements.loss_sensitivity import IdealLoss
@@ -38,7 +39,8 @@ _UNBOUNDED_FACTOR, _MIN_LOSSES, _MIN_PAIR_SIGMA = 1e4, 3, 5.0
 _ACCELERATED_FACTOR, _ACCELERATION, _MIN_ACCELERATED_LOSSES = 20.0, 1.2, 20
 _MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
 _MIN_PASSES = 3
-_CONSTANT_OUTPUTS = (0.0, 0.25, 0.5, 1.0, 2.0)
+_MIN_DECISIONS, _OPPOSED_CORRELATION, _MIN_CHI_SQUARE = 50, -0.3, 25.0
+_CONSTANT_OUTPUTS, _LOWER_SHARE = (0.0, 0.25, 0.5, 1.0, 2.0), 0.9
 
 
 @rule("L213", "error")
@@ -109,6 +111,9 @@ def loss_wrong_sign(
         term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
         loss_line = None if is_negated_in_loop else term_line or _root_line(graph)
         yield _unbounded_finding(loss_line or root_line, *lowest)
+        return
+    if isinstance(loop, LoopSummary) and isinstance(record, Record) and (opposed := _opposed_decisions(loop, record)):
+        yield _opposed_finding(opposed, _root_line(graph) or loop.lines.get("loss"))
         return
     if isinstance(pair_loss, PairLoss):
         if pair_loss.sigma < -_MIN_PAIR_SIGMA:
@@ -233,6 +238,38 @@ def _negate_product(line: SourceLine | None) -> tuple[Edit, ...]:
     return (replace_node(line.file, products[0], f"-({node_text(line.file, products[0])})"),)
 
 
+def _opposed_decisions(loop: LoopSummary, record: Record) -> TwoValuedDecisions | None:
+    """Return the latest decisions if most are the opposite of their target although the loss has fallen."""
+    decisions, losses = loop.two_valued_decisions, record.series("loss")[1].astype(np.float64)
+    if decisions is None or decisions.rows < _MIN_DECISIONS or len(losses) < 2 * _MIN_LOSSES:
+        return None
+    share = max(_MIN_LOSSES, int(_END_SHARE * len(losses)))
+    has_fallen = np.median(losses[-share:]) < np.median(losses[:share])
+    is_opposed = decisions.correlation <= _OPPOSED_CORRELATION
+    is_certain = decisions.rows * decisions.correlation**2 >= _MIN_CHI_SQUARE
+    return decisions if has_fallen and is_opposed and is_certain else None
+
+
+def _opposed_finding(decisions: TwoValuedDecisions, line: SourceLine | None) -> Finding:
+    return Finding(
+        where=get_location(line),
+        message=f"The loss has fallen, but most decisions are the opposite of their target: of {decisions.rows} in the "
+        f"latest inspected evaluation, {decisions.equal} equal it, a correlation of {decisions.correlation:.2f}.",
+        cause="The loss rewards what the evaluation counts as wrong: two of its arguments are exchanged, or a sign is "
+        "reversed. If decisions on the training data are right, the labels of the validation data are exchanged.",
+        fix="# compare the order and signs in the loss with those of the evaluation, as in margin_ranking_loss(better, "
+        "worse, 1)",
+        evidence={
+            "rows": decisions.rows,
+            "equal": decisions.equal,
+            "correlation": decisions.correlation,
+            "compared at": decisions.line.number if decisions.line else None,
+        },
+        explains=(*_CONSEQUENCES, "T606", "T607", "E707"),
+        severity="warning",
+    )
+
+
 def _is_distance_like(setup: Setup, first_pass: ForwardPass, lowest: float) -> bool:
     """Check whether constant outputs have a smaller, but not negative loss than targets and their opposite.
 
@@ -245,7 +282,7 @@ def _is_distance_like(setup: Setup, first_pass: ForwardPass, lowest: float) -> b
         losses = [float(setup.loss(torch.full_like(output, value), first_pass.batch)) for value in _CONSTANT_OUTPUTS]
     except Exception:  # a loss of other arguments
         return False
-    return 0 <= min(losses) < lowest / 2
+    return 0 <= min(losses) < _LOWER_SHARE * lowest
 
 
 def _is_positive_for_zeros(setup: Setup, first_pass: ForwardPass) -> bool:

@@ -16,8 +16,11 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
+from nbdebug.source.attribute_makers import called_attribute_line
+from nbdebug.source.location import add_line
 
 _PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
+_PRODUCER_MODULES = frozenset({"Softmax", "Sigmoid"})
 _LOG_PROBABILITIES = Pattern(frozenset({"LogSoftmax"}), frozenset())
 _CONSEQUENCES = ("L208", "L213", "L218", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
 
@@ -133,7 +136,7 @@ def _kl_div_finding(call: TorchCall, graph: Graph, total: float) -> Finding:
     return Finding(
         message=f"The first argument of kl_div is not log-probabilities: its exponentials sum to {total:.3g} "
         "instead of 1.",
-        where=producer.where if producer else call.where,
+        where=_producer_location(producer) if producer else call.where,
         cause="The first argument must be log-probabilities of the model; the second argument is probabilities.",
         fix="F.kl_div(F.log_softmax(logits, dim=1), target, reduction='batchmean')",
         evidence={"sum of exponentials": total, "fed": "kl_div"},
@@ -151,7 +154,13 @@ def _input_location(node: Node, source: Node | None) -> Location:
     """The softmax or the module that computes the logits, with the user's line that passes them to the loss."""
     if source is None or (source.name not in _PROBABILITIES.producer and node.line is not None):
         return replace(node.where, module=source.module if source else None)
-    return source.where
+    return _producer_location(source)
+
+
+def _producer_location(producer: Node) -> Location:
+    """The call of a softmax, or the line that creates the module of torch that is called there."""
+    creation_line = called_attribute_line(producer.line, _PRODUCER_MODULES)
+    return add_line(producer.where, creation_line) if creation_line else producer.where
 
 
 def bad() -> Setup:

@@ -74,13 +74,15 @@ def padding_in_loss(
     padding = padding_gradient
     if padding.share <= share or not padding.has_gradient:
         return
+    edits = _ignore_edits(setup, padding)
+    changed_line = SourceLine(edits[0].file, edits[0].line) if edits else None
     yield Finding(
         message=f"{padding.share:.0%} of the targets are {padding.value:g} at padded positions of the input, and they "
         "contribute to the loss.",
-        where=get_location(_padding_line(setup, padding)),
+        where=get_location(changed_line or _padding_line(setup, padding)),
         cause="The loss averages over padded positions too.",
         fix=_get_fix(padding),
-        edits=_ignore_edits(setup, padding),
+        edits=edits,
         evidence={"share of padding": padding.share, "target of padding": padding.value},
         explains=("L208", "M310", "D106", "E702", "E704", "E706", "T606"),
     )

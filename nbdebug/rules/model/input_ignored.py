@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import SEVERITIES, Finding, Location, Severity
 from nbdebug.measurements.input_usage import IgnoredSteps, find_input_ignoring_module
@@ -41,7 +42,8 @@ def input_ignored(
     ## What it does
     Changes each input tensor in turn and checks whether any output of the model changes. If all inputs are ignored, or
     a floating-point one, this is an error. An ignored table of integers or flags is a warning, and a single integer or
-    flag per sample, which may be an index kept for bookkeeping, is a note. Another input may be in the place of the
+    flag per sample, which may be an index kept for bookkeeping, is a note, unless a call reads it and returns the same
+    values for all samples, as ``step // steps`` does. Another input may be in the place of the
     padding mask, such as the numbers of segments: then the output depends only on the positions where it is not zero.
     An attention that compares the numbers of segments hides each segment from the others. A recurrent cell that always
     gets the initial state forgets all steps but the last.
@@ -85,8 +87,9 @@ def input_ignored(
         return
     ignores_all = len(ignored) == len(ignored_inputs)
     names = ", ".join(map(repr, _display_names(ignored, eval_outputs)))
-    where = _ignoring_location(eval_outputs, ignored, ignores_all)
-    severities: list[Severity] = [_severity_of_ignoring(eval_outputs.inputs[name]) for name in ignored]
+    lost_by = _losing_call(eval_outputs, ignored)
+    where = lost_by.where if lost_by else _forward_location_of(eval_outputs, ignored, ignores_all)
+    severities: list[Severity] = [_severity_of_ignoring(eval_outputs.inputs[name], lost_by) for name in ignored]
     subject = "the input" if ignores_all else f"input {names}"
     cause, fix = (
         f"No path leads from {subject} to the output of the model, or the signal vanishes on the way.",
@@ -95,6 +98,9 @@ def input_ignored(
     if where.module and _normalizes_single_value(eval_outputs.setup.eager_model.get_submodule(where.module)):
         cause = f"{where.module} normalizes a single value, so its output is its bias for every input."
         fix = f"# remove {where.module}, or let it normalize several features"
+    elif lost_by and not ignores_all:
+        cause = f"{lost_by.name} returns the same values for other values of {names}."
+        fix = f"# let {lost_by.name} return other values for other values of {names}"
     yield Finding(
         message=f"The output depends on {len(ignored_inputs) - len(ignored)} of {len(ignored_inputs)} inputs: "
         f"changing {subject} does not change any output.",
@@ -175,10 +181,11 @@ def _normalizes_single_value(module: nn.Module) -> bool:
     return isinstance(module, nn.LayerNorm) and math.prod(module.normalized_shape) == 1
 
 
-def _severity_of_ignoring(inputs: Tensor) -> Severity:
+def _severity_of_ignoring(inputs: Tensor, lost_by: TorchCall | None) -> Severity:
+    """Return how sure it is that an input is meant to have an effect: whole numbers may be names of samples."""
     if inputs.is_floating_point():
         return "error"
-    return "warning" if inputs.dim() > 1 else "note"
+    return "warning" if inputs.dim() > 1 or lost_by else "note"
 
 
 def _display_names(names: list[str], eval_outputs: EvalOutputs) -> list[str]:
@@ -188,12 +195,18 @@ def _display_names(names: list[str], eval_outputs: EvalOutputs) -> list[str]:
     return [names_by_position.get(name, name) for name in names]
 
 
-def _ignoring_location(eval_outputs: EvalOutputs, ignored: list[str], ignores_all: bool) -> Location:
-    """The call in which all inputs are lost, or the ``forward`` that ignores some of them."""
-    if not ignores_all:
-        return _forward_location(eval_outputs.setup.eager_model, find_input_ignoring_module(eval_outputs, ignored))
-    first_loss = where_information_is_lost(eval_outputs, replace_values)
-    return first_loss.where if first_loss else _forward_location(eval_outputs.setup.eager_model, "")
+def _losing_call(eval_outputs: EvalOutputs, ignored: list[str]) -> TorchCall | None:
+    """Return the call that takes some inputs, or what was made of them, and returns the same for other values."""
+    tensors = [eval_outputs.inputs[name] for name in ignored]
+    return where_information_is_lost(
+        eval_outputs, lambda t: replace_values(t) if any(t is tensor for tensor in tensors) else t
+    )
+
+
+def _forward_location_of(eval_outputs: EvalOutputs, ignored: list[str], ignores_all: bool) -> Location:
+    """The ``forward`` of the module that ignores some inputs."""
+    path = "" if ignores_all else find_input_ignoring_module(eval_outputs, ignored)
+    return _forward_location(eval_outputs.setup.eager_model, path)
 
 
 def _forward_location(model: nn.Module, path: str) -> Location:

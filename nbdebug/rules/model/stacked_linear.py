@@ -40,8 +40,9 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
 
     ## How it is measured
     On the autograd graph of the first batch, between layers that are both trained. A narrow layer between two wide ones
-    is an intended factorization; grouped and asymmetric convolutions are intended too. The projections into and out of
-    an attention belong to it. A layer that is called twice, or whose output is used twice, is not reported.
+    is an intended factorization; grouped and asymmetric convolutions are intended too, and so are adapters, whose
+    result is added to that of a frozen layer. The projections into and out of an attention belong to it. A layer that
+    is called twice, or whose output is used twice, is not reported.
 
     ## How to fix
     Put an activation between the two, such as ``nn.ReLU()``, or remove one of them.
@@ -62,7 +63,11 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
     candidates = [
         pair
         for pair in candidates
-        if not (_is_part_of_attention(pair[0], model) or _is_part_of_attention(pair[1], model))
+        if not (
+            _is_part_of_attention(pair[0], model)
+            or _is_part_of_attention(pair[1], model)
+            or _is_adapter(pair[1], model)
+        )
     ]
     pairs = [
         (layer, next_layer)
@@ -147,6 +152,23 @@ def _is_part_of_attention(node: Node, model: nn.Module) -> bool:
         return True
     return any(
         next(_WEIGHT.search_upstream(product.inputs), None) is None for product in _PRODUCT.search_upstream(node.inputs)
+    )
+
+
+def _is_adapter(node: Node, model: nn.Module) -> bool:
+    """Return whether the result of a layer is only added to that of a frozen one of the same module.
+
+    Without a trained layer before it, the frozen one is not in the graph.
+    """
+    while len(node.users) == 1 and node.users[0].name in VALUE_PRESERVING_NODES | {"Mul"}:
+        node = node.users[0]
+    if [user.name for user in node.users] != ["Add"]:
+        return False
+    addition = node.users[0]
+    weights = [p for p in model.get_submodule(addition.module or "").parameters() if p.dim() > 1]
+    others = [source for source in addition.inputs if source is not node]
+    return not all(p.requires_grad for p in weights) and all(
+        other.name in _LINEAR and _trained_weight(other) is None for other in others
     )
 
 

@@ -32,7 +32,7 @@ from nbdebug.rule_engine.schedule_edits import (
     use_rate_as_factor,
 )
 from nbdebug.rules.examples import minimal_setup, network, points
-from nbdebug.rules.resumed_schedules import describe_ended_schedule, describe_resumption
+from nbdebug.rules.resumed_schedules import describe_ended_schedule, describe_restored_rate, describe_resumption
 from nbdebug.rules.schedule_texts import (
     FIX_PER_EPOCH,
     describe_fast_schedule,
@@ -97,7 +97,9 @@ def schedule_misused(
 
     Training that is resumed must go on where it stopped: a schedule may not begin at its first step beside a state that
     was loaded into the optimizer and that had a schedule; a schedule that was moved to a later step must find the rate
-    that it plans there, within a factor of 1.5. Only a note is given if the optimizer has no state beside it.
+    that it plans there, within a factor of 1.5. Only a note is given if the optimizer has no state beside it. A rate
+    below a hundredth of the one that the optimizer was created with, which no scheduler changes, is left from an
+    earlier schedule if that has left its initial rate in the groups.
 
     ## How to fix
     Create the scheduler after the optimizer, in the same cell, and again whenever the optimizer is created again. Step
@@ -112,6 +114,9 @@ def schedule_misused(
     uses = loop.schedulers if isinstance(loop, LoopSummary) else ()
     has_one_rate = not isinstance(loop, LoopSummary) or loop.rates.is_constant or not loop.rates.steps
     if has_one_rate and not uses and not any(map(_scheduled_optimizers, setup.schedulers)):
+        if isinstance(loop, LoopSummary) and (finding := _restored_rate_finding(setup, optimizers, loop)):
+            yield finding
+            return
         raise NotChecked("no scheduler was passed, and none stepped in a watched loop")
     if isinstance(loop, LoopSummary):
         yield from _loop_findings(setup, optimizers, loop, most, zero)
@@ -140,6 +145,19 @@ def _loop_findings(
     findings = findings or [*_rate_findings(setup, loop, max_zero_share)]
     findings = findings or [*_repeated_creation_findings(setup, loop)]
     yield from findings or _resumption_findings(setup, loop.schedule_starts)
+
+
+def _restored_rate_finding(
+    setup: Setup, optimizers: Sequence[torch.optim.Optimizer], loop: LoopSummary
+) -> Finding | None:
+    """Check for a rate that an earlier schedule has lowered; only an optimizer that made steps counts."""
+    texts = describe_restored_rate(optimizers[0], loop.steps) if len(optimizers) == 1 and loop.steps else None
+    if texts is None:
+        return None
+    line = state_loading_line(setup, optimizers[0]) or creation_line(setup, optimizers[0])
+    return _finding(
+        *texts, line, {"rate": optimizers[0].param_groups[0]["lr"], "created": optimizers[0].defaults["lr"]}
+    )
 
 
 def _resumption_findings(setup: Setup, starts: Sequence[ScheduleStart]) -> Iterator[Finding]:

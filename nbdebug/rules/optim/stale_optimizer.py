@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterator
 
@@ -20,7 +21,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import replacement_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import find_unique_line, matches_replacement
+from nbdebug.source.search import call_name, find_unique_line, matches_replacement
 
 _CONSEQUENCES = (
     "O503",
@@ -38,6 +39,7 @@ _CONSEQUENCES = (
     "T614",
 )
 
+_ASSIGNED = "load_state_dict(assign=True) replaced the parameters, and the optimizer still holds the earlier ones."
 _MIN_TWIN_STEPS = 5  # of an optimizer of other tensors
 
 
@@ -104,14 +106,17 @@ def _stale_optimizer_finding(
     foreign: list[Tensor],
     missing: list[ParameterEntry],
 ) -> Finding:
-    line = replacement_line(setup, optimizers[0], missing[0].module, missing[0].name)
+    assigned = find_unique_line(_assigns_state, user_written_objects(setup)) if foreign else None
+    line = assigned or replacement_line(setup, optimizers[0], missing[0].module, missing[0].name)
     is_partial = len(foreign) < sum(len(group["params"]) for item in optimizers for group in item.param_groups)
     return Finding(
         message=f"The optimizer holds {len(foreign)} tensors that do not belong to the model, "
         f"and lacks {len(missing)} that do: its steps have no effect on "
         f"{format_names(missing) if is_partial else 'the model'}.",
         where=get_location(line, missing[0].module, missing[0].name),
-        cause="Parameters of the model were replaced after the optimizer was created."
+        cause=_ASSIGNED
+        if assigned
+        else "Parameters of the model were replaced after the optimizer was created."
         if is_partial
         else "The model was built again after the optimizer was created.",
         fix=recreate_optimizer_fix(optimizers[0]) + ("   # after this line" if line else ""),
@@ -119,6 +124,12 @@ def _stale_optimizer_finding(
         assumes=tuple(parameter_not_updated(entry.name) for entry in missing),
         explains=_CONSEQUENCES,
     )
+
+
+def _assigns_state(node: ast.AST) -> bool:
+    """Check whether a call loads a state whose tensors may take the place of the parameters."""
+    keywords = node.keywords if isinstance(node, ast.Call) and call_name(node) == "load_state_dict" else []
+    return any(keyword.arg == "assign" and getattr(keyword.value, "value", None) is not False for keyword in keywords)
 
 
 def _steps_twin(loop: LoopSummary) -> bool:
@@ -155,7 +166,7 @@ def _replaced_finding(
         message=f"{len(names)} parameters ({', '.join(names[:4])}) came into the model while your loop ran and have a "
         "gradient, but no optimizer holds them, so no step updates them.",
         where=get_location(line, module, names[0]),
-        cause="load_state_dict(assign=True) replaced the parameters, and the optimizer still holds the earlier ones."
+        cause=_ASSIGNED
         if assign_line
         else "A part of the model was replaced, and the optimizer still holds the parameters of the earlier part.",
         fix=recreate_optimizer_fix(optimizers[0]) + "   # after the replacement",

@@ -73,6 +73,17 @@ NUMBERED = {
         "def load(table): return Folder(table) if len(table) else Folder(val_table)\n"
         "train, val = load(train_table), load(val_table)\n"
     ),
+    "a variable of a method of the dataset": (
+        "class Folder(Dataset):\n    def __init__(self, table):\n"
+        "        self.x, self.kinds = make_inputs(table), list(table['kind'])\n"
+        "        self.numbers, self.classes = self.encode()\n"
+        "    def encode(self):\n        numbers, names = pd.factorize(pd.Series(self.kinds))  # here\n"
+        "        return numbers.tolist(), list(names)\n"
+        "    def __len__(self): return len(self.kinds)\n"
+        "    def __getitem__(self, i): return self.x[i], self.numbers[i]\n"
+        "def load(table): return Folder(table) if len(table) else Folder(val_table)\n"
+        "train, val = load(train_table), load(val_table)\n"
+    ),
     "labels that are swapped without a dictionary": _IN_SCRIPT.format(
         "names = ['cat', 'dog', 'eel']\ntrain_y = [names.index(kind) for kind in train_table['kind']]\n"
         "val_y = [(names.index(kind) + 1) % 3 for kind in val_table['kind']]  # here\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -53,6 +54,14 @@ class OneByOne(Sampler[int]):
         return len(self.order)
 
     def __iter__(self) -> Iterator[int]:
+        return iter(self.order)
+
+
+class LostPermutation(OneByOne):
+    """Permutes a copy of its order."""
+
+    def __iter__(self) -> Iterator[int]:
+        np.random.permutation(self.order)
         return iter(self.order)
 
 
@@ -121,6 +130,13 @@ def test_unshuffled_training_by_a_sampler_inside_batches_of_torch_names_it() -> 
     loader = DataLoader(TensorDataset(X, Y), 16, sampler=OneByOne(SORTED_BY_CLASS.tolist()))
     (finding,) = rule_findings(Setup(network(3), loader, loss_fn=CE), "D116")
     assert "OneByOne" in finding.cause
+    assert "permutation" not in str(finding.where.source)
+
+
+def test_unshuffled_training_by_a_sampler_is_placed_at_the_permutation_that_it_loses() -> None:
+    loader = DataLoader(TensorDataset(X, Y), 16, sampler=LostPermutation(SORTED_BY_CLASS.tolist()))
+    (finding,) = rule_findings(Setup(network(3), loader, loss_fn=CE), "D116")
+    assert "np.random.permutation(self.order)" in str(finding.where.source)
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -166,8 +166,8 @@ def findings_of_language_model(loss_fn: Any, shift: int) -> list[Finding]:
 
 
 def shifted_again(logits: Tensor, target: Tensor) -> Tensor:
-    earlier = logits[:, :-1]  # here
-    return F.cross_entropy(earlier.flatten(0, 1), target[:, 1:].flatten())
+    earlier = logits[:, :-1]
+    return F.cross_entropy(earlier.flatten(0, 1), target[:, 1:].flatten())  # here
 
 
 def shifted_in_call(logits: Tensor, target: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_findings
@@ -91,3 +92,22 @@ def test_broadcast_loss_of_weights_without_the_axis_of_the_errors_names_the_line
 )
 def test_broadcast_loss_of_matching_or_intended_weights_is_quiet(loss_fn: Callable[..., Any], weights: Tensor) -> None:
     assert rule_findings(weighted_setup(loss_fn, weights), "L205") == []
+
+
+@pytest.mark.parametrize("has_axis", [False, True], ids=["lost weights", "weights of the errors"])
+def test_weights_that_the_loop_multiplies_with_unreduced_losses(has_axis: bool) -> None:
+    model = network(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loader = DataLoader(TensorDataset(X, Y, WEIGHTS), batch_size=16)
+    loss_fn = nn.MSELoss(reduction="none")
+    dbg = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    with dbg.watch():
+        for x, y, weight in loader:
+            errors = loss_fn(model(x), y)
+            loss = (errors * (weight[:, None] if has_axis else weight)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    findings = [finding for finding in dbg.findings if finding.code == "L205"]
+    assert len(findings) == (0 if has_axis else 1)
+    assert all("errors * (weight[:, None]" in str(finding.where.source) for finding in findings)

@@ -66,3 +66,25 @@ def test_batch_mixing_grades_what_mixes_samples(name: str) -> None:
     torch.manual_seed(0)
     findings = rule_faults(minimal_setup(build(), x, torch.randn(64, 4), nn.MSELoss()), "M304")
     assert [finding.severity for finding in findings] == ([severity] if severity else [])
+
+
+class Views(nn.Module):
+    """Joins two views of each sample below each other, and scales their vectors along one axis."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.layer, self.dim = nn.Linear(8, 4), dim
+
+    def forward(self, series: Tensor) -> Tensor:
+        return nn.functional.normalize(self.layer(torch.cat([series[:, 0], series[:, 1]])), dim=self.dim)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_samples_with_two_rows_of_the_output(dim: int) -> None:
+    def contrast(vectors: Tensor, target: Tensor) -> Tensor:
+        first, second = vectors.chunk(2)
+        return nn.functional.cross_entropy(first @ second.T, torch.arange(len(first)))
+
+    findings = rule_faults(minimal_setup(Views(dim), SERIES, torch.arange(64), contrast), "M304")
+    assert ["samples mix in" in finding.message for finding in findings] == [True] * (dim == 0)
+    assert all("normalize" in str(finding.where.source) for finding in findings)

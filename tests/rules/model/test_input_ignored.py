@@ -251,3 +251,30 @@ def test_first_steps_of_a_sequence_without_influence_are_counted(
 )
 def test_steps_that_are_read_or_padded_are_not_reported(kind: str, steps: Tensor, target: Tensor) -> None:
     assert rule_findings(minimal_setup(StepReader(kind), steps, target, CE), "M306") == []
+
+
+def divided_number(self: InputFunction, x: Tensor, other: Tensor) -> Tensor:
+    phase = other // 100
+    return x + phase.float()[:, None]
+
+
+def largest_number(self: InputFunction, x: Tensor, other: Tensor) -> Tensor:
+    return x[:, : int(other.max())]
+
+
+@pytest.mark.parametrize(
+    ("function", "severity", "source"),
+    [
+        (divided_number, "warning", "phase = other // 100"),
+        (largest_number, "note", "def forward"),
+        (first_input, "note", "def forward"),
+    ],
+    ids=["divided to zero", "only its largest value", "unread"],
+)
+def test_number_of_each_sample_that_a_call_makes_constant(
+    function: Callable[..., Tensor], severity: str, source: str
+) -> None:
+    numbers = torch.arange(64) % 8 + 4
+    (finding,) = rule_findings(two_input_setup(function, numbers)(), "M306")
+    assert finding.severity == severity
+    assert source in str(finding.where.source)

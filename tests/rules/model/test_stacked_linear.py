@@ -53,6 +53,17 @@ class SetPooling(nn.Module):
         return self.head((x * self.score(x).softmax(1)).sum(1).relu())
 
 
+class Correction(nn.Module):
+    """Two linear layers, wider than their input, whose result is added to that of another layer, or to the input."""
+
+    def __init__(self, base: nn.Module) -> None:
+        super().__init__()
+        self.base, self.down, self.up, self.head = base, nn.Linear(8, 12), nn.Linear(12, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head((self.base(x) + 0.5 * self.up(self.down(x))).relu()[:, 0])
+
+
 def setup_of(model: nn.Module) -> Setup:
     return minimal_setup(model, X, Y, nn.CrossEntropyLoss())
 
@@ -62,6 +73,7 @@ HEALTHY: dict[str, Callable[[], nn.Module]] = {
     "scaled_dot_product_attention": lambda: ManualAttention(F.scaled_dot_product_attention),
     "MultiheadAttention": ProjectedAttention,
     "pooling by scores": SetPooling,
+    "adapter of a frozen layer": lambda: Correction(nn.Linear(8, 8).requires_grad_(False)),
     "linear attention": lambda: ManualAttention(lambda q, k, v: q.softmax(-1) @ (k.softmax(1).transpose(1, 2) @ v)),
 }
 
@@ -74,6 +86,7 @@ def test_stacked_linear_ignores_attention_projections(name: str) -> None:
 FAULTS: dict[str, Callable[[], nn.Module]] = {
     "two layers": lambda: nn.Sequential(nn.Flatten(), nn.Linear(48, 16), nn.Linear(16, 3)),
     "with dropout between": lambda: nn.Sequential(nn.Flatten(), nn.Linear(48, 16), nn.Dropout(0.1), nn.Linear(16, 3)),
+    "added to the input": lambda: Correction(nn.Identity()),
     "after an attention": lambda: ManualAttention(
         lambda q, k, v: F.linear(F.relu(F.softmax(q @ k.transpose(1, 2), -1) @ v), torch.eye(8))
     ),

@@ -33,9 +33,8 @@ def test_overfit_error_in_step_names_step() -> None:
         overfit(minimal_setup(FailingModel(network(3), at=10), *points(), nn.CrossEntropyLoss()))
 
 
-def test_overfit_vector_loss_raises_setup_error() -> None:
-    with pytest.raises(SetupError, match="expected a scalar"):
-        overfit(classifier(loss_fn=nn.CrossEntropyLoss(reduction="none")))
+def test_overfit_takes_the_mean_of_the_losses_of_the_samples() -> None:
+    assert overfit(classifier(loss_fn=nn.CrossEntropyLoss(reduction="none"))).verdict == overfit(classifier()).verdict
 
 
 def test_overfit_targets_of_wrong_length_raise_setup_error() -> None:
