@@ -25,6 +25,7 @@ _MAX_SAMPLES, _MAX_VALUES, _MAX_BATCHES, _MIN_CHANCE_SHARE = 256, 2_000_000, 16,
 _PLANNED_SHARE, _PLANNED_GROWTH = 0.02, 1.4
 _PASSES_PER_TRAINING_SAMPLE = 3  # a backward pass takes about twice as long as the forward pass
 _MAX_LOSS_DIFFERENCE = 1e-4
+_MAX_MERGED_SECONDS = 0.01  # of the pass of a batch; most of that of a small one is overhead of its calls
 _MIN_CLASS_SAMPLES = 5  # of a class, before its recall means anything
 
 
@@ -198,7 +199,8 @@ def _take_first(batch: Batch, size: int) -> Batch:
 def _merge_batches(setup: Setup, batches: list[Batch]) -> list[Batch]:
     """Return the batches as one, which is faster, if it has the mean loss of the parts; else return them unchanged.
 
-    On an accelerator they stay apart, since a larger batch may not fit into its memory.
+    On an accelerator they stay apart, since a larger batch may not fit into its memory; so do batches whose passes are
+    so slow that they would not become faster, and may need much memory.
     """
     if (
         len(batches) == 1
@@ -209,7 +211,10 @@ def _merge_batches(setup: Setup, batches: list[Batch]) -> list[Batch]:
     try:
         merged = _concatenate_batches(batches)
         with in_mode(setup.eager_model, False), torch.no_grad():
+            started = time.thread_time()
             losses = [float(setup.output_and_loss(batch)[1]) * batch.size for batch in batches]
+            if time.thread_time() - started > _MAX_MERGED_SECONDS * len(batches):
+                return batches
             merged_loss = float(setup.output_and_loss(merged)[1])
     except Exception:
         return batches
