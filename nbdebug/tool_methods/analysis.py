@@ -66,7 +66,16 @@ class AnalysisMethods(ToolRunner):
         options = without_self(locals())
         from nbdebug.tools.data import data
 
-        return self._keep("data", data(self._use_setup(), **options), judge=False)
+        return self._keep("data", data(self._use_setup(), **options, browse=self._browse_split), judge=False)
+
+    def _browse_split(self, split: str) -> Errors:
+        """Return the last error browser if it shows a split, or predict the split after a click on a page."""
+        from nbdebug.tools.errors import Errors, errors
+
+        browser, dataset = self.results.get("errors"), getattr(self.setup.resolve_loader(split), "dataset", None)
+        if isinstance(browser, Errors) and browser.setup is not None and browser.dataset is dataset:
+            return browser
+        return self._keep("errors", errors(self.setup, split, try_labels=self._try_labels_from_page))
 
     @check_option_names()
     def label_effect(
@@ -150,7 +159,13 @@ class AnalysisMethods(ToolRunner):
         options = without_self(locals())
         from nbdebug.tools.errors import errors
 
-        return self._keep("errors", errors(self._use_setup(), **options))
+        return self._keep("errors", errors(self._use_setup(), **options, try_labels=self._try_labels_from_page))
+
+    def _try_labels_from_page(self, browser: Errors, tag: str, action: Any) -> TriedFix:
+        """Train copies with and without the labels of a tag after a click on the page of an error browser."""
+        from nbdebug.tools.try_fix import label_effect
+
+        return self._keep("label_effect", label_effect(self.setup, browser, tag=tag, action=action), judge=False)
 
     @check_option_names()
     def explain(

@@ -27,6 +27,7 @@ from nbdebug.tools.data.label_features import Layer, layer_outputs, validate_lay
 from nbdebug.tools.data.leaks import Leaks, find_leaks
 from nbdebug.tools.data.predicted_probabilities import validate_probabilities
 from nbdebug.tools.data.presentation import build_view
+from nbdebug.tools.data.profile_data import BrowseSplit
 from nbdebug.tools.data.raters import review_ratings, validate_ratings
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.result import DataProfile
@@ -55,6 +56,7 @@ class _DataReader:
     groups: Any = None
     ratings: Any = None
     windows: int | None = None
+    browse: BrowseSplit | None = None
     accumulators: list[SplitAccumulator] = field(default_factory=list)
     stopped: bool = False
 
@@ -110,7 +112,9 @@ class _DataReader:
         splits = tuple(accumulator.profile() for accumulator in self.accumulators)
         seconds = time.perf_counter() - self.started
         names = tuple(self.setup.class_names or ())
-        return DataProfile(splits, class_names=names, seed=self.seed, seconds=seconds, stopped=self.stopped)
+        return DataProfile(
+            splits, class_names=names, seed=self.seed, seconds=seconds, stopped=self.stopped, _browse=self.browse
+        )
 
     def complete_profile(self) -> DataProfile:
         """Return the profile with the samples and the comparisons."""
@@ -211,6 +215,7 @@ def data(
     groups: Any = None,
     ratings: Any = None,
     windows: int | None = None,
+    browse: BrowseSplit | None = None,
 ) -> DataProfile:
     """Profile what enters the model from up to ``samples`` of each split, read in ``seconds`` in all.
 
@@ -221,8 +226,8 @@ def data(
     the last linear layer, or on the output of a layer, find them. ``groups`` are the sources of the samples, a dict by
     split or a list for the dataset under both. ``ratings`` are the classes that several raters chose, with a row for
     each sample of the training dataset and NaN where missing, or a dict by split. ``windows`` is the number of windows
-    of the training split, in the order of its dataset, that are compared with each other. Raises SetupError for invalid
-    options and an empty loader.
+    of the training split, in the order of its dataset, that are compared with each other. ``browse(split)`` returns an
+    error browser, in which the page shows samples. Raises SetupError for invalid options and an empty loader.
     """
     if samples is not None:
         validate_int("samples", samples, minimum=2)
@@ -235,7 +240,9 @@ def data(
     layer = validate_layer(setup, embed)
     loaders = (setup.train_loader, setup.val_loader, reference)
     with Preserve(*setup.mutable_objects, loaders=loaders):
-        reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, layer, groups, ratings, windows)
+        reader = _DataReader(
+            setup, samples, seconds, seed, reference, pred_probs, layer, groups, ratings, windows, browse
+        )
         with show_view(build_view(reader.profile(), live=True)) as screen:
             reader.read(screen)
             with limit_samples(MAX_SAMPLE_SECONDS if samples is None else seconds):
