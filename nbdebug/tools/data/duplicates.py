@@ -18,7 +18,7 @@ from nbdebug.measurements import Measurements
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import SharedSamples, SharedWindows, are_rows_distinctive
 from nbdebug.setup import Setup
-from nbdebug.tensors.row_search import get_row_keys
+from nbdebug.tensors.row_search import get_row_hashes, get_row_keys
 from nbdebug.tools.data.comparison_features import find_blank_samples
 from nbdebug.tools.data.cropped_copies import find_cropped_pairs
 from nbdebug.tools.data.near_duplicates import NearPairs, find_near_pairs, have_same_details, signatures
@@ -241,7 +241,5 @@ def _comparable_inputs(tables: Sequence[SplitTable]) -> list[Tensor]:
 
 def _first_distinct_rows(parts: Sequence[Tensor]) -> NDArray[np.int64]:
     """Return the positions of the first of equal rows."""
-    first: dict[object, int] = {}
-    for position, key in enumerate(get_row_keys(parts) if parts else ()):
-        first.setdefault(key, position)
-    return np.array(list(first.values()), np.int64)
+    first: NDArray[np.int64] = np.sort(np.unique(get_row_hashes(parts), return_index=True)[1])
+    return first

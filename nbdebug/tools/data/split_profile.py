@@ -14,7 +14,7 @@ from torch import Tensor
 from nbdebug.measurements.dataset_rows import SplitRows, SplitTable, concatenate_rows
 from nbdebug.measurements.reference import MAX_ROWS as MAX_REFERENCE_ROWS
 from nbdebug.setup.batch import named_inputs
-from nbdebug.tensors.row_search import get_row_keys
+from nbdebug.tensors.row_search import get_row_hashes
 from nbdebug.tools.data.leaf_statistics import LeafAccumulator, LeafProfile
 from nbdebug.tools.data.reading import SampleChunk, SplitReader
 
@@ -102,7 +102,7 @@ class SplitAccumulator:
         inputs = {name: _dense_rows(tensor) for name, tensor in named_inputs(batch).items()}
         with_rows = [part for part in inputs.values() if len(part) == len(indices)]
         if with_rows:
-            self.keys.append(np.array([hash(key) for key in get_row_keys(with_rows)], np.int64))
+            self.keys.append(get_row_hashes(with_rows))
             self.indices += indices
         values = sum(part.numel() for part in inputs.values())
         has_room = self.stored_values + values <= _MAX_STORED_VALUES or not self.parts
