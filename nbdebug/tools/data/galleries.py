@@ -20,6 +20,7 @@ _KIND_TITLES = {
     "near": "Near duplicates, the closest first",
     "crop": "Crops, the closest first",
     "shifted window": "Overlapping windows",
+    "embedding": "Near duplicates by embedding, the closest first",
 }
 
 
@@ -64,6 +65,7 @@ def _duplicate_groups(duplicates: Duplicates, displays: Mapping[str, SampleDispl
 def _pair_row(pair: DuplicatePair, displays: Mapping[str, SampleDisplay]) -> CardRow:
     texts = ["different labels"] if pair.has_same_target is False else []
     texts += [f"distance {pair.ratio:.1%} of that of the 20th neighbor"] if pair.kind in ("near", "crop") else []
+    texts += [f"distance {pair.ratio:.1%} of that of the next sample"] if pair.kind == "embedding" else []
     cards = [_sample_card(split, index, displays) for split, index in (pair.first, pair.second)]
     return CardRow(cards, ", ".join(texts))
 

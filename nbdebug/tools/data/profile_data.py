@@ -95,7 +95,7 @@ class ProfileData:
 
 def _dropped_by_pair(pair: DuplicatePair, split: str, reasons: Sequence[str]) -> list[int]:
     """Return the indices of a pair that are left out of a split."""
-    reason = "near" if pair.kind in ("near", "crop") else "overlap" if pair.is_across else "duplicates"
+    reason = "near" if pair.kind in ("near", "crop", "embedding") else "overlap" if pair.is_across else "duplicates"
     if reason not in reasons:
         return []
     if pair.is_across:
