@@ -242,7 +242,8 @@ def _changed_column_units(train: Tensor, val: Tensor) -> tuple[tuple[int, float]
     for column in is_other.nonzero().flatten().tolist():
         factor = float(factors[column])
         first, second = (np.sort(rows[:, column].numpy()) for rows in (train, val))
-        if _ks_distance(first, second) > _DIFFERS * error and _ks_distance(first * factor, second) < _AGREES * error:
+        rescaled = first * np.float32(factor)
+        if _ks_distance(first, second) > _DIFFERS * error and _ks_distance(rescaled, second) < _AGREES * error:
             changed.append((column, factor))
     return tuple(changed)
 

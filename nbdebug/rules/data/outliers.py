@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
+_TIMES_FARTHER = 3.0  # than any training value: heavy tails of a feature are in both splits
 _FIX = "low, high = x_train.quantile(0.001, 0), x_train.quantile(0.999, 0)\nx = x.clamp(low, high)   # or repair it"
 
 
@@ -38,9 +40,9 @@ def outliers(
     ## How it is measured
     By the distance from the nearer quartile in units of the interquartile range. It is reported from ``distance`` = 10,
     if a single value or at most a ``share`` of 1% of the values lie so far out; if there are more, the feature has
-    heavy tails. Validation is judged in the same way, in features of which no training value lies so far out. Tukey
-    calls values beyond 3 far out. Beyond 10 lies one of a million values of a log-normal
-    distribution with sigma 0.4.
+    heavy tails. Validation is judged in the same way, by values that also lie three times as far out as any training
+    value. Tukey calls values beyond 3 far out. Beyond 10 lies one of a million values of a log-normal distribution with
+    sigma 0.4.
 
     ## How to fix
     Look at the samples. Repair or drop wrong values; take the logarithm of a feature with heavy tails.
@@ -61,13 +63,15 @@ def outliers(
 def _find_outliers(
     features: FeatureValues, training: FeatureValues | None, distance: float, share: float
 ) -> Iterator[Finding]:
-    """Report the values of a part that are far out; none of a feature that has such values in training."""
+    """Report the values of a part that are far out, and three times as far as any value of ``training``."""
     values = _judged_values(features)
     distances = _quartile_distances(values)
-    is_far = distances > distance
-    is_reported = is_far.any(1) & (is_far.sum(1) <= max(1.0, share * values.shape[1]))
+    limits = torch.full((len(values), 1), distance)
     if training is not None:
-        is_reported &= ~(_quartile_distances(_judged_values(training)) > distance).any(1)
+        farthest = _quartile_distances(_judged_values(training)).amax(1, keepdim=True)
+        limits = torch.maximum(limits, _TIMES_FARTHER * farthest)
+    is_far = distances > limits
+    is_reported = is_far.any(1) & (is_far.sum(1) <= max(1.0, share * values.shape[1]))
     if rows := is_reported.nonzero().flatten().tolist():
         yield _finding(features, values, distances, rows, distance)
 
@@ -98,7 +102,8 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
     row = max(rows, key=lambda number: float(distances[number].max()))
     position = int(distances[row].argmax())
     sample = features.indices[position]
-    subject = features.feature_name(row) if features.is_table else f"the root mean square of {features.title}"
+    named = replace(features, split="train")  # the sample names the split
+    subject = named.feature_name(row) if features.is_table else f"the root mean square of {named.title}"
     count = int((distances[rows] > limit).sum())
     place = "validation sample" if features.split == "val" else "sample"
     return Finding(

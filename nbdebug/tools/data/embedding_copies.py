@@ -52,7 +52,7 @@ def find_embedding_pairs(embeddings: _Matrix) -> EmbeddingPairs:
     if usable.sum() < _MIN_ROWS or not 0 < floor < np.inf:
         return EmbeddingPairs()
     logs = np.log(np.maximum(distances[usable], floor).astype(np.float64))
-    gaps = np.arange(1, _NEIGHBORS) * np.diff(logs, axis=1)
+    gaps: _Floats = np.arange(1.0, _NEIGHBORS) * np.diff(logs, axis=1)
     local = _local_gaps(gaps[:, _MAX_COPIES:].mean(1), usable, neighbors)
     gaps /= local[:, None]
     tail = _Tail.of(gaps[:, _MAX_COPIES:].ravel())
