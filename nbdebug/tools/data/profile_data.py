@@ -67,10 +67,10 @@ class ProfileData:
         """Return the dataset indices of a split to leave out, ascending, for any of the reasons.
 
         "duplicates" are later exact copies within the split, "overlap" are samples that are in the other split too,
-        exactly, by index or as an overlapping window, "near" are near duplicates and crops, "suspects" are suspect
-        labels, "raters" are labels that the raters contradict, and "unusual" are dark, bright or cut off images and
-        clipped or frozen series. Raises SetupError for an unknown reason, and for a
-        split whose samples have no index.
+        exactly, by index or as an overlapping window, "near" are near duplicates, also by embedding, and crops,
+        "suspects" are suspect labels, "raters" are labels that the raters contradict, and "unusual" are dark, bright or
+        cut off images and clipped or frozen series. Raises SetupError for an unknown reason, and for a split whose
+        samples have no index.
         """
         unknown = [reason for reason in reasons if reason not in _REASONS]
         if isinstance(reasons, str) or unknown:
