@@ -37,7 +37,6 @@ SMALL_BY_NATURE = {
         [f"nbdebug.measurements.{name}" for name in ("nominal_targets", "oversized_tensors", "sorted_targets")],
         "one measurement",
     ),
-    "nbdebug.tools.data.label_features": "one choice, of what the labels are predicted from",
     "nbdebug.tools.provenance.state_history": "one state, apart from the snapshots",
     "nbdebug.history.mlflow_store": "the formats of one tracker",
     "nbdebug.watching.run_outputs": "where a run is written, apart from the run",

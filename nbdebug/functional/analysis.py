@@ -7,7 +7,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
@@ -48,7 +48,7 @@ def data(
     seed: int = 0,
     reference: Any = None,
     pred_probs: Any = None,
-    embed: bool | str | nn.Module = False,
+    embed: bool | str | nn.Module | Callable[[Any], Tensor] = False,
     groups: Any = None,
     ratings: Any = None,
     windows: int | None = None,

@@ -1,4 +1,4 @@
-"""Values of each feature of the training split."""
+"""Values of each feature of a split."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ class FeatureValues:
     values: Tensor
     indices: list[int]
     is_target: bool = False
+    split: str = "train"
+
+    @property
+    def title(self) -> str:
+        """The name, and the split if it is validation."""
+        return f"{self.name} of validation" if self.split == "val" else self.name
 
     @property
     def is_table(self) -> bool:
@@ -43,8 +49,8 @@ class FeatureValues:
     def feature_name(self, row: int) -> str:
         """Return the name of a feature for a message."""
         if self.part.dim() < 2 or len(self.values) == 1:
-            return self.name
-        return f"{'column' if self.is_table else 'channel'} {row} of {self.name}"
+            return self.title
+        return f"{'column' if self.is_table else 'channel'} {row} of {self.title}"
 
 
 @measurement
@@ -53,6 +59,23 @@ def train_features(tables: dict[str, SplitTable]) -> list[FeatureValues]:
     table = tables.get("train")
     if table is None or len(table) < _MIN_SAMPLES:
         raise NotChecked(f"fewer than {_MIN_SAMPLES} training samples can be read")
+    return _features_of_split(table)
+
+
+@measurement
+def val_features(tables: dict[str, SplitTable]) -> list[FeatureValues]:
+    """The same values of the validation split; none if fewer than 30 of its samples can be read."""
+    table = tables.get("val")
+    return [] if table is None or len(table) < _MIN_SAMPLES else _features_of_split(table)
+
+
+def same_features(features: FeatureValues, others: list[FeatureValues]) -> FeatureValues | None:
+    """Return the part of another split that has the same features; None if there is none."""
+    is_same = (other.name == features.name and len(other.values) == len(features.values) for other in others)
+    return next((other for other, same in zip(others, is_same, strict=True) if same), None)
+
+
+def _features_of_split(table: SplitTable) -> list[FeatureValues]:
     parts = [(f"input {number}", part, False) for number, part in enumerate(table.inputs)]
     if table.labels is None:
         parts += [(f"target {number}", part, True) for number, part in enumerate(table.targets)]
@@ -68,7 +91,7 @@ def _get_sampled_features(name: str, part: Tensor, is_target: bool, table: Split
     positions = sample_positions(len(part), max(_MIN_SAMPLES, _MAX_VALUES // part[0].numel()))
     samples = part[positions].float()
     indices = [table.indices[position] for position in positions.tolist()]
-    return FeatureValues(name, samples, feature_rows(samples), indices, is_target)
+    return FeatureValues(name, samples, feature_rows(samples), indices, is_target, table.split)
 
 
 def sample_positions(count: int, limit: int) -> Tensor:

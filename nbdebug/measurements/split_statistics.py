@@ -29,6 +29,7 @@ _MIN_FREQUENT_SHARE, _MAX_RARE_SHARE = 0.2, 0.001  # of all values, for a value 
 _MIN_ROWS_OF_COLUMNS, _MIN_COLUMN_VALUES, _MAX_REORDERED = 60, 4, 64
 # Factors of the standard error at significance 1e-5 and 0.01, from the asymptotic distribution of the statistic.
 _DIFFERS, _AGREES = 2.47, 1.63
+_MIN_UNIT_FACTOR = 10.0
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,13 @@ class UnitComparison:
     A feature is a column of a table, a channel of an image batch, or all values otherwise. ``spread_ratios`` is the
     spread in validation divided by that in training, for features that vary in both; ``step_ratio`` is the same ratio
     for the steps between neighboring values of a sample (None if a sample is one number). ``mean_shifts`` is the
-    distance of the means in units of the training spread. ``are_channels_reversed`` is True if the channels agree
-    only in reverse order. ``column_order`` names, for each column of validation, that of training with the same
-    values, if columns agree only in another order; else it is empty. ``frequent_values`` are the most frequent values
-    of training and validation, such as the background of images, if the other split does not have them; else None.
-    ``chance`` holds the differences between random divisions of the samples, if the differences are large.
+    distance of the means in units of the training spread. ``are_channels_reversed`` is True if the channels agree only
+    in reverse order. ``column_order`` names, for each column of validation, that of training with the same values, if
+    columns agree only in another order; else it is empty. ``frequent_values`` are the most frequent values of training
+    and validation, such as the background of images, if the other split does not have them; else None.
+    ``column_factors`` are the columns of a table that have another unit than in training, each with the factor of
+    validation to training, after which both splits agree. ``chance`` holds the differences between random divisions of
+    the samples, if the differences are large.
     """
 
     name: str
@@ -54,6 +57,7 @@ class UnitComparison:
     spreads: tuple[list[float], list[float]]
     frequent_values: tuple[float, float] | None = None
     column_order: tuple[int, ...] = ()
+    column_factors: tuple[tuple[int, float], ...] = ()
     chance: ChanceDifferences = field(default_factory=ChanceDifferences)
 
     @property
@@ -129,6 +133,7 @@ def _compare_units(name: str, train: Tensor, val: Tensor) -> UnitComparison:
         (spread[0].tolist()[:20], spread[1].tolist()[:20]),
         _exchanged_frequent_values(train_rows, val_rows),
         _changed_column_order(train_rows, val_rows),
+        _changed_column_units(train_rows, val_rows),
     )
 
 
@@ -218,6 +223,29 @@ def _changed_column_order(train: Tensor, val: Tensor) -> tuple[int, ...]:
     for j, i in zip(differing, assigned, strict=True):
         order[j] = differing[i]
     return tuple(order)
+
+
+def _changed_column_units(train: Tensor, val: Tensor) -> tuple[tuple[int, float], ...]:
+    """Return the columns that agree only after a multiplication by at least 10, or a division, with their factors.
+
+    The factor is the ratio of the interquartile ranges, which outliers do not change. The two-sample test of
+    Kolmogorov and Smirnov shows that the columns differ, and that they agree after the change.
+    """
+    if train.dim() != 2 or len(train) < _MIN_ROWS_OF_COLUMNS or len(val) < _MIN_ROWS_OF_COLUMNS:
+        return ()
+    error = ((len(train) + len(val)) / (len(train) * len(val))) ** 0.5
+    quartiles = torch.tensor([0.25, 0.75])
+    ranges = [torch.quantile(rows, quartiles, dim=0).diff(dim=0)[0] for rows in (train, val)]
+    factors = ranges[1] / ranges[0]
+    is_other = (ranges[0] > 0) & (ranges[1] > 0) & (torch.maximum(factors, 1 / factors) >= _MIN_UNIT_FACTOR)
+    changed = []
+    for column in is_other.nonzero().flatten().tolist():
+        factor = float(factors[column])
+        first, second = (np.sort(rows[:, column].numpy()) for rows in (train, val))
+        rescaled = first * np.float32(factor)
+        if _ks_distance(first, second) > _DIFFERS * error and _ks_distance(rescaled, second) < _AGREES * error:
+            changed.append((column, factor))
+    return tuple(changed)
 
 
 def _ks_distance(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:

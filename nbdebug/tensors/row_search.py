@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio; Knuth, The Art of Computer Programming, 6.4
@@ -66,9 +67,17 @@ def get_row_keys(parts: Sequence[Tensor]) -> list[Hashable]:
     """
     rows = [_get_row_bytes(part) for part in parts if part.numel()]
     narrow = [part for part in rows if part.shape[1] <= _MAX_HASHED_BYTES]
-    columns: list[list[Hashable]] = [_hash_rows(narrow)] if narrow else []
+    columns: list[list[Hashable]] = [[*_hash_rows(narrow).tolist()]] if narrow else []
     columns += [part.view(f"V{part.shape[1]}")[:, 0].tolist() for part in rows if part.shape[1] > _MAX_HASHED_BYTES]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def get_row_hashes(parts: Sequence[Tensor]) -> NDArray[np.int64]:
+    """Return a hash of 64 bits for each row, equal for rows that are bitwise equal in all ``parts``."""
+    rows = [_get_row_bytes(part) for part in parts if part.numel()]
+    if rows and all(part.shape[1] <= _MAX_HASHED_BYTES for part in rows):
+        return _hash_rows(rows).view(np.int64)
+    return np.array([hash(key) for key in get_row_keys(parts)], np.int64)
 
 
 def _get_row_bytes(part: Tensor) -> np.ndarray:
@@ -76,17 +85,19 @@ def _get_row_bytes(part: Tensor) -> np.ndarray:
     return bytes_by_row
 
 
-def _hash_rows(parts: Sequence[np.ndarray]) -> list[Hashable]:
+def _hash_rows(parts: Sequence[np.ndarray]) -> NDArray[np.uint64]:
     """Return a hash of 64 bits for each row of bytes: each word is mixed into the hash of the words before it."""
     hashes = np.zeros(len(parts[0]), dtype=np.uint64)
     multiplier, half = np.uint64(_MULTIPLIER), np.uint64(32)
     for part in parts:
         for start in range(0, len(part), _ROWS_PER_BLOCK):
             block, own = part[start : start + _ROWS_PER_BLOCK], hashes[start : start + _ROWS_PER_BLOCK]
-            padded = np.zeros((len(block), -(-block.shape[1] // 8) * 8), dtype=np.uint8)
-            padded[:, : block.shape[1]] = block
-            for word in padded.view(np.uint64).T:
+            if block.shape[1] % 8 or not block.flags.c_contiguous:
+                padded = np.zeros((len(block), -(-block.shape[1] // 8) * 8), dtype=np.uint8)
+                padded[:, : block.shape[1]] = block
+                block = padded
+            for word in block.view(np.uint64).T:
                 own ^= word
                 own *= multiplier
                 own ^= own >> half
-    return [*hashes.tolist()]
+    return hashes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.exceptions import SetupError
 from nbdebug.options import check_option_names
@@ -36,7 +36,7 @@ class AnalysisMethods(ToolRunner):
         seed: int = 0,
         reference: Any = None,
         pred_probs: Any = None,
-        embed: bool | str | nn.Module = False,
+        embed: bool | str | nn.Module | Callable[[Any], Tensor] = False,
         groups: Any = None,
         ratings: Any = None,
         windows: int | None = None,
@@ -52,8 +52,9 @@ class AnalysisMethods(ToolRunner):
             reference: A loader of other data, with which the training split is compared too.
             pred_probs: Out-of-sample class probabilities, one row for each sample of the training dataset, or a dict
                 of them by split, "train" or "val". Suspect labels then come from them.
-            embed: Find suspect labels by learners on embeddings of the model instead of the inputs: True for the input
-                of the last linear layer, or a layer, or its path, whose output is used.
+            embed: Find suspect labels by learners on embeddings of the model instead of the inputs, and search them for
+                near copies too: True for the input of the last linear layer, a layer, or its path, whose output is
+                used, or a function of the inputs of a batch that returns a row for each sample.
             groups: The source of each sample, such as its subject, recording or document: a dict by split, "train" and
                 "val", with a value for each sample of the dataset, or a list for the dataset that both splits are
                 subsets of. Without it, sources are guessed from names and from the order of the samples.
@@ -66,7 +67,16 @@ class AnalysisMethods(ToolRunner):
         options = without_self(locals())
         from nbdebug.tools.data import data
 
-        return self._keep("data", data(self._use_setup(), **options), judge=False)
+        return self._keep("data", data(self._use_setup(), **options, browse=self._browse_split), judge=False)
+
+    def _browse_split(self, split: str) -> Errors:
+        """Return the last error browser if it shows a split, or predict the split after a click on a page."""
+        from nbdebug.tools.errors import Errors, errors
+
+        browser, dataset = self.results.get("errors"), getattr(self.setup.resolve_loader(split), "dataset", None)
+        if isinstance(browser, Errors) and browser.setup is not None and browser.dataset is dataset:
+            return browser
+        return self._keep("errors", errors(self.setup, split, try_labels=self._try_labels_from_page))
 
     @check_option_names()
     def label_effect(
@@ -150,7 +160,13 @@ class AnalysisMethods(ToolRunner):
         options = without_self(locals())
         from nbdebug.tools.errors import errors
 
-        return self._keep("errors", errors(self._use_setup(), **options))
+        return self._keep("errors", errors(self._use_setup(), **options, try_labels=self._try_labels_from_page))
+
+    def _try_labels_from_page(self, browser: Errors, tag: str, action: Any) -> TriedFix:
+        """Train copies with and without the labels of a tag after a click on the page of an error browser."""
+        from nbdebug.tools.try_fix import label_effect
+
+        return self._keep("label_effect", label_effect(self.setup, browser, tag=tag, action=action), judge=False)
 
     @check_option_names()
     def explain(

@@ -1,9 +1,11 @@
 // @ts-check
 /** @import { Model, Props } from "./kit.js" */
 /** @import { Card } from "./finding_cards.js" */
+/** @import { LongRequest } from "./long_request.js" */
 import { cardTree, foldable, nameValueTable, SEVERITY_SIGNS, skippedChecks } from "./finding_cards.js";
 import { connectKernel } from "./kernel_requests.js";
 import { formatNumber, h, heading, makeButton, mountView, redrawOnMessage, stopButton, trackState } from "./kit.js";
+import { longRequest } from "./long_request.js";
 
 /** Elements that the user may be about to click are created once and kept. @param {Props} props */
 function render({ model, el }) {
@@ -42,29 +44,17 @@ function render({ model, el }) {
  * @param {Model} model @returns {(index: number) => HTMLElement}
  */
 function fixTrials(model) {
-  /** @type {Map<number, {node: HTMLElement, button: HTMLElement}>} */
+  /** @type {Map<number, LongRequest>} */
   const trials = new Map();
   let isAvailable = false;
   const ask = connectKernel(model, (available) => {
     isAvailable = available;
-    for (const { button } of trials.values()) button.hidden = !available;
+    for (const trial of trials.values()) trial.available(available);
   });
-
-  /** @param {number} index */
-  function create(index) {
-    const answer = h("div", { role: "status" }), button = makeButton("try", "Try it now", run, { hidden: !isAvailable });
-    async function run() {
-      if (button.ariaDisabled) return;
-      button.ariaDisabled = "true";
-      answer.textContent = "Training copies…";
-      const response = await ask({ kind: "try", finding: index }, ({ done, total }) => { answer.textContent = `Training copies: ${formatNumber(done)} of ${formatNumber(total)} steps`; });
-      button.ariaDisabled = null;
-      answer.replaceChildren(response?.trouble || !response ? h("span", {}, response?.trouble ?? "") : h("pre.code", { style: "white-space:pre-wrap" }, response.text));
-    }
-    return { node: h("div.trial", {}, button, answer), button };
-  }
+  const draw = (/** @type {any} */ answer) => h("pre.code", { style: "white-space:pre-wrap" }, answer.text);
   return (index) => {
-    const trial = trials.get(index) ?? create(index);
+    const trial = trials.get(index) ?? longRequest(() => ask, "Training copies…", { "Try it now": () => ({ kind: "try", finding: index }) }, draw);
+    trial.available(isAvailable);
     trials.set(index, trial);
     return trial.node;
   };

@@ -92,7 +92,8 @@ function initialize({ model }) {
 
   const ask = (/** @type {any} */ event) => {
     try {
-      model.send(event.detail);
+      if ("stops" in event.detail) sendNow(event.detail);
+      else model.send(event.detail);
     } catch {
       // The kernel is gone.
       close();

@@ -40,6 +40,7 @@ _names: set[str] = set()
 _bridge_numbers = count(1)
 _bridge: Any = None
 _current_request: Mapping[str, Any] = {}  # the request in progress
+_stopped_requests: set[Any] = set()  # the numbers of those that their pages have stopped
 _run_requests: _Answer | None = None
 
 
@@ -110,9 +111,12 @@ def _announce_until_answered(is_needed: Callable[[], bool]) -> None:
 
 
 def _on_request(request: Mapping[str, Any]) -> None:
-    """Respond to a request: at once if it concerns a run, otherwise between cells."""
+    """Respond to a request: at once if it concerns a run or stops another request, otherwise between cells."""
     if request.get("kind") == "connected":
         _bridge.is_connected = True
+    if "stops" in request:
+        _stopped_requests.add(request["stops"])
+        return
     response = _run_requests(request) if _run_requests is not None else None
     if response:
         send_to_pages({"to": request.get("to"), "ask": request.get("ask"), "kind": request.get("kind"), **response})
@@ -130,13 +134,14 @@ def report_progress(**fields: Any) -> None:
 
 def _send_response(request: Mapping[str, Any]) -> None:
     global _current_request
-    name = str(request.get("to"))
+    name, number = str(request.get("to")), request.get("ask")
     _current_request = request
     try:
-        with without_display():
+        with without_display(lambda: number in _stopped_requests):
             response = get_response(_results.get(name), request)
     finally:
         _current_request = {}
+        _stopped_requests.discard(number)
     _bridge.send({"to": name, "ask": request.get("ask"), "kind": request.get("kind"), **response})
 
 

@@ -2,17 +2,21 @@
 /** Requests from a page to the result in Python. */
 /** @import { Model } from "./kit.js" */
 
+/** `stop` asks Python to stop the request with this content. @typedef {((content: object, onProgress?: (progress: any) => void) => Promise<any>) & {stop: (content: object) => void}} Ask */
+
 /**
  * Connects a page to its result in Python. `onAvailability` is called when Python becomes available or unavailable.
  * @param {Model} model @param {(available: boolean) => void} onAvailability
- * @returns {(content: object, onProgress?: (progress: any) => void) => Promise<any>} sends a request; the promise
- *   resolves to the answer, or to undefined if Python is not available or becomes unavailable before it answers
+ * @returns {Ask} sends a request; the promise resolves to the answer, or to undefined if Python is not available or
+ *   becomes unavailable before it answers
  */
 export function connectKernel(model, onAvailability) {
   /** @type {Map<number, (answer: any) => void>} */
   const pending = new Map();
   /** @type {Map<number, (progress: any) => void>} */
   const progressCallbacks = new Map();
+  /** @type {WeakMap<object, number>} */
+  const numbers = new WeakMap();
   let connected = false;
 
   /** @param {boolean} available */
@@ -36,10 +40,14 @@ export function connectKernel(model, onAvailability) {
     progressCallbacks.delete(message.ask);
   });
   if (!model.get("live")) model.send({ kind: "hello" });
-  return async (content, onProgress) => connected ? new Promise((resolve) => {
+  /** @type {(content: object, onProgress?: (progress: any) => void) => Promise<any>} */
+  const send = async (content, onProgress) => connected ? new Promise((resolve) => {
     const requestId = Math.random();
+    numbers.set(content, requestId);
     pending.set(requestId, resolve);
     if (onProgress) progressCallbacks.set(requestId, onProgress);
     model.send({ ...content, ask: requestId });
   }) : undefined;
+  const stop = (/** @type {object} */ content) => model.send({ kind: "stop", stops: numbers.get(content) });
+  return Object.assign(send, { stop });
 }

@@ -14,13 +14,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.formatting import encodable_text, html_paragraph, to_json_value
 from nbdebug.views.line_chart import pack_rows
-from nbdebug.views.notebook_kernel import execution_count, in_marimo, is_silent, outputs_share_page, shows_views
+from nbdebug.views.notebook_kernel import (
+    execution_count,
+    in_marimo,
+    is_silent,
+    is_stop_requested,
+    outputs_share_page,
+    shows_views,
+)
 from nbdebug.views.page import View, module_source, static_html, style_sheets
 
 if TYPE_CHECKING:
     from nbdebug.views.live_page import LivePage
 
 _RESEND_SECONDS = (1.5, 6.0)
+_SECONDS_BETWEEN_REPORTS = 0.3  # to the page whose click runs a tool
 _displayed_results: list[_DisplayedResult] = []
 _open_screen: ContextVar[LiveScreen | None] = ContextVar("open_screen", default=None)  # of the running tool
 
@@ -284,16 +292,40 @@ class _InnerScreen(Screen):
         return self._outer.stopped
 
 
+class _RequestScreen(Screen):
+    """The screen of a tool that a click on a page runs: the page shows how far the tool is, and may stop it."""
+
+    def __init__(self) -> None:
+        self._sent_at = 0.0
+
+    @property
+    def stopped(self) -> bool:
+        """True if the Stop button of the page was pressed."""
+        return is_stop_requested()
+
+    def update(self, view: View) -> None:
+        """Report the progress to the page."""
+        from nbdebug.views.kernel_bridge import report_progress  # imports the widgets
+
+        now = time.monotonic()
+        if view.progress_text and now - self._sent_at >= _SECONDS_BETWEEN_REPORTS:
+            self._sent_at = now
+            report_progress(text=view.progress_text)
+
+
 def show_view(
     view: View, *, clock: Callable[[], float] = time.monotonic, every: float = 0.1, hides_inner: bool = True
 ) -> Screen:
     """Return a screen with ``view``: live under a running cell, otherwise silent with the same interface.
 
-    It is silent as well inside another tool, and then stops with that one. With ``hides_inner`` False, as around the
+    It is silent as well inside another tool, and then stops with that one, and after a click on a page, which shows the
+    progress and may stop the tool. With ``hides_inner`` False, as around the
     user's own loop, tools inside display themselves.
     """
-    if not shows_views() or is_silent():
+    if not shows_views():
         return Screen()
+    if is_silent():
+        return _RequestScreen()
     outer = _open_screen.get()
     return LiveScreen(view, clock, every, hides_inner) if outer is None else _InnerScreen(outer)
 

@@ -12,6 +12,7 @@ from hashlib import blake2s
 from typing import Any
 
 _is_silent = False
+_is_stop_requested: Callable[[], bool] = bool
 _REQUEST_TYPE = "nbdebug_request"  # the type of the control messages that a page sends
 
 
@@ -42,15 +43,24 @@ def is_silent() -> bool:
     return _is_silent
 
 
+def is_stop_requested() -> bool:
+    """Return whether the user has stopped what runs inside ``without_display``."""
+    return _is_stop_requested()
+
+
 @contextmanager
-def without_display() -> Iterator[None]:
-    """Return a block in which tools show and print nothing, such as one that a click on a page runs: it has no cell."""
-    global _is_silent
-    was_silent, _is_silent = _is_silent, True
+def without_display(is_stopped: Callable[[], bool] = bool) -> Iterator[None]:
+    """Return a block in which tools show and print nothing, such as one that a click on a page runs: it has no cell.
+
+    ``is_stopped`` tells the tools whether to stop; by default they are not stopped.
+    """
+    global _is_silent, _is_stop_requested
+    before = _is_silent, _is_stop_requested
+    _is_silent, _is_stop_requested = True, is_stopped
     try:
         yield
     finally:
-        _is_silent = was_silent
+        _is_silent, _is_stop_requested = before
 
 
 def outputs_share_page() -> bool:

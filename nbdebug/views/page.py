@@ -162,6 +162,11 @@ def packed_module(path: Path) -> str:
     return _LOADER_TEMPLATE.format(packed=_compress(text))
 
 
+def embedded_page(view: View) -> dict[str, Any]:
+    """Return ``view`` for a page that draws it inside itself: its module, its style sheets and its state."""
+    return {"module": module_source(view), "css": style_sheets(*view.sheets), "state": view.state()}
+
+
 def _pack(content: Any) -> str:
     """Return JSON, compressed, as text that is safe inside a script element."""
     return _compress(json.dumps(content, allow_nan=False, separators=(",", ":")))

@@ -148,3 +148,64 @@ def test_cell_with_several_results_shows_page_of_last_and_text_of_others(
         texts = [output["data"]["text/plain"] for output in lab.outputs(1) if set(output["data"]) == {"text/plain"}]
         assert len(texts) == (2 if last_line else 1)
         assert all(text.startswith("nbdebug errors: ") and "% of 60 samples correct" in text for text in texts)
+
+
+TRAINING = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import nbdebug
+
+torch.manual_seed(0)
+x = torch.randn(400, 8)
+y = x[:, :4].argmax(1)
+wrong = y.clone()
+wrong[:60] = (y[:60] + 1) % 4
+loaders = DataLoader(TensorDataset(x, wrong), 32, shuffle=True), DataLoader(TensorDataset(x, y), 200)
+model = nn.Sequential(nn.Linear(8, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 4))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+dbg = nbdebug.Debugger(model, *loaders, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+"""
+SHOW_TAGGED = "result = dbg.errors('train')\nresult.tag(range(60), 'wrong label')\nresult"
+PRINT_EFFECT = "effect = dbg.results['label_effect']\nprint(effect.verdict, effect.difference.pairs, effect.difference)"
+
+
+def choose_tag(lab: LabPage) -> None:
+    """Choose the tag as the filter of the gallery."""
+    gallery_cards(lab).first.wait_for()
+    lab.output(1).get_by_label("filter by a tag").select_option("wrong label")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1300), ("dark", 700)])
+def test_click_retrains_without_the_tagged_samples_and_shows_progress(
+    open_notebook: OpenNotebook, theme: str, width: int
+) -> None:
+    cells = TRAINING.replace("WIDTH", "32"), SHOW_TAGGED, PRINT_EFFECT
+    with open_notebook(*cells, theme=theme, size=(width, 1200)) as lab:
+        lab.run_cells(0, 1)
+        choose_tag(lab)
+        output = lab.output(1)
+        output.get_by_role("button", name="Retrain without these samples").click()
+        output.locator(".nb-trial").get_by_text("of 3,000 steps left").wait_for(timeout=60_000)
+        output.locator(".nb-trial .nb-banner").wait_for(timeout=120_000)
+        text = output.locator(".nb-trial .nb-banner").inner_text()
+        assert output.locator(".nb-trial").evaluate("node => node.scrollWidth <= node.clientWidth + 1")
+        lab.run_cells(2)
+        verdict, pairs, difference = lab.output(2).inner_text().strip().split(" ", 2)
+        assert (verdict, pairs) == ("helps", "5")
+        assert difference in text
+
+
+def test_stop_on_the_page_ends_the_retraining_between_seeds(open_notebook: OpenNotebook) -> None:
+    with open_notebook(TRAINING.replace("WIDTH", "1500"), SHOW_TAGGED, PRINT_EFFECT) as lab:
+        lab.run_cells(0, 1)
+        choose_tag(lab)
+        output = lab.output(1)
+        output.get_by_role("button", name="Retrain with the predicted classes").click()
+        output.locator(".nb-trial").get_by_text("of 3,000 steps left").wait_for(timeout=60_000)
+        output.locator(".nb-trial").get_by_role("button", name="Stop").click()
+        output.locator(".nb-trial").get_by_text("Stopped before two seeds were complete.").wait_for(timeout=20_000)
+        lab.run_cells(2)
+        assert lab.output(2).inner_text().startswith("stopped ")
+        gallery_cards(lab).first.click()
+        output.locator(".nb-e-detail").wait_for()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nbdebug.tensors.row_search import find_rows_with_values, get_row_keys, is_finite, to_columns
+from nbdebug.tensors.row_search import find_rows_with_values, get_row_hashes, get_row_keys, is_finite, to_columns
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,13 @@ def test_integers_and_empty_tensors_are_finite() -> None:
 def test_columns_are_those_of_the_joined_tables() -> None:
     parts = [torch.randn(20_000, 3), torch.randn(5, 3)]
     assert torch.equal(to_columns(parts), torch.cat(parts).t())
+
+
+@pytest.mark.parametrize("width", [3, 4, 300])
+def test_hashes_of_rows_are_equal_where_rows_are(width: int) -> None:
+    rows = torch.randint(0, 3, (500, width)).float()
+    rows[250:] = rows[:250]
+    hashes, keys = get_row_hashes([rows]), get_row_keys([rows])
+    assert (hashes[250:] == hashes[:250]).all()
+    assert len(set(hashes.tolist())) == len(set(keys))
+    assert (get_row_hashes([rows[::2]]) == hashes[::2]).all()

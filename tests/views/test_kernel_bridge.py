@@ -13,6 +13,7 @@ import pytest
 from nbdebug.result import Result
 from nbdebug.views import kernel_bridge
 from nbdebug.views.line_chart import LineChart
+from nbdebug.views.live import ProgressView, show_view
 from nbdebug.views.live_page import LivePage
 from nbdebug.views.page import View
 
@@ -94,6 +95,48 @@ def test_report_progress_during_request_is_sent_to_its_page(
         {"to": name, "ask": 7, "kind": "progress", "spent": 3.0},
         {"to": name, "ask": 7, "kind": "double"},
     ]
+
+
+def test_stop_of_a_request_reaches_the_tool_that_it_runs(front_end: FrontEnd, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = []
+
+    def answer(_: DoublingResult, request: Mapping[str, Any]) -> dict[str, Any]:
+        with show_view(ProgressView("Reading", 3, 10)) as screen:
+            screen.update(ProgressView("Reading", 4, 10))
+            stopped.append(screen.stopped)
+            send_request(to=name, kind="stop", stops=request["number"])
+            stopped.append(screen.stopped)
+        return {}
+
+    monkeypatch.setattr(DoublingResult, "answer", answer)
+    result = DoublingResult()
+    name = kernel_bridge.register_result(result)
+    send_request(to=name, kind="double", number=7, ask=7)
+    send_request(to=name, kind="double", number=9, ask=8)
+    assert stopped == [False, True, False, False]
+    progress = [content for content, _ in front_end.messages if content["kind"] == "progress"]
+    assert [content["text"] for content in progress] == ["4 of 10 samples"] * 2
+    assert [content["ask"] for content in progress] == [7, 8]
+    assert not any("stops" in content for content, _ in front_end.messages)
+
+
+def test_request_that_is_stopped_before_it_begins_stops_its_tool_at_once(
+    front_end: FrontEnd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = []
+
+    def answer(_: DoublingResult, __: Mapping[str, Any]) -> dict[str, Any]:
+        with show_view(ProgressView("Reading")) as screen:
+            stopped.append(screen.stopped)
+        return {}
+
+    monkeypatch.setattr(DoublingResult, "answer", answer)
+    result = DoublingResult()
+    name = kernel_bridge.register_result(result)
+    send_request(to=name, kind="stop", stops=3)
+    for number in (3, 4):
+        send_request(to=name, kind="double", ask=number)
+    assert stopped == [True, False]
 
 
 def test_bridge_reports_keyboard_interrupt_as_stopped(front_end: FrontEnd, monkeypatch: pytest.MonkeyPatch) -> None:

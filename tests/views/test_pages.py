@@ -30,7 +30,7 @@ from .sample_views import (
     table_view,
 )
 
-MAX_MODULE_LENGTHS = {"watching/page.js": 29_000, "tools/explain/page.js": 40_000, "tools/errors/page.js": 80_000}
+MAX_MODULE_LENGTHS = {"watching/page.js": 29_000, "tools/explain/page.js": 40_500, "tools/errors/page.js": 81_500}
 VIEWS = [
     line_chart_view,
     findings_view,

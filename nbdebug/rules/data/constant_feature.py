@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.measurements.feature_values import FeatureValues
+from nbdebug.measurements.feature_values import FeatureValues, same_features
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -16,12 +17,15 @@ from nbdebug.setup.batch import is_mask
 from nbdebug.setup.data_lines import written_line
 from nbdebug.source.location import get_location
 
+_MAX_CHANCE = 0.001
 _FIX = "varying = x_train.std(0) > 0\nx_train, x_val = x_train[:, varying], x_val[:, varying]"
 
 
 @rule("D112", "note", origin="inputs")
-def constant_feature(setup: Setup, train_features: list[FeatureValues]) -> Iterator[Finding]:
-    """A feature has the same value in every training sample.
+def constant_feature(
+    setup: Setup, train_features: list[FeatureValues], val_features: list[FeatureValues] | NotChecked
+) -> Iterator[Finding]:
+    """A feature has the same value in every sample of a split.
 
     ## What it does
     Looks for columns of tables and channels of images that have a single value.
@@ -32,7 +36,9 @@ def constant_feature(setup: Setup, train_features: list[FeatureValues]) -> Itera
     what that means.
 
     ## How it is measured
-    Exactly, on the training samples that can be read, from 30 samples on. If there are several inputs, one of zeros and
+    Exactly, on the samples of each split that can be read, from 30 samples on. A feature that is constant in validation
+    only is reported if the share of this value in training would give so many equal values with a probability below
+    0.001. If there are several inputs, one of zeros and
     ones is a mask, and its columns are not features.
 
     ## How to fix
@@ -51,6 +57,20 @@ def constant_feature(setup: Setup, train_features: list[FeatureValues]) -> Itera
             continue
         alike = [other.name for other in inputs if other.part.shape[1:] == features.part.shape[1:]]
         yield _finding(setup, features, is_constant.nonzero().flatten().tolist(), alike)
+    for features in [] if isinstance(val_features, NotChecked) else val_features:
+        training = None if features.is_target else same_features(features, train_features)
+        if training is not None and (constant := _constant_in_validation(training, features)):
+            yield _finding(setup, features, constant, [features.name])
+
+
+def _constant_in_validation(training: FeatureValues, validation: FeatureValues) -> list[int]:
+    """Return the features that vary in training and have one value in validation, which is not due to chance."""
+    is_constant = validation.values.amax(1) == validation.values.amin(1)
+    is_varying = training.values.amax(1) > training.values.amin(1)
+    shares = (training.values == validation.values[:, :1]).double().mean(1)
+    is_unlikely = shares ** len(validation.part) < _MAX_CHANCE
+    rows: list[int] = (is_constant & is_varying & is_unlikely).nonzero().flatten().tolist()
+    return rows
 
 
 def _finding(setup: Setup, features: FeatureValues, constant: list[int], alike: list[str]) -> Finding:
@@ -58,15 +78,18 @@ def _finding(setup: Setup, features: FeatureValues, constant: list[int], alike: 
     listed = ", ".join(f"{row} (always {value:.4g})" for row, value in zip(constant[:5], row_values, strict=False))
     kind = ("column" if features.is_table else "channel") + "s" * (len(constant) > 1)
     return Finding(
-        message=f"{features.name.capitalize()} has {len(constant)} constant {kind} of {len(features.values)} in the "
+        message=f"{features.title.capitalize()} has {len(constant)} constant {kind} of {len(features.values)} in the "
         f"{len(features.part):,} samples read: {listed}{', ...' if len(constant) > 5 else ''}.",
-        where=get_location(written_line(setup, "inputs", "train", row_values, constant)),
-        cause="The feature was filled with one value, or it does not vary in these samples.",
+        where=get_location(written_line(setup, "inputs", features.split, row_values, constant)),
+        cause="The feature was filled with one value, or it does not vary in these samples."
+        if features.split == "train"
+        else "The feature was read, joined or filled by other code in validation: it varies in training.",
         fix=_FIX
         if len(alike) == 1
         else f"# harmless unless it should vary; {' and '.join(alike)} have the same width: if one layer reads them, "
         "drop the same columns of all",
         evidence={"features": constant, "values": row_values, "samples": len(features.part)},
+        aspect="validation" if features.split == "val" else "",
     )
 
 

@@ -1,9 +1,10 @@
-"""D107: many copies of the same samples in the training split."""
+"""D107: many copies of the same samples in a split."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,6 +24,7 @@ from nbdebug.setup.loaders import dataset_length
 from nbdebug.source.location import get_location
 
 _MIN_SAMPLES = 50
+_SPLIT_TITLES = {"train": "training", "val": "validation"}
 _EXPLAINED = (
     *("D102", "D105", "D106", "D110", "D116", "D119", "D128", "L214"),
     *("T607", "T609", "T610", "E702", "E703", "E706", "E709"),
@@ -38,16 +40,17 @@ def duplicate_samples(
     *,
     share: float = 0.5,
 ) -> Iterator[Finding]:
-    """The training split contains many copies of the same samples.
+    """A split contains many copies of the same samples.
 
     ## What it does
-    Counts the training samples that are copies of another one: equal inputs with equal targets. Reports a sampler that
-    visits the same few samples several times in an epoch and never the others, and samples that are views of one
+    Counts the samples of each split that are copies of another one: equal inputs with equal targets. Reports a sampler
+    that visits the same few samples several times in an epoch and never the others, and samples that are views of one
     buffer, so that each is overwritten by the next one.
 
     ## Why it matters
     There is less data than the sample count suggests. An epoch passes over the same few samples several times, and the
     model soon memorizes them. If the split is drawn from such a table, copies end up on both sides.
+    A validation score of copies is less certain than the number of samples suggests.
 
     ## How it is measured
     Bit by bit, on the samples that can be read, each index once, with at least 50 samples, and only if rows cannot be
@@ -79,15 +82,21 @@ def duplicate_samples(
         return
     if isinstance(tables, NotChecked):
         raise tables
-    table = tables.get("train")
-    if table is None or len(table) < _MIN_SAMPLES:
+    if "train" not in tables or len(tables["train"]) < _MIN_SAMPLES:
         raise NotChecked(f"fewer than {_MIN_SAMPLES} training samples can be read")
-    codes = get_sample_keys(table)
-    if not codes:
+    if not get_sample_keys(tables["train"]):
         raise NotChecked("the samples have no inputs that can be compared bit by bit")
+    for split, loader in (("train", setup.train_loader), ("val", setup.val_loader)):
+        if split in tables and len(tables[split]) >= _MIN_SAMPLES:
+            yield from _find_copies(tables[split], loader, share)
+
+
+def _find_copies(table: SplitTable, loader: Any, share: float) -> Iterator[Finding]:
+    """Report a split of which a share of the samples, in every class, are copies of others."""
+    codes = get_sample_keys(table)
     if len(set(codes)) == len(codes):
         return
-    total = dataset_length(setup.train_loader) if not table.is_complete else None
+    total = dataset_length(loader) if not table.is_complete else None
     copy_share = _min_copy_share(table, [*codes], (total or len(codes)) / len(codes))
     if copy_share < share or not are_rows_distinctive(table, codes):
         return
@@ -97,8 +106,8 @@ def duplicate_samples(
     counts = Counter(codes)
     code, max_copies = counts.most_common(1)[0]
     yield Finding(
-        message=f"{len(codes) - len(counts):,} of {len(codes):,} training samples are copies of others: "
-        f"{len(counts):,} are distinct, and the most common one occurs {max_copies} times.",
+        message=f"{len(codes) - len(counts):,} of {len(codes):,} {_SPLIT_TITLES[table.split]} samples are copies of "
+        f"others: {len(counts):,} are distinct, and the most common one occurs {max_copies} times.",
         where=Location(sample=table.indices[codes.index(code)]),
         cause="A table was joined to itself by a cell that ran twice, or samples were repeated to enlarge the dataset.",
         fix="table = table.drop_duplicates()   # before the split",
@@ -109,6 +118,7 @@ def duplicate_samples(
             "most common": max_copies,
         },
         explains=("T609",),
+        aspect="validation" if table.split == "val" else "",
     )
 
 
@@ -137,12 +147,13 @@ def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
 def _estimated_finding(table: SplitTable, copy_share: float, total: int) -> Finding:
     """Report copies in a dataset of which only a part was read."""
     return Finding(
-        message=f"About {copy_share:.0%} of the {total:,} training samples are copies of others, as estimated "
-        f"from {len(table):,} of them.",
+        message=f"About {copy_share:.0%} of the {total:,} {_SPLIT_TITLES[table.split]} samples are copies of others, "
+        f"as estimated from {len(table):,} of them.",
         cause="A table was joined to itself by a cell that ran twice, or samples were repeated to enlarge the dataset.",
         fix="table = table.drop_duplicates()   # before the split",
         evidence={"samples": total, "read": len(table), "share of copies": copy_share},
         explains=("T609",),
+        aspect="validation" if table.split == "val" else "",
     )
 
 

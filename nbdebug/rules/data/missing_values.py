@@ -17,7 +17,7 @@ from nbdebug.rule_engine.data_edits import fill_missing
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.data_lines import origin_line, written_line
+from nbdebug.setup.data_lines import Origin, origin_line, written_line
 from nbdebug.source.location import get_location
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -42,6 +42,7 @@ class _Sentinel:
 def missing_values(
     setup: Setup,
     train_features: list[FeatureValues],
+    val_features: list[FeatureValues] | NotChecked,
     batches: list[Batch],
     first_layer_calls: list[FirstLayerCall],
     target_holes: Holes | NotChecked | None,
@@ -52,19 +53,19 @@ def missing_values(
 
     ## What it does
     Looks in each feature of the inputs, and in real-valued targets, for one number that is repeated exactly and lies
-    apart from all other values of the feature. Each of several series is a feature of its own.
+    apart from all other values of the feature. Each of several series is a feature of its own. A number that only the
+    validation split has is reported on its own: its missing values were filled by other code.
 
     ## Why it matters
     The model takes the number for a measurement. -999 among values near 1 dominates every sum and the statistics used
     to standardize, and a blood pressure of 0 makes the sickest patients look healthy.
 
-    ## How it is measured
-    On the training samples that can be read, in features with more than 20 distinct values. The number is the smallest
-    or the largest value, occurs at least 3 times, and in less than a ``share`` of half of the samples, since a feature
-    that is mostly zero is not missing. It lies further from the other values than their whole range. A nearer number
-    also counts from a gap of 1.5 standard deviations, if it is exactly zero or three times as frequent as any other
-    value. Padding at the ends of sequences does not count. It is a note if the model replaces the number before it
-    reaches a weight.
+    ## How it is measured On the samples of each split that can be read, in features with more than 20 distinct values.
+    The number is the smallest or the largest value, occurs at least 3 times, and in less than a ``share`` of half of
+    the samples, since a feature that is mostly zero is not missing. It lies further from the other values than their
+    whole range. A nearer number also counts from a gap of 1.5 standard deviations, if it is exactly zero or three times
+    as frequent as any other value. Padding at the ends of sequences does not count. It is a note if the model replaces
+    the number before it reaches a weight.
 
     In maps of targets, a value at 1% to half of the positions counts from a gap of 0.15 of the range of the others, if
     the loss of the first batch has a gradient at more than a ``share`` of these positions.
@@ -79,13 +80,19 @@ def missing_values(
     ## References
     D. Rubin, Inference and Missing Data (1976); the Pima Indians diabetes table, whose zeros stand for missing values.
     """
-    for features in map(_by_series, train_features):
+    in_training = set[tuple[str, int, float]]()
+    others = [] if isinstance(val_features, NotChecked) else val_features
+    for features in map(_by_series, [*train_features, *others]):
         sentinels = [
             sentinel
             for row, values in enumerate(features.values)
             for sentinel in _find_sentinels(row, values, share)
             if features.part.dim() < 2 or not _is_padding(features.part == sentinel.value)
         ]
+        if features.split == "train":
+            in_training |= {(features.name, item.row, item.value) for item in sentinels}
+        else:
+            sentinels = [item for item in sentinels if (features.name, item.row, item.value) not in in_training]
         if sentinels:
             yield _finding(setup, features, sentinels, _is_replaced(sentinels, batches[0], first_layer_calls))
     if isinstance(target_holes, Holes) and target_holes.learned > share:
@@ -161,7 +168,8 @@ def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], 
     sample = features.sample_index(worst.position)
     others = f" So do numbers in {len(sentinels) - 1} other features." if len(sentinels) > 1 else ""
     tensor = "y" if features.is_target else "x"
-    line = written_line(setup, "targets" if features.is_target else "inputs", "train", [s.value for s in sentinels])
+    origin: Origin = "targets" if features.is_target else "inputs"
+    line = written_line(setup, origin, features.split, [item.value for item in sentinels])
     return Finding(
         message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
         f"{features.feature_name(worst.row)}, and all other values lie between {worst.low:.4g} and {worst.high:.4g}."
@@ -180,6 +188,7 @@ def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], 
         },
         explains=_CONSEQUENCES,
         severity="note" if is_replaced else None,
+        aspect="validation" if features.split == "val" else "",
     )
 
 
@@ -187,7 +196,8 @@ def _filling(features: FeatureValues, sentinels: list[_Sentinel]) -> str:
     """Return the change that fills the features of the first input; "" if they are no columns or channels."""
     shape = features.part.shape
     is_by_column = len(shape) == 2 or (len(shape) == 3 and shape[2] <= shape[1])
-    if features.name != "input 0" or len(features.values) < 2 or not (is_by_column or len(shape) == 4):
+    is_first_input = features.split == "train" and features.name == "input 0"
+    if not is_first_input or len(features.values) < 2 or not (is_by_column or len(shape) == 4):
         return ""
     return fill_missing([(item.row, item.value) for item in sentinels])
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
-from nbdebug.measurements.feature_values import FeatureValues
+from nbdebug.measurements.feature_values import FeatureValues, same_features
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
+_TIMES_FARTHER = 3.0  # than any training value: heavy tails of a feature are in both splits
 _FIX = "low, high = x_train.quantile(0.001, 0), x_train.quantile(0.999, 0)\nx = x.clamp(low, high)   # or repair it"
 
 
 @rule("D114", "note", origin="inputs")
-def outliers(train_features: list[FeatureValues], *, distance: float = 10.0, share: float = 0.01) -> Iterator[Finding]:
+def outliers(
+    train_features: list[FeatureValues],
+    val_features: list[FeatureValues] | NotChecked,
+    *,
+    distance: float = 10.0,
+    share: float = 0.01,
+) -> Iterator[Finding]:
     """Single values lie far outside the rest of their feature.
 
     ## What it does
@@ -31,8 +40,9 @@ def outliers(train_features: list[FeatureValues], *, distance: float = 10.0, sha
     ## How it is measured
     By the distance from the nearer quartile in units of the interquartile range. It is reported from ``distance`` = 10,
     if a single value or at most a ``share`` of 1% of the values lie so far out; if there are more, the feature has
-    heavy tails. Tukey calls values beyond 3 far out. Beyond 10 lies one of a million values of a log-normal
-    distribution with sigma 0.4.
+    heavy tails. Validation is judged in the same way, by values that also lie three times as far out as any training
+    value. Tukey calls values beyond 3 far out. Beyond 10 lies one of a million values of a log-normal distribution with
+    sigma 0.4.
 
     ## How to fix
     Look at the samples. Repair or drop wrong values; take the logarithm of a feature with heavy tails.
@@ -44,13 +54,31 @@ def outliers(train_features: list[FeatureValues], *, distance: float = 10.0, sha
     J. W. Tukey, Exploratory Data Analysis (1977), section 2D: fences at 1.5 and 3 interquartile ranges.
     """
     for features in train_features:
-        values = features.values if features.is_table else _sample_magnitudes(features.part)
-        distances = _quartile_distances(values)
-        is_far = distances > distance
-        is_rare = is_far.sum(1) <= max(1.0, share * values.shape[1])
-        rows = (is_far.any(1) & is_rare).nonzero().flatten().tolist()
-        if rows:
-            yield _finding(features, values, distances, rows, distance)
+        yield from _find_outliers(features, None, distance, share)
+    for features in [] if isinstance(val_features, NotChecked) else val_features:
+        if (training := same_features(features, train_features)) is not None:
+            yield from _find_outliers(features, training, distance, share)
+
+
+def _find_outliers(
+    features: FeatureValues, training: FeatureValues | None, distance: float, share: float
+) -> Iterator[Finding]:
+    """Report the values of a part that are far out, and three times as far as any value of ``training``."""
+    values = _judged_values(features)
+    distances = _quartile_distances(values)
+    limits = torch.full((len(values), 1), distance)
+    if training is not None:
+        farthest = _quartile_distances(_judged_values(training)).amax(1, keepdim=True)
+        limits = torch.maximum(limits, _TIMES_FARTHER * farthest)
+    is_far = distances > limits
+    is_reported = is_far.any(1) & (is_far.sum(1) <= max(1.0, share * values.shape[1]))
+    if rows := is_reported.nonzero().flatten().tolist():
+        yield _finding(features, values, distances, rows, distance)
+
+
+def _judged_values(features: FeatureValues) -> Tensor:
+    """Return the values of a table, or the magnitude of each other sample."""
+    return features.values if features.is_table else _sample_magnitudes(features.part)
 
 
 def _sample_magnitudes(part: Tensor) -> Tensor:
@@ -74,10 +102,12 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
     row = max(rows, key=lambda number: float(distances[number].max()))
     position = int(distances[row].argmax())
     sample = features.indices[position]
-    subject = features.feature_name(row) if features.is_table else f"the root mean square of {features.name}"
+    named = replace(features, split="train")  # the sample names the split
+    subject = named.feature_name(row) if features.is_table else f"the root mean square of {named.title}"
     count = int((distances[rows] > limit).sum())
+    place = "validation sample" if features.split == "val" else "sample"
     return Finding(
-        message=f"{count} {'value lies' if count == 1 else 'values lie'} far outside the rest. In sample {sample}, "
+        message=f"{count} {'value lies' if count == 1 else 'values lie'} far outside the rest. In {place} {sample}, "
         f"{subject} is {float(values[row, position]):.4g}, {float(distances[row, position]):.3g} interquartile ranges "
         f"from the nearer quartile; values beyond {limit:g} are reported.",
         where=Location(sample=sample),
@@ -91,6 +121,7 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
             "count": count,
             "limit": limit,
         },
+        aspect="validation" if features.split == "val" else "",
     )
 
 

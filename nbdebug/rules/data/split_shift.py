@@ -65,15 +65,16 @@ def split_shift(
     If one split was preprocessed differently (normalization, division by 255, another color order, targets in
     thousands), every validation score is computed on other data than the model was trained on.
 
-    ## How it is measured
-    A warning requires values whose spread (mean absolute deviation) is at least ``units`` = 2 times larger or
-    smaller, both in the median feature and between consecutive values within samples, with nine tenths of the
-    features in the same direction: drift changes the level of a series, and rarely its increments. If a sample is a
-    single number, the factor is ``alone`` = 10. Channels are swapped if their means differ by 5 standard errors in
-    the given order and by less than 2 in reverse order. Columns of a table are in another order if at least two of
-    them differ (test of Kolmogorov and Smirnov, p < 1e-5) and each of these agrees with another column (p > 0.01).
-    Values have another offset if each split has a most frequent value, a fifth of all or more, that the other split
-    lacks, such as the background of images that only one split centers.
+    ## How it is measured A warning requires values whose spread (mean absolute deviation) is at least ``units`` = 2
+    times larger or smaller, both in the median feature and between consecutive values within samples, with nine tenths
+    of the features in the same direction: drift changes the level of a series, and rarely its increments. If a sample
+    is a single number, the factor is ``alone`` = 10. Channels are swapped if their means differ by 5 standard errors in
+    the given order and by less than 2 in reverse order. Columns of a table are in another order if at least two of them
+    differ (test of Kolmogorov and Smirnov, p < 1e-5) and each of these agrees with another column (p > 0.01). A single
+    column has another unit if the interquartile ranges differ by a factor of 10 and the columns differ (p < 1e-5), but
+    agree after the multiplication by this factor (p > 0.01). Values have another offset if each split has a most
+    frequent value, a fifth of all or more, that the other split lacks, such as the background of images that only one
+    split centers.
 
     Features that each have another unit are reported if their means moved by more than ``alone`` spreads in the median
     feature, since a linear trend moves them by two to three; or if a tenth of the features have a spread ``alone``
@@ -153,10 +154,27 @@ def _unit_findings(
                 _SAME_PREPROCESSING_FIX,
                 get_location(_differing_line(setup)),
             )
+        elif part_units.column_factors:
+            yield _finding(
+                part_units,
+                f"have another unit in validation in {_describe_columns(part_units)}, while they agree with training "
+                "after a change of the unit",
+                _SAME_PREPROCESSING_FIX,
+                get_location(_differing_line(setup)),
+            )
         elif observation := _describe_other_units(part_units, alone):
             yield _finding(part_units, observation, _SAME_PREPROCESSING_FIX, get_location(_differing_line(setup)))
         elif part_units.mean_shift > max(moved, part_units.chance.mean_shift):
             yield _drift_finding(part_units)
+
+
+def _describe_columns(part_units: UnitComparison) -> str:
+    """Return the columns of another unit with their factors, in words."""
+    texts = [
+        f"column {column} ({f'{factor:.3g} times larger' if factor > 1 else f'{1 / factor:.3g} times smaller'})"
+        for column, factor in part_units.column_factors
+    ]
+    return ", ".join(texts[:4]) + (f" and {len(texts) - 4} more" if len(texts) > 4 else "")
 
 
 def _token_finding(setup: Setup, shares: TokenShares) -> Finding:

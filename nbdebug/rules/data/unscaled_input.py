@@ -28,6 +28,7 @@ _DIVIDE_BY_255_FIX = "x = x.float() / 255   # where the images are read; for bot
 _DIVIDE_ONCE_FIX = "# divide by 255 once: ToTensor() already does it for 8-bit images"
 _MIN_VALUES = 8
 _MIN_COLUMNS, _ROW_TOLERANCE = 4, 0.01  # two or three columns can look standardized in each row by chance
+_MIN_GAP = 10.0  # between the deviations of a column that the others hide and theirs
 _LEVEL_SHARE, _LEVEL_SHARE_OF_LENGTHS = 0.5, 0.9  # of the mean square of rows that are standardized, or of length 1
 _CONSEQUENCES = (
     *("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "O502"),
@@ -90,6 +91,9 @@ def unscaled_input(
     have similar means, as in a spectrum. So is a table whose rows have the length 1, if the means make up nine tenths:
     then all rows point in nearly the same direction.
 
+    If at most a quarter of the columns of a table have a standard deviation below ``small`` times that of the median
+    column, and a tenth of that of every other column, the weights hardly see them: this is a note.
+
     A dataset whose samples differ between two reads with the same random numbers scales them again in each epoch: it is
     reported if the third read, after its stored tensors and arrays are set back, gives the first values again.
 
@@ -147,6 +151,8 @@ def _find_unscaled(
             yield _too_small_finding(entrance, rms)
         elif 0 < _largest_spread(entrance) < spread * float(rms.max()) or _hides_columns(entrance, spread):
             yield _small_spread_finding(entrance, rms)
+        elif len(hidden := _hidden_columns(entrance, small)):
+            yield _hidden_columns_finding(setup, entrance, hidden)
 
 
 def _located_in_loop(finding: Finding, loop: LoopSummary) -> Finding:
@@ -283,6 +289,46 @@ def _hides_columns(entrance: FirstLayerCall, spread: float) -> bool:
         return level > _LEVEL_SHARE_OF_LENGTHS and not is_signal
     hides = level > _LEVEL_SHARE or float(mean_square.min().sqrt()) < spread * float(mean_square.max().sqrt())
     return hides and not is_signal
+
+
+def _hidden_columns(entrance: FirstLayerCall, small: float) -> list[int]:
+    """Return the few columns of a table whose deviation is far below that of all others, apart from them by a gap.
+
+    Principal components, whose deviations fall gradually, have no gap. Columns of few values, such as rare categories,
+    do not count.
+    """
+    values = entrance.features
+    if entrance.data.dim() != 2 or len(values) < _MIN_COLUMNS or values.shape[1] < _MIN_VALUES:
+        return []
+    deviations = values.std(1)
+    is_small = (deviations > 0) & (deviations < small * deviations.median())
+    others = deviations[~is_small & (deviations > 0)]
+    if not bool(is_small.any()) or int(is_small.sum()) > len(values) // 4:
+        return []
+    is_small &= torch.tensor([len(row.unique()) > values.shape[1] // 2 for row in values])
+    is_apart = float(others.min()) > _MIN_GAP * float(deviations[is_small].max()) if bool(is_small.any()) else False
+    columns: list[int] = is_small.nonzero().flatten().tolist()
+    return columns if is_apart else []
+
+
+def _hidden_columns_finding(setup: Setup, entrance: FirstLayerCall, hidden: list[int]) -> Finding:
+    """Report columns that are too small next to the others."""
+    deviations = entrance.features.std(1)
+    names = _feature_names(setup, deviations) if len(deviations) <= 100 else [str(n) for n in range(len(deviations))]
+    smallest = min(hidden, key=lambda column: float(deviations[column]))
+    more = f" So are {len(hidden) - 1} other features." if len(hidden) > 1 else ""
+    return Finding(
+        message=f"The standard deviation of feature {names[smallest]} is {float(deviations[smallest]):.3g} at the "
+        f"first weights, {float(deviations.median() / deviations[smallest]):.3g} times smaller than that of the median "
+        f"feature.{more}",
+        where=entrance.where,
+        cause="The feature is in another unit than the others, or it was divided twice: the weights hardly see it.",
+        fix=_STANDARDIZE_FIX,
+        setup_fix="normalize inputs",
+        evidence={"features": hidden, "std": _rounded_values(deviations)},
+        aspect="hidden columns",
+        severity="note",
+    )
 
 
 def _feature_names(setup: Setup, rms: Tensor) -> list[str]:

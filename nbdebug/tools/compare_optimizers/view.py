@@ -75,6 +75,11 @@ class OptimizerComparisonView(View):
     judged_by: str = "train"
     stoppable: bool = False
 
+    @property
+    def progress_text(self) -> str:
+        """How far the runs are."""
+        return self.status
+
     def state(self) -> dict[str, Any]:
         """Return the state for the browser, with numbers rounded to four digits and thinned curves."""
         names = (

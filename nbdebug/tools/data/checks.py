@@ -245,6 +245,8 @@ def _duplicate_checks(profile: ProfileData) -> Iterator[DataCheck]:
         else:
             yield DataCheck(name, "not decidable", duplicates.notes[-1], "loaders without random augmentation", "")
     yield _near_check(duplicates)
+    if duplicates.embedding_rows is not None:
+        yield _embedding_check(duplicates, duplicates.embedding_rows)
 
 
 def _pair_check(name: str, count: int, power: str) -> DataCheck:
@@ -258,6 +260,16 @@ def _near_check(duplicates: Duplicates) -> DataCheck:
     power = f"pairs closer than {duplicates.near_ratio:.0%} of the distance of the twentieth neighbor"
     observation = f"{count:,} pairs among {duplicates.near_rows:,} rows"
     return DataCheck("near duplicates", "fault" if count else "no fault", observation, power, "false discovery rate 1%")
+
+
+def _embedding_check(duplicates: Duplicates, rows: int) -> DataCheck:
+    name = "near duplicates by embedding"
+    count = sum(duplicates.count(is_across, "embedding") for is_across in (False, True))
+    if not rows:
+        return DataCheck(name, "not decidable", "too few different embeddings", "60 rows of different embeddings", "")
+    power = f"pairs closer than {_percent(duplicates.embedding_ratio)} of the distance of the next sample"
+    observation = f"{count:,} pairs among {rows:,} rows"
+    return DataCheck(name, "fault" if count else "no fault", observation, power, "tail of the gaps of the same data")
 
 
 def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:

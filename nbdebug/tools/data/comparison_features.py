@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.padding import find_trailing_padding
+from nbdebug.tensors.row_search import to_columns
 
 _MAX_CATEGORIES, _MAX_CHANNELS, _MAX_COLUMNS = 50, 32, 512
 _MIN_PLACES = 16  # of a sample that can be blank
@@ -58,7 +59,7 @@ def _part_columns(role: str, name: str, part: Tensor, column_names: Sequence[str
     if part.dim() <= 2 and not _is_text(part):
         rows = part.reshape(len(part), -1)
         has_names = column_names is not None and len(column_names) == rows.shape[1]
-        for index, values in enumerate(rows.t()[:_MAX_COLUMNS]):
+        for index, values in enumerate(to_columns([rows[:, :_MAX_COLUMNS]])):
             own = column_names[index] if has_names and column_names else f"column {index}"
             label = " ".join(filter(None, (name, own if rows.shape[1] > 1 else "")))
             yield FeatureColumn(role, label, values.double().numpy(), _is_category(values))

@@ -18,9 +18,10 @@ from nbdebug.measurements import Measurements
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import SharedSamples, SharedWindows, are_rows_distinctive
 from nbdebug.setup import Setup
-from nbdebug.tensors.row_search import get_row_keys
+from nbdebug.tensors.row_search import get_row_hashes, get_row_keys
 from nbdebug.tools.data.comparison_features import find_blank_samples
 from nbdebug.tools.data.cropped_copies import find_cropped_pairs
+from nbdebug.tools.data.embedding_copies import EmbeddingPairs, find_embedding_pairs
 from nbdebug.tools.data.near_duplicates import NearPairs, find_near_pairs, have_same_details, signatures
 from nbdebug.tools.data.overlapping_windows import find_overlapping_windows
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
@@ -28,7 +29,7 @@ from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 if TYPE_CHECKING:
     import pandas
 
-_Kind = Literal["exact", "same index", "near", "crop", "shifted window"]
+_Kind = Literal["exact", "same index", "near", "crop", "shifted window", "embedding"]
 _MAX_NEAR_ROWS, _MAX_CHANNELS = 60_000, 4
 _COMPARED = ("train", "val")
 
@@ -37,7 +38,8 @@ _COMPARED = ("train", "val")
 class DuplicatePair:
     """Two samples with equal or similar inputs, by split and dataset index.
 
-    ``ratio`` is the distance relative to that of the twentieth neighbor, 0 for equal inputs. ``has_same_target`` is
+    ``ratio`` is the distance relative to that of the twentieth neighbor, 0 for equal inputs; of embeddings, relative to
+    that of the nearest sample which is no copy. ``has_same_target`` is
     None without one class for each sample.
     """
 
@@ -65,7 +67,8 @@ class Duplicates:
     """All pairs, exact ones first, then the closest.
 
     ``rows`` are the numbers of samples of each split that were compared exactly, and ``near_rows`` is the number of
-    those compared by similarity; a pair closer than ``near_ratio`` would have been listed. ``is_overlap_decidable`` is
+    those compared by similarity; a pair closer than ``near_ratio`` would have been listed. ``embedding_rows`` and
+    ``embedding_ratio`` are those of the embeddings, None without them. ``is_overlap_decidable`` is
     False if only one split is augmented at random, so that copies differ. ``notes`` say what could not be compared.
     """
 
@@ -73,6 +76,8 @@ class Duplicates:
     rows: tuple[tuple[str, int], ...] = ()
     near_rows: int = 0
     near_ratio: float = 0.0
+    embedding_rows: int | None = None
+    embedding_ratio: float = 0.0
     is_overlap_decidable: bool = True
     notes: tuple[str, ...] = ()
 
@@ -103,6 +108,7 @@ def _describe_pairs(first: str, second: str, kind: str) -> str:
         "near": "near duplicates",
         "crop": "crops",
         "shifted window": "overlapping windows",
+        "embedding": "near duplicates by embedding",
     }
     if kind == "same index":
         return f"validation samples are also in {SPLIT_NAMES[first]}"
@@ -110,10 +116,22 @@ def _describe_pairs(first: str, second: str, kind: str) -> str:
     return f"{names[kind]} in {place}" if first == second else f"{names[kind]} of {SPLIT_NAMES[second]} in {place}"
 
 
+@dataclass(frozen=True, eq=False)
+class EmbeddedRows:
+    """Embeddings of the samples of a split, a row for each of the dataset indices."""
+
+    indices: Sequence[int]
+    rows: NDArray[np.float32]
+
+
 def find_duplicates(
-    setup: Setup, accumulators: Mapping[str, SplitAccumulator], tables: Mapping[str, SplitTable], augmented: Set[str]
+    setup: Setup,
+    accumulators: Mapping[str, SplitAccumulator],
+    tables: Mapping[str, SplitTable],
+    augmented: Set[str],
+    embeddings: Mapping[str, EmbeddedRows] | None = None,
 ) -> Duplicates:
-    """Find the duplicates of training and validation.
+    """Find the duplicates of training and validation, near ones also by their ``embeddings``.
 
     Rows whose equality may be due to chance, since they have few distinct values, are not compared. The samples of
     ``augmented`` splits were read with the same random numbers each.
@@ -140,9 +158,45 @@ def find_duplicates(
     if not is_decidable:
         notes.append("overlap: only one split is augmented at random, so that copies of its samples differ")
     near, search = _near_pairs({split: tables[split] for split in compared}, labels)
+    pairs = _join_pairs(pairs, near)
+    embedded = EmbeddingPairs()
+    if embeddings:
+        by_embedding, embedded = _embedding_pairs(embeddings, labels, pairs)
+        pairs = _join_pairs(pairs, by_embedding)
+    return Duplicates(
+        tuple(pairs),
+        rows,
+        search.rows,
+        search.detectable_ratio,
+        None if embeddings is None else embedded.rows,
+        embedded.detectable_ratio,
+        is_decidable,
+        tuple(notes),
+    )
+
+
+def _join_pairs(pairs: Sequence[DuplicatePair], others: Sequence[DuplicatePair]) -> list[DuplicatePair]:
+    """Return some pairs, and those of the others that are not among them."""
     known = {frozenset((pair.first, pair.second)) for pair in pairs}
-    pairs += [pair for pair in near if frozenset((pair.first, pair.second)) not in known]
-    return Duplicates(tuple(pairs), rows, search.rows, search.detectable_ratio, is_decidable, tuple(notes))
+    return [*pairs, *(pair for pair in others if frozenset((pair.first, pair.second)) not in known)]
+
+
+def _embedding_pairs(
+    embeddings: Mapping[str, EmbeddedRows], labels: Mapping[str, dict[int, int]], known: Sequence[DuplicatePair]
+) -> tuple[list[DuplicatePair], EmbeddingPairs]:
+    """Return the pairs whose embeddings are near, without exact copies of samples, and what was searched."""
+    copies = {pair.second for pair in known if pair.kind in ("exact", "same index")}
+    places = [(split, int(index)) for split, item in embeddings.items() for index in item.indices]
+    kept = [row for row, place in enumerate(places) if place not in copies]
+    search = find_embedding_pairs(np.concatenate([item.rows for item in embeddings.values()])[kept])
+    pairs = []
+    for (row, other), ratio in zip(search.pairs, search.ratios, strict=True):
+        first, second = places[kept[row]], places[kept[other]]
+        if first[0] == second[0]:  # the rows are in the order of the draw
+            first, second = min(first, second), max(first, second)
+        same = _have_same_label(labels, first, second)
+        pairs.append(DuplicatePair("embedding", first, second, ratio, same))
+    return pairs, search
 
 
 def _is_distinctive(table: SplitTable) -> bool:
@@ -194,7 +248,7 @@ def _exact_pairs(
 def _have_same_label(
     labels: Mapping[str, dict[int, int]], first: tuple[str, int], second: tuple[str, int]
 ) -> bool | None:
-    values = [labels[split].get(index) for split, index in (first, second)]
+    values = [labels.get(split, {}).get(index) for split, index in (first, second)]
     return None if None in values else values[0] == values[1]
 
 
@@ -241,7 +295,5 @@ def _comparable_inputs(tables: Sequence[SplitTable]) -> list[Tensor]:
 
 def _first_distinct_rows(parts: Sequence[Tensor]) -> NDArray[np.int64]:
     """Return the positions of the first of equal rows."""
-    first: dict[object, int] = {}
-    for position, key in enumerate(get_row_keys(parts) if parts else ()):
-        first.setdefault(key, position)
-    return np.array(list(first.values()), np.int64)
+    first: NDArray[np.int64] = np.sort(np.unique(get_row_hashes(parts), return_index=True)[1])
+    return first

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from nbdebug.sample_display.samples import SampleDisplay
 from nbdebug.tools.data.duplicates import DuplicatePair, Duplicates
@@ -19,6 +20,7 @@ _KIND_TITLES = {
     "near": "Near duplicates, the closest first",
     "crop": "Crops, the closest first",
     "shifted window": "Overlapping windows",
+    "embedding": "Near duplicates by embedding, the closest first",
 }
 
 
@@ -26,13 +28,24 @@ def make_galleries(profile: ProfileData, displays: Mapping[str, SampleDisplay]) 
     """Return the groups of pairs, unusual samples and suspect labels, each with the name of its panel."""
     groups = [("duplicates", group) for group in _duplicate_groups(profile.duplicates, displays)]
     groups += [("samples", _unusual_group(item, displays)) for item in profile.unusual]
-    return (*groups, *(("labels", group) for group in _suspect_groups(profile, profile.labels, displays)))
+    groups += [("labels", group) for group in _suspect_groups(profile, profile.labels, displays)]
+    return tuple((panel, replace(group, number=number)) for number, (panel, group) in enumerate(groups))
+
+
+def _samples_by_split(samples: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """Return the dataset indices of samples by split, each once."""
+    by_split: dict[str, list[int]] = {}
+    for split, index in dict.fromkeys(samples):
+        by_split.setdefault(split, []).append(index)
+    return by_split
 
 
 def _unusual_group(item: UnusualSamples, displays: Mapping[str, SampleDisplay]) -> CardGroup:
     rows = [CardRow([_sample_card(item.split, index, displays)]) for index in item.indices[:_MAX_PAIRS]]
     title = f"{SPLIT_NAMES[item.split].capitalize()}: {len(item.indices):,} of {item.samples:,} {item.fault}"
-    return CardGroup(title, rows, hidden=max(len(item.indices) - _MAX_PAIRS, 0))
+    return CardGroup(
+        title, rows, hidden=max(len(item.indices) - _MAX_PAIRS, 0), samples={item.split: list(item.indices)}
+    )
 
 
 def _duplicate_groups(duplicates: Duplicates, displays: Mapping[str, SampleDisplay]) -> list[CardGroup]:
@@ -44,13 +57,15 @@ def _duplicate_groups(duplicates: Duplicates, displays: Mapping[str, SampleDispl
     for (kind, is_across), pairs in sorted(groups.items(), key=lambda item: not item[0][1]):
         title = f"{_KIND_TITLES[kind]} {'across the splits' if is_across else 'within a split'}: {len(pairs):,}"
         rows = [_pair_row(pair, displays) for pair in pairs[:_MAX_PAIRS]]
-        result.append(CardGroup(title, rows, hidden=max(len(pairs) - _MAX_PAIRS, 0)))
+        samples = _samples_by_split(sample for pair in pairs for sample in (pair.first, pair.second))
+        result.append(CardGroup(title, rows, hidden=max(len(pairs) - _MAX_PAIRS, 0), samples=samples))
     return result
 
 
 def _pair_row(pair: DuplicatePair, displays: Mapping[str, SampleDisplay]) -> CardRow:
     texts = ["different labels"] if pair.has_same_target is False else []
     texts += [f"distance {pair.ratio:.1%} of that of the 20th neighbor"] if pair.kind in ("near", "crop") else []
+    texts += [f"distance {pair.ratio:.1%} of that of the next sample"] if pair.kind == "embedding" else []
     cards = [_sample_card(split, index, displays) for split, index in (pair.first, pair.second)]
     return CardRow(cards, ", ".join(texts))
 
@@ -91,4 +106,5 @@ def _suspect_group(profile: ProfileData, quality: LabelQuality, displays: Mappin
         f" {profile.class_name(pair.correct)} is labeled {profile.class_name(pair.given)} about {pair.count:.0f} times."
         for pair in quality.pairs[:3]
     )
-    return CardGroup(title, rows, note, max(len(doubtful) - _MAX_SUSPECTS, 0))
+    samples = _samples_by_split((suspect.split, suspect.index) for suspect in doubtful)
+    return CardGroup(title, rows, note, max(len(doubtful) - _MAX_SUSPECTS, 0), samples)

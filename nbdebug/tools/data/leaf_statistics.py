@@ -111,25 +111,20 @@ class _Moments:
         values = rows if rows.is_floating_point() else rows.double()
         low, high = torch.aminmax(values, dim=1)
         missing = infinite = torch.zeros(len(values))
-        if not bool(low.isfinite().all() and high.isfinite().all()):
+        is_finite = bool(low.isfinite().all() and high.isfinite().all())
+        if not is_finite:
             missing, infinite, finite = values.isnan().sum(1), values.isinf().sum(1), values.isfinite()
             low = torch.where(finite, values, torch.inf).amin(1)
             high = torch.where(finite, values, -torch.inf).amax(1)
             values = torch.where(finite, values, torch.nan)
         first = values[:, :_ROWS_PER_BLOCK].double().nanmean(1)
         center = torch.nan_to_num(first) if shift is None else torch.tensor(shift)
-        deviations = torch.nan_to_num(values.double() - center[:, None], nan=0.0)
-        arrays = [
-            torch.full((len(values),), values.shape[1]),
-            missing,
-            infinite,
-            (values == 0).sum(1),
-            center,
-            deviations.sum(1),
-            (deviations * deviations).sum(1),
-            low,
-            high,
-        ]
+        deviations = values.double() - center[:, None]
+        if not is_finite:
+            deviations = torch.nan_to_num(deviations, nan=0.0)
+        count, zeros = torch.full((len(values),), values.shape[1]), values.shape[1] - values.count_nonzero(1)
+        sums = deviations.sum(1), deviations.square_().sum(1)
+        arrays = [count, missing, infinite, zeros, center, *sums, low, high]
         return cls(*(array.double().numpy() for array in arrays))
 
     def merge(self, other: _Moments) -> _Moments:

@@ -209,6 +209,7 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
         reasons=_listed_reasons(faults),
         notes=_notes(profile),
         panels=panels,
+        browsable=profile.browsable_splits,
         stoppable=live,
     )
 

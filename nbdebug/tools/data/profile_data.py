@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,9 @@ from nbdebug.validation import argument_error
 
 if TYPE_CHECKING:
     from nbdebug.tools.data.view import CardGroup
+    from nbdebug.tools.errors import Errors
 
+BrowseSplit = Callable[[str], "Errors"]
 DEFAULT_REASONS = ("duplicates", "overlap")
 _REASONS = (*DEFAULT_REASONS, "near", "suspects", "raters", "unusual")
 
@@ -30,7 +32,7 @@ class ProfileData:
     compares the splits. ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``leaks`` what of
     the target and of validation is visible in training. ``unknown_tokens`` are their shares by split, and ``unusual``
     are images and series that stand out. ``galleries`` show pairs, suspects and unusual samples, by the name of the
-    panel. ``seed`` drew the samples.
+    panel. ``seed`` drew the samples. ``_browse`` returns the error browser of a split, when the page asks for it.
     """
 
     splits: tuple[SplitProfile, ...]
@@ -47,6 +49,15 @@ class ProfileData:
     seed: int = 0
     seconds: float = 0.0
     stopped: bool = False
+    _browse: BrowseSplit | None = field(default=None, repr=False)
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def browsable_splits(self) -> list[str]:
+        """The splits whose samples the error browser can show: those of the setup whose samples have an index."""
+        if self._browse is None:
+            return []
+        return [item.split for item in self.splits if item.is_random and item.split != "reference"]
 
     def get_split(self, split: str) -> SplitProfile | None:
         """Return the profile of a split, "train", "val" or "reference"; None if there is none."""
@@ -56,10 +67,10 @@ class ProfileData:
         """Return the dataset indices of a split to leave out, ascending, for any of the reasons.
 
         "duplicates" are later exact copies within the split, "overlap" are samples that are in the other split too,
-        exactly, by index or as an overlapping window, "near" are near duplicates and crops, "suspects" are suspect
-        labels, "raters" are labels that the raters contradict, and "unusual" are dark, bright or cut off images and
-        clipped or frozen series. Raises SetupError for an unknown reason, and for a
-        split whose samples have no index.
+        exactly, by index or as an overlapping window, "near" are near duplicates, also by embedding, and crops,
+        "suspects" are suspect labels, "raters" are labels that the raters contradict, and "unusual" are dark, bright or
+        cut off images and clipped or frozen series. Raises SetupError for an unknown reason, and for a split whose
+        samples have no index.
         """
         unknown = [reason for reason in reasons if reason not in _REASONS]
         if isinstance(reasons, str) or unknown:
@@ -84,7 +95,7 @@ class ProfileData:
 
 def _dropped_by_pair(pair: DuplicatePair, split: str, reasons: Sequence[str]) -> list[int]:
     """Return the indices of a pair that are left out of a split."""
-    reason = "near" if pair.kind in ("near", "crop") else "overlap" if pair.is_across else "duplicates"
+    reason = "near" if pair.kind in ("near", "crop", "embedding") else "overlap" if pair.is_across else "duplicates"
     if reason not in reasons:
         return []
     if pair.is_across:

@@ -50,6 +50,7 @@ class SplitReader:
 
     A single sample that takes longer than ``seconds``, or 60 s, is recorded as one that raised.
     Samples that can be read by index are drawn at random with ``seed``; of other loaders, the first samples are read.
+    Of a TensorDataset, ``rows_per_chunk`` samples are read at once.
     If ``is_fixed``, each sample is read with the same random numbers, so that copies stay equal after augmentation.
     ``failures`` are the samples that raised, by index. ``schemas`` counts the samples of each schema, by the first
     index that has it. ``uncollated`` is the reason why samples cannot be collated.
@@ -62,6 +63,7 @@ class SplitReader:
     seconds: float | None
     seed: int
     is_fixed: bool = False
+    rows_per_chunk: int = _TENSOR_ROWS
     failures: dict[int, str] = field(default_factory=dict)
     failure_count: int = 0
     schemas: dict[Schema, list[int]] = field(default_factory=dict)
@@ -118,7 +120,7 @@ class SplitReader:
 
     def _indexed_chunks(self, order: Sequence[int]) -> Iterator[SampleChunk]:
         if reads_tensor_dataset(self.loader):
-            starts = [0, *range(_FIRST_ROWS, len(order), _TENSOR_ROWS)]
+            starts = [0, *range(_FIRST_ROWS, len(order), self.rows_per_chunk)]
             for start, end in pairwise([*starts, len(order)]):
                 chunk = list(order[start:end])
                 yield self._make_chunk(list(self.loader.dataset[chunk]), tuple(chunk), len(chunk))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch.utils.data import Dataset, Subset
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class DataProfile(ProfileData, Result):
     """Result of ``data()``: the data that enter the model; see ``ProfileData`` for the fields."""
+
+    _live_fields: ClassVar[tuple[str, ...]] = ("_browse", "_cache")
 
     @property
     def headline(self) -> str:
@@ -51,6 +53,12 @@ class DataProfile(ProfileData, Result):
                 f"{max(dropped):,} is left out. Pass {split}_loader.dataset."
             )
         return Subset(dataset, [index for index in range(size) if index not in dropped])
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a request of the page."""
+        from nbdebug.tools.data.page_requests import answer_request
+
+        return answer_request(self, request)
 
     def view(self) -> View:
         """Return the page: tables and sample cards in tabs."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from nbdebug.measurements.dataset_rows import SplitRows, SplitTable, concatenate_rows
 from nbdebug.measurements.reference import MAX_ROWS as MAX_REFERENCE_ROWS
 from nbdebug.setup.batch import named_inputs
-from nbdebug.tensors.row_search import get_row_keys
+from nbdebug.tensors.row_search import get_row_hashes
 from nbdebug.tools.data.leaf_statistics import LeafAccumulator, LeafProfile
 from nbdebug.tools.data.reading import SampleChunk, SplitReader
 
@@ -69,7 +69,8 @@ class SplitProfile:
 class SplitAccumulator:
     """Accumulates the statistics of the chunks of a split; the first rows, in the order of reading, are stored.
 
-    ``raw_batches`` are the first of them as the loader returns them. ``keys`` are 64-bit hashes of the inputs of all
+    ``raw_batches`` are the first of them as the loader returns them, and ``stored_batches`` all of them if they are
+    embedded. ``keys`` are 64-bit hashes of the inputs of all
     samples read, and ``indices`` their dataset indices.
     """
 
@@ -77,7 +78,9 @@ class SplitAccumulator:
     column_names: Sequence[str] | None
     leaves: dict[tuple[str, str], LeafAccumulator] = field(default_factory=dict)
     parts: list[SplitRows] = field(default_factory=list)
+    is_embedded: bool = False
     raw_batches: list[Any] = field(default_factory=list)
+    stored_batches: list[Any] = field(default_factory=list)
     stored_values: int = 0
     stored_rows: int = 0
     keys: list[NDArray[np.int64]] = field(default_factory=list)
@@ -102,16 +105,23 @@ class SplitAccumulator:
         inputs = {name: _dense_rows(tensor) for name, tensor in named_inputs(batch).items()}
         with_rows = [part for part in inputs.values() if len(part) == len(indices)]
         if with_rows:
-            self.keys.append(np.array([hash(key) for key in get_row_keys(with_rows)], np.int64))
+            self.keys.append(get_row_hashes(with_rows))
             self.indices += indices
         values = sum(part.numel() for part in inputs.values())
         has_room = self.stored_values + values <= _MAX_STORED_VALUES or not self.parts
         if has_room and self.stored_rows < _MAX_STORED_ROWS:
             if self.stored_rows < MAX_REFERENCE_ROWS:
                 self.raw_batches.append(batch.raw)
+            if self.is_embedded:
+                self.stored_batches.append(batch.raw)
             self.parts.append(SplitRows(self.reader.split, inputs, batch.targets, indices, True))
             self.stored_values += values
             self.stored_rows += len(indices)
+
+    @property
+    def stored_indices(self) -> list[int]:
+        """The dataset indices of the stored samples."""
+        return [index for part in self.parts for index in part.indices]
 
     @property
     def input_names(self) -> list[str]:

@@ -20,13 +20,14 @@ from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, limit_samples
 from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.drift_data import compare_splits
 from nbdebug.tools.data.drift_windows import compare_windows
-from nbdebug.tools.data.duplicates import Duplicates, find_duplicates
+from nbdebug.tools.data.duplicates import Duplicates, EmbeddedRows, find_duplicates
 from nbdebug.tools.data.examples import example_groups, is_augmented, make_display
 from nbdebug.tools.data.galleries import make_galleries
-from nbdebug.tools.data.label_features import Layer, layer_outputs, validate_layer
+from nbdebug.tools.data.label_features import EmbeddingFunction, Layer, layer_outputs, validate_layer
 from nbdebug.tools.data.leaks import Leaks, find_leaks
 from nbdebug.tools.data.predicted_probabilities import validate_probabilities
 from nbdebug.tools.data.presentation import build_view
+from nbdebug.tools.data.profile_data import BrowseSplit
 from nbdebug.tools.data.raters import review_ratings, validate_ratings
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.result import DataProfile
@@ -38,7 +39,7 @@ from nbdebug.tools.data.unknown_tokens import measure_unknown_tokens
 from nbdebug.validation import validate_int, validate_number
 from nbdebug.views.live import LiveScreen, Screen, show_view
 
-_SECONDS_BETWEEN_UPDATES = 0.7
+_SECONDS_BETWEEN_UPDATES, _ROWS_PER_EMBEDDED_BATCH = 0.7, 512
 
 
 @dataclass
@@ -55,6 +56,7 @@ class _DataReader:
     groups: Any = None
     ratings: Any = None
     windows: int | None = None
+    browse: BrowseSplit | None = None
     accumulators: list[SplitAccumulator] = field(default_factory=list)
     stopped: bool = False
 
@@ -81,9 +83,11 @@ class _DataReader:
         """Read one split until its end, its limits or Stop."""
         seed_all(self.seed)
         reader = SplitReader(self.setup, split, loader, self.samples, None, self.seed)
+        if self.layer is not None:
+            reader.rows_per_chunk = _ROWS_PER_EMBEDDED_BATCH
         if self.samples is not None or reader.size is None:
             reader.seconds = self.seconds / len(self.loaders)
-        accumulator = SplitAccumulator(reader, self.setup.feature_names)
+        accumulator = SplitAccumulator(reader, self.setup.feature_names, is_embedded=self.layer is not None)
         self.accumulators.append(accumulator)
         started = time.perf_counter()
         for chunk in reader.chunks():
@@ -110,7 +114,9 @@ class _DataReader:
         splits = tuple(accumulator.profile() for accumulator in self.accumulators)
         seconds = time.perf_counter() - self.started
         names = tuple(self.setup.class_names or ())
-        return DataProfile(splits, class_names=names, seed=self.seed, seconds=seconds, stopped=self.stopped)
+        return DataProfile(
+            splits, class_names=names, seed=self.seed, seconds=seconds, stopped=self.stopped, _browse=self.browse
+        )
 
     def complete_profile(self) -> DataProfile:
         """Return the profile with the samples and the comparisons."""
@@ -159,12 +165,24 @@ class _DataReader:
             item.reader.split: self.read_fixed(item.reader) if item.reader.split in augmented else item
             for item in self.accumulators
         }
-        return find_duplicates(self.setup, compared, _tables(compared.values()), augmented)
+        embeddings = None if self.layer is None else self.embed_stored(compared)
+        return find_duplicates(self.setup, compared, _tables(compared.values()), augmented, embeddings)
+
+    def embed_stored(self, accumulators: dict[str, SplitAccumulator]) -> dict[str, EmbeddedRows]:
+        """Return the embeddings of all stored samples of training and validation."""
+        assert self.layer is not None
+        embedded = {}
+        for split, item in accumulators.items():
+            if split != "reference" and item.stored_batches:
+                batches = [self.setup.split_batch(raw) for raw in item.stored_batches]
+                rows = layer_outputs(self.setup, batches, self.layer)
+                embedded[split] = EmbeddedRows(item.stored_indices, rows)
+        return embedded
 
     def read_fixed(self, reader: SplitReader) -> SplitAccumulator:
         """Read the samples of a split with the same random numbers each."""
         again = replace(reader, is_fixed=True, failures={}, failure_count=0, schemas={}, end_reason="", samples_read=0)
-        accumulator = SplitAccumulator(again, None)
+        accumulator = SplitAccumulator(again, None, is_embedded=self.layer is not None)
         for chunk in again.chunks():
             accumulator.add(chunk)
         return accumulator
@@ -207,10 +225,11 @@ def data(
     seed: int = 0,
     reference: Any = None,
     pred_probs: Any = None,
-    embed: bool | str | nn.Module = False,
+    embed: bool | str | nn.Module | EmbeddingFunction = False,
     groups: Any = None,
     ratings: Any = None,
     windows: int | None = None,
+    browse: BrowseSplit | None = None,
 ) -> DataProfile:
     """Profile what enters the model from up to ``samples`` of each split, read in ``seconds`` in all.
 
@@ -218,11 +237,12 @@ def data(
     ``samples=None`` reads all, without a time limit unless their number is unknown. ``reference`` is a loader of other
     data to compare the training split with. ``pred_probs`` are out-of-sample class probabilities of the samples of the
     training dataset, or a dict by split, from which suspect labels are found. With ``embed``, learners on the input of
-    the last linear layer, or on the output of a layer, find them. ``groups`` are the sources of the samples, a dict by
+    the last linear layer, on the output of a layer, or on what a function returns for the inputs of a batch, find them,
+    and near copies are searched there too. ``groups`` are the sources of the samples, a dict by
     split or a list for the dataset under both. ``ratings`` are the classes that several raters chose, with a row for
     each sample of the training dataset and NaN where missing, or a dict by split. ``windows`` is the number of windows
-    of the training split, in the order of its dataset, that are compared with each other. Raises SetupError for invalid
-    options and an empty loader.
+    of the training split, in the order of its dataset, that are compared with each other. ``browse(split)`` returns an
+    error browser, in which the page shows samples. Raises SetupError for invalid options and an empty loader.
     """
     if samples is not None:
         validate_int("samples", samples, minimum=2)
@@ -235,7 +255,9 @@ def data(
     layer = validate_layer(setup, embed)
     loaders = (setup.train_loader, setup.val_loader, reference)
     with Preserve(*setup.mutable_objects, loaders=loaders):
-        reader = _DataReader(setup, samples, seconds, seed, reference, pred_probs, layer, groups, ratings, windows)
+        reader = _DataReader(
+            setup, samples, seconds, seed, reference, pred_probs, layer, groups, ratings, windows, browse
+        )
         with show_view(build_view(reader.profile(), live=True)) as screen:
             reader.read(screen)
             with limit_samples(MAX_SAMPLE_SECONDS if samples is None else seconds):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from nbdebug.formatting import html_list, html_paragraph, html_table, to_json_value
@@ -32,12 +32,18 @@ class CardRow:
 
 @dataclass(frozen=True)
 class CardGroup:
-    """A heading with rows of samples; ``note`` says how they were chosen, ``hidden`` how many rows are left out."""
+    """A heading with rows of samples; ``note`` says how they were chosen, ``hidden`` how many rows are left out.
+
+    ``samples`` are the dataset indices of all samples by split, which the error browser shows when the page asks for
+    the group by its ``number``.
+    """
 
     title: str
     rows: Sequence[CardRow]
     note: str = ""
     hidden: int = 0
+    samples: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    number: int = -1
 
     def state(self) -> dict[str, Any]:
         """Return the group as JSON."""
@@ -61,6 +67,8 @@ class CardGroup:
             "note": to_json_value(self.note),
             "hidden": self.hidden,
             "rows": rows,
+            "number": self.number,
+            "samples": [[split, len(indices)] for split, indices in self.samples.items()],
         }
 
     def html(self) -> str:
@@ -117,7 +125,10 @@ def _section_state(section: Section) -> dict[str, Any]:
 
 @dataclass
 class DataProfileView(View):
-    """The page: a headline with its reasons, and a tab for each panel."""
+    """The page: a headline with its reasons, and a tab for each panel.
+
+    The samples of the ``browsable`` splits can be shown in the error browser.
+    """
 
     module: ClassVar[str] = "tools/data/page.js"
     sheets: ClassVar[tuple[str, ...]] = ("tools/errors", "tools/data")
@@ -130,6 +141,7 @@ class DataProfileView(View):
     reasons: Sequence[str] = ()
     notes: Sequence[str] = ()
     panels: Sequence[DataPanel] = ()
+    browsable: Sequence[str] = ()
     stoppable: bool = False
 
     def state(self) -> dict[str, Any]:
@@ -137,7 +149,8 @@ class DataProfileView(View):
         names = ("title", "status", "headline", "tone", "stoppable")
         lists = {name: to_json_value(list(getattr(self, name))) for name in ("reasons", "notes")}
         texts = {name: to_json_value(getattr(self, name)) for name in names}
-        return {**texts, **lists, "panels": [panel.state() for panel in self.panels]}
+        panels = [panel.state() for panel in self.panels]
+        return {**texts, **lists, "panels": panels, "browsable": list(self.browsable)}
 
     def html(self) -> str:
         """Return the texts and tables of all panels, for readers without scripts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +43,13 @@ if TYPE_CHECKING:
     from nbdebug.baselines.baselines import Baselines
     from nbdebug.metrics.calibration import CalibrationCurve, TemperatureScaling
     from nbdebug.metrics.roc import ClassCurves, Thresholds
+    from nbdebug.result import Result
     from nbdebug.sample_display import SampleDisplay
     from nbdebug.setup import Setup
     from nbdebug.slices import Slices
     from nbdebug.slices.fairness import Fairness
 
+TryLabels = Callable[[Any, str, str], "Result"]  # of a browser, a tag and an action
 _ValueWithInterval = tuple[float, float, float]
 _NAN = float("nan")
 MAX_SAMPLED_ROWS = 100_000
@@ -216,7 +218,8 @@ class ErrorData:
     """The predictions of a model on a data set; panels, cards and page requests read them.
 
     ``table`` has one row per sample; ``samples`` shows the samples, if available. ``headline`` summarizes the result in
-    one line. ``dataset`` is what ``subset()`` selects from; ``setup`` made the predictions.
+    one line. ``dataset`` is what ``subset()`` selects from; ``setup`` made the predictions. ``_try_labels`` trains
+    copies with and without the labels of a tag, when the page asks for it.
     """
 
     table: PredictionTable
@@ -228,6 +231,7 @@ class ErrorData:
     seconds: float = 0.0
     selected_rows: list[int] = field(default_factory=list, repr=False)
     setup: Setup | None = field(default=None, repr=False)
+    _try_labels: TryLabels | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def key(self, row: int) -> int:

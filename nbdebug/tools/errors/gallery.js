@@ -1,7 +1,10 @@
 // @ts-check
 /** Gallery of samples. */
+/** @import { LongRequest } from "../../views/long_request.js" */
 /** @import { Card, Store } from "./store.js" */
+import { drawEmbeddedPage } from "../../views/embedded_page.js";
 import { codeBlock, h, makeButton } from "../../views/kit.js";
+import { longRequest } from "../../views/long_request.js";
 import { formatCellValue, sampleContent } from "../../views/sample_card.js";
 import { queryCode, tagCode } from "./store.js";
 
@@ -14,6 +17,7 @@ export function galleryView(store, onTagKey) {
   /** @type {HTMLElement[]} */
   let nodes = [];
   let active = 0, anchor = 0, before = "";
+  const trial = labelTrials(store);
 
   function draw() {
     const by = store.query.sort ?? store.state.sort, now = JSON.stringify([by, store.cards.map((card) => [card.row, card.shown, card.tags, card.note])]);
@@ -43,7 +47,7 @@ export function galleryView(store, onTagKey) {
     code.hidden = isComplete;
     const { tag } = query;
     lists.hidden = !tag || tag === "any";
-    if (!lists.hidden && lists.dataset.tag !== tag) lists.replaceChildren(codeBlock(`Samples tagged ${tag}`, tagCode(tag, Boolean(store.state.grid))));
+    if (!lists.hidden && lists.dataset.tag !== tag) lists.replaceChildren(codeBlock(`Samples tagged ${tag}`, tagCode(tag, Boolean(store.state.grid))), ...trial(tag));
     lists.dataset.tag = tag;
     code.replaceChildren(store.wasConnected ? "Python is no longer available: run the cell again, or use " : `${store.state.stored_note || "This page holds only the first samples."} For all samples, use `, h("code", {}, queryCode(query)));
     empty.hidden = length > 0 || store.waiting;
@@ -139,6 +143,22 @@ export function galleryView(store, onTagKey) {
   });
   draw();
   return { node: h("div", {}, empty, cards, lists), pages: h("div.e-foot", {}, back, pageText, on, size), code, focus: () => focus(active) };
+}
+
+/** The buttons that train copies without the samples of a tag, or with their predicted classes. @param {Store} store @returns {(tag: string) => HTMLElement[]} */
+function labelTrials(store) {
+  /** @type {Map<string, LongRequest>} */
+  const trials = new Map();
+  store.subscribe((event) => { if (event === "connection") for (const trial of trials.values()) trial.available(store.connected); });
+  return (tag) => {
+    if (!store.state.tries_labels) return [];
+    const content = (/** @type {string} */ action) => () => ({ kind: "try labels", tag, action });
+    const contents = { "Retrain with the predicted classes": content("relabel"), "Retrain without these samples": content("remove") };
+    const trial = trials.get(tag) ?? longRequest(() => store.ask, "Training copies…", contents, (answer) => drawEmbeddedPage(answer.page));
+    trial.available(store.connected);
+    trials.set(tag, trial);
+    return [trial.node];
+  };
 }
 
 /** Whether the prediction is correct, as a sign and a color, and the target and prediction. @param {Card} card */

@@ -10,9 +10,11 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 from nbdebug.exceptions import SetupError
+from nbdebug.predictions.classification import ClassificationTable
 from nbdebug.predictions.table import Query
 from nbdebug.tools.errors.cards import query_cards, sample_card, tags_of_sample
 from nbdebug.tools.errors.panels.registry import applicable_panels
+from nbdebug.views.page import embedded_page
 from nbdebug.views.panel import find_handler, find_panel
 
 if TYPE_CHECKING:
@@ -47,6 +49,23 @@ def explain_sample(errors: ErrorData, key: int, **options: Any) -> Explanation:
             del cached[next(iter(cached))]
         cached[request_key] = explain(errors.setup, int(key), loader=_get_loader(errors), **options)
     return cached[request_key]
+
+
+def can_try_labels(errors: ErrorData) -> bool:
+    """Check whether copies can be trained with other labels: these are the training samples, one class for each."""
+    setup = errors.setup
+    if errors._try_labels is None or setup is None or setup.val_loader is None or errors.table.index is None:
+        return False
+    is_training = errors.dataset is getattr(setup.train_loader, "dataset", None)
+    return is_training and isinstance(errors.table, ClassificationTable)
+
+
+def _answer_label_trial(errors: ErrorData, request: _PageRequest) -> dict[str, Any]:
+    """Train copies with and without the labels of a tag, and return the page of the result."""
+    if errors._try_labels is None:
+        raise SetupError('the result has no setup; expected one to train. Run dbg.errors("train") again.')
+    result = errors._try_labels(errors, str(request["tag"]), str(request["action"]))
+    return {"page": embedded_page(result.view())}
 
 
 def _get_loader(errors: ErrorData) -> Any:
@@ -145,4 +164,5 @@ _HANDLERS: dict[str, Callable[[ErrorData, _PageRequest], dict[str, Any]]] = {
     "select": _answer_selection,
     "panel": _answer_panel,
     "explain": _answer_explanation,
+    "try labels": _answer_label_trial,
 }

@@ -9,7 +9,7 @@ import numpy as np
 from nbdebug.predictions.table import Query
 from nbdebug.tools.errors.cards import cell_cards, query_cards, summarize_column
 from nbdebug.tools.errors.data import MAX_SAMPLED_ROWS
-from nbdebug.tools.errors.page_requests import can_explain, tag_counts
+from nbdebug.tools.errors.page_requests import can_explain, can_try_labels, tag_counts
 from nbdebug.tools.errors.panels.registry import applicable_panels
 from nbdebug.tools.errors.tags import DEFAULT_TAGS
 from nbdebug.tools.errors.view import ErrorsView
@@ -45,6 +45,7 @@ def create_view(errors: ErrorData) -> ErrorsView:
         tags=DEFAULT_TAGS,
         tag_counts=tag_counts(errors),
         can_explain=can_explain(errors),
+        can_try_labels=can_try_labels(errors),
         panels=[(panel, panel.state(errors) if panel.quick else None) for panel in applicable_panels(errors)],
     )
 

@@ -43,7 +43,7 @@ class Errors(ErrorData, Result):
     one line. ``dataset`` is what ``subset()`` selects from; ``setup`` made the predictions.
     """
 
-    _live_fields: ClassVar[tuple[str, ...]] = ("samples", "dataset", "setup", "_cache")
+    _live_fields: ClassVar[tuple[str, ...]] = ("samples", "dataset", "setup", "_try_labels", "_cache")
 
     @property
     def brief(self) -> str:

@@ -17,14 +17,14 @@ export function errorsStore(model) {
   let latest = 0, choosing = 0;
 
   const store = {
-    state, stored, query: { ...queryEmpty(), right: state.judged ? false : null }, words: "",
-    labeled: /** @type {{label: string, query: Partial<Query>} | null} */ (null),
+    state, stored, query: /** @type {Query} */ ({ ...queryEmpty(), right: state.judged ? false : null, ...state.filter?.query }), words: "",
+    labeled: /** @type {{label: string, query: Partial<Query>} | null} */ (state.filter ?? null),
     cards: /** @type {Card[]} */ (first), total: state.first.total ?? 0, start: 0,
     connected: false, wasConnected: false, waiting: false, trouble: "",
     tagged: /** @type {Record<string, number>} */ (state.tagged ?? {}),
     selected: /** @type {Map<number, Card>} */ (new Map()), opened: /** @type {Card | null} */ (null),
     subscribe: (/** @type {(event: StoreEvent) => void} */ listener) => { listeners.push(listener); },
-    ask: (/** @type {object} */ content, /** @type {(progress: any) => void} */ onProgress = () => {}) => ask(content, onProgress),
+    ask: Object.assign((/** @type {object} */ content, /** @type {(progress: any) => void} */ onProgress = () => {}) => ask(content, onProgress), { stop: (/** @type {object} */ content) => ask.stop(content) }),
     go, change, fetch, mark, choose, everything, open,
   };
 

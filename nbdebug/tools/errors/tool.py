@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import dataset_length
 from nbdebug.slices.input_properties import InputProperties, measure_properties
 from nbdebug.tools.errors.cards import check_metadata, metadata_columns
+from nbdebug.tools.errors.data import TryLabels
 from nbdebug.tools.errors.result import Errors, Render
 from nbdebug.tools.errors.tags import changed_samples_note, create_tags
 from nbdebug.views.live import LiveScreen, ProgressView, show_view
@@ -37,15 +39,17 @@ def errors(
     render: Render | None = None,
     decode: Decode = None,
     tags: str | Path | None = None,
+    try_labels: TryLabels | None = None,
 ) -> Errors:
     """Predict all samples of a loader ("val", "train" or your own) and return them with their errors.
 
     ``index`` holds the dataset indices of the samples, for a loader that does not reveal them. ``metadata`` is a frame
     or mapping of columns with a row per sample of the data set. ``properties`` adds measured columns such as brightness
     and length. ``embed`` is a layer whose output is stored as an embedding. ``render(sample)`` shows a sample,
-    ``decode`` turns tokens into text, and ``tags`` is a CSV file of tags and notes. In a notebook, an interrupt stops
-    the pass and returns the samples so far; in a script it raises. User objects are unchanged. Raises SetupError for
-    invalid arguments.
+    ``decode`` turns tokens into text, and ``tags`` is a CSV file of tags and notes. ``try_labels(browser, tag,
+    action)`` trains copies with and without the labels of a tag when the page asks for it. In a notebook, an interrupt
+    stops the pass and returns the samples so far; in a script it raises. User objects are unchanged. Raises SetupError
+    for invalid arguments.
     """
     check_metadata(metadata)
     start, resolved_loader = time.perf_counter(), setup.resolve_loader(loader)
@@ -66,13 +70,20 @@ def errors(
         options = {"more": measure_properties if properties else None, "index": index, "embed": embed, "decode": decode}
         table = collect_predictions(setup, resolved_loader, on_progress, partial=live, **options)
         table = table.with_columns({**measured.columns(len(table)), **metadata_columns(metadata, table)})
-        result = _create_errors(setup, resolved_loader, table, render, decode, tags, time.perf_counter() - start)
+        result = _create_errors(setup, resolved_loader, table, render, decode, tags, try_labels)
+        result = replace(result, seconds=time.perf_counter() - start)
         screen.finish(result)
     return result
 
 
 def _create_errors(
-    setup: Setup, loader: Any, table: PredictionTable, render: Render | None, decode: Decode, tags: Any, seconds: float
+    setup: Setup,
+    loader: Any,
+    table: PredictionTable,
+    render: Render | None,
+    decode: Decode,
+    tags: Any,
+    try_labels: TryLabels | None,
 ) -> Errors:
     """Return the result for a table computed from a loader."""
     dataset = getattr(loader, "dataset", None) if table.index is not None else None
@@ -83,7 +94,7 @@ def _create_errors(
         samples = SampleDisplay(dataset, feature_names=setup.feature_names, **options)
     marks = create_tags(tags, table, samples)
     table = table.replace(notes=(*table.notes, *changed_samples_note(marks)))
-    return Errors(table, table.headline(), samples, dataset, marks, seconds=seconds, setup=setup)
+    return Errors(table, table.headline(), samples, dataset, marks, setup=setup, _try_labels=try_labels)
 
 
 def errors_from_predictions(

@@ -191,6 +191,7 @@ class ErrorsView(View):
     tags: Sequence[str] = ()
     tag_counts: Mapping[str, int] = field(default_factory=dict)
     can_explain: bool = False
+    can_try_labels: bool = False
     panels: Sequence[tuple[Panel[ErrorData], dict[str, Any] | None]] = ()
 
     def __post_init__(self) -> None:
@@ -217,6 +218,7 @@ class ErrorsView(View):
             "tags": list(self.tags),
             "tagged": dict(self.tag_counts),
             "explains": self.can_explain,
+            "tries_labels": self.can_try_labels,
             "panels": [{"name": item.name, "title": item.title, "state": state} for item, state in self.panels],
         }
 

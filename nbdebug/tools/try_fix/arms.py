@@ -143,12 +143,7 @@ class ArmRunner:
             return
         self.last_update = now
         remaining = (now - self.started) / self.total_steps * (self.planned_steps - self.total_steps)
-        if isinstance(screen, LiveScreen):
-            screen.update(make_view(f"{status} · about {remaining:.0f} s of {self.planned_steps:,} steps left"))
-        else:
-            from nbdebug.views.kernel_bridge import report_progress  # imports the widgets
-
-            report_progress(done=self.total_steps, total=self.planned_steps)
+        screen.update(make_view(f"{status} · about {remaining:.0f} s of {self.planned_steps:,} steps left"))
 
 
 def _train_arm(

@@ -17,6 +17,7 @@ from nbdebug.setup import Setup
 from nbdebug.tools.errors import Errors
 from nbdebug.tools.try_fix import TriedFix
 from nbdebug.training.changed_loaders import relabel_samples, remove_samples
+from nbdebug.views.kernel_bridge import get_response
 from tests.tools.data.setups import digits
 
 
@@ -88,6 +89,31 @@ def test_tagged_samples_that_are_predicted_as_labeled_keep_their_label() -> None
     browser.tag(range(8), "wrong label")
     effect = debugger.label_effect(errors=browser, steps=5, seeds=2)
     assert effect.change == "the 5 training samples that are tagged relabeled"
+
+
+def test_page_of_training_errors_tries_labels_of_a_tag() -> None:
+    debugger, browser = browser_of_wrong_labels(25)
+    browser.tag(range(25), "wrong label")
+    assert browser.view().state()["tries_labels"]
+    page = get_response(browser, {"kind": "try labels", "tag": "wrong label", "action": "remove"})["page"]
+    effect = debugger.results["label_effect"]
+    assert isinstance(effect, TriedFix)
+    assert effect.change == "the 25 training samples tagged 'wrong label' removed"
+    assert page["state"] == effect.view().state()
+    assert f"The paired difference is {effect.difference}" in page["state"]["headline"]
+    refused = get_response(browser, {"kind": "try labels", "tag": "odd", "action": "remove"})
+    assert refused == {"trouble": str(refused["trouble"])}
+    assert "tag is 'odd', which no sample has" in refused["trouble"]
+
+
+def test_only_training_errors_with_a_setup_try_labels() -> None:
+    debugger, browser = browser_of_wrong_labels(5)
+    browser.tag([1], "odd")
+    assert not debugger.errors("val").view().state()["tries_labels"]
+    loaded = pickle.loads(pickle.dumps(browser))
+    assert not loaded.view().state()["tries_labels"]
+    answer = get_response(loaded, {"kind": "try labels", "tag": "odd", "action": "remove"})
+    assert "the result has no setup; expected one to train" in answer["trouble"]
 
 
 def test_tags_without_effect_are_refused() -> None:
