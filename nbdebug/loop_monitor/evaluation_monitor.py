@@ -23,10 +23,12 @@ from nbdebug.loop_monitor.shared_lists import SharedListMonitor
 from nbdebug.loop_monitor.stale_predictions import StalePredictionMonitor
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import LossKind
-from nbdebug.source.location import SourceLine
+from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import enclosing_loops, enclosing_scope
+from nbdebug.tensors.pytree import tree_tensors
 
+_MIN_STALE_PASSES = 2
 _CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
 
@@ -41,6 +43,56 @@ class TrainingEvaluations:
     rounds: int = 0
     passes: int = 0
     line: SourceLine | None = None
+
+
+@dataclass(frozen=True)
+class StaleInputs:
+    """Passes of evaluations on the inputs of the pass before, although another batch was drawn, and no other passes.
+
+    ``line`` is where the model was called.
+    """
+
+    passes: int
+    line: SourceLine
+
+
+class _StaleInputMonitor:
+    """Compares the inputs of the passes of an evaluation, which differ if each is on a batch of its own."""
+
+    def __init__(self) -> None:
+        self.batch: list[Tensor] = []
+        self.steps, self.inputs = -1, list[Tensor]()
+        self.stale_passes, self.has_fresh_pass = 0, False
+        self.line: SourceLine | None = None
+
+    def on_batch(self, split: str, batch: Any) -> None:
+        """Record the batch of a loader other than that of training."""
+        self.batch = tree_tensors(batch) if split != "train" else []
+
+    def on_forward_begin(self, steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Compare the inputs of a pass, after some steps, with those of the pass before."""
+        if not self.batch or torch.is_grad_enabled():
+            return
+        inputs = tree_tensors((args, kwargs))
+        if steps == self.steps and inputs:
+            pairs = zip(inputs, self.inputs, strict=False)
+            is_same = len(inputs) == len(self.inputs) and all(now is before for now, before in pairs)
+            if is_same and any(_fits(value, part) for value in inputs for part in self.batch):
+                self.stale_passes += 1
+                self.line = self.line or get_calling_line(sys._getframe(1))
+            else:
+                self.has_fresh_pass = True
+        self.steps, self.inputs = steps, inputs
+
+    def summary(self) -> StaleInputs | None:
+        """Return the passes on the inputs of the pass before; None if any pass had its own."""
+        is_stale = self.stale_passes >= _MIN_STALE_PASSES and not self.has_fresh_pass
+        return StaleInputs(self.stale_passes, self.line) if is_stale and self.line else None
+
+
+def _fits(value: Tensor, part: Tensor) -> bool:
+    """Check whether a part of a batch could be passed in place of an input, and was not."""
+    return value is not part and value.dtype == part.dtype and value.shape[1:] == part.shape[1:]
 
 
 class _EvaluatedBatches:
@@ -92,9 +144,14 @@ class EvaluationMonitor:
         self.batch_averages = BatchAverageMonitor(setup.loss_fn)
         self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
         self.batches, self.folds = _EvaluatedBatches(setup.train_loader), FoldDataMonitor(setup.eager_model)
-        self.shared_lists = SharedListMonitor()
+        self.shared_lists, self.stale_inputs = SharedListMonitor(), _StaleInputMonitor()
         self.of_outputs = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions
-        self.of_batches = self.batches, self.shared_lists, *self.of_outputs
+        self.of_batches = self.batches, self.shared_lists, self.stale_inputs, *self.of_outputs
+
+    def on_forward_begin(self, steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record the start of a pass after some steps."""
+        self.decisions.two_valued.on_forward_begin(steps)
+        self.stale_inputs.on_forward_begin(steps, args, kwargs)
 
     @property
     def wants_output(self) -> bool:

@@ -228,7 +228,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.batch_use_counter.on_forward_begin, split)
         self.attempt(self.step_groups.on_forward_begin, split)
         self.attempt(self.evaluation.batches.on_forward_begin, split, self.steps, is_training)
-        self.attempt(self.evaluation.decisions.two_valued.on_forward_begin, self.steps)
+        self.attempt(self.evaluation.on_forward_begin, self.steps, args, kwargs)
         for monitor in (self.evaluation.correct_counts, self.evaluation.decisions, self.evaluation.folds):
             self.attempt(monitor.on_forward_begin)
         self.attempt(self.batch_alignment.on_forward_begin, self.mode_monitor.split, args, kwargs)

@@ -12,7 +12,7 @@ from nbdebug.loop_monitor.batch_alignment import BatchAlignment
 from nbdebug.loop_monitor.batch_averages import BatchAverage
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
-from nbdebug.loop_monitor.evaluation_monitor import TrainingEvaluations
+from nbdebug.loop_monitor.evaluation_monitor import StaleInputs, TrainingEvaluations
 from nbdebug.loop_monitor.event_stacks import Stack
 from nbdebug.loop_monitor.fold_data import FoldEvaluation
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
@@ -157,6 +157,7 @@ class LoopSummary:
     wrong_decisions: tuple[WrongDecision, ...] = ()
     two_valued_decisions: TwoValuedDecisions | None = None
     shared_list: SharedList | None = None
+    stale_inputs: StaleInputs | None = None
     stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
     mistaken_numbers: tuple[MistakenNumber, ...] = ()
@@ -267,6 +268,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         wrong_decisions=monitor.evaluation.decisions.wrong_decisions.summary(),
         two_valued_decisions=monitor.evaluation.decisions.two_valued.summary(),
         shared_list=monitor.evaluation.shared_lists.first,
+        stale_inputs=monitor.evaluation.stale_inputs.summary(),
         stale_predictions=monitor.evaluation.stale_predictions.summary(),
         batch_averages=monitor.evaluation.batch_averages.summary(),
         mistaken_numbers=monitor.evaluation.batch_averages.mistaken_numbers(),

@@ -14,6 +14,7 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
+from nbdebug.loop_monitor.evaluation_monitor import StaleInputs
 from nbdebug.loop_monitor.mistaken_metrics import MistakeKind, MistakenNumber
 from nbdebug.loop_monitor.modes import ShapeMismatch
 from nbdebug.loop_monitor.shared_lists import SharedList
@@ -109,6 +110,8 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     Predictions of a training batch are reported if, in three or more comparisons and in all of the same line, one side
     is a tensor of the validation batch and the other side the classes of the last output in training, which are not
     those of an output for this batch.
+    Passes of an evaluation are reported if, in at least two of them and in all, the input is that of the pass before
+    although another batch was drawn, of which a part has the shape of the input.
     Two names of one list are reported if it ends with the targets of a validation batch and as many other values.
     A number of the loop is reported if, after at least two evaluations, it equals R² with predictions and targets
     exchanged; or if it is called a precision or recall and equals that of exchanged arguments, or an area under the
@@ -138,6 +141,8 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     for item in loop.stale_predictions:
         if (item.line.file, item.line.number) not in reported:
             yield _stale_finding(item)
+    if loop.stale_inputs is not None:
+        yield _stale_input_finding(loop.stale_inputs)
     if loop.shared_list is not None:
         yield _shared_list_finding(loop.shared_list)
     yield from map(_mistaken_finding, loop.mistaken_numbers)
@@ -157,6 +162,19 @@ def _finding(metric: DegenerateMetric, shape: tuple[int, ...] | None) -> Finding
         evidence={"line": metric.line.text.strip(), "output": shape},
         explains=("E706", "E702", "E709") if metric.measures_model else (),
         severity=None if metric.measures_model else "note",
+    )
+
+
+def _stale_input_finding(stale: StaleInputs) -> Finding:
+    """Report evaluations whose passes all have the same input."""
+    return Finding(
+        message=f"In {stale.passes} passes of evaluations, and in all that followed another, the model received the "
+        "tensors of the pass before, although a new batch had been drawn; expected that batch.",
+        where=stale.line.where(),
+        cause="The model is called with the variable of an earlier loop, such as that over the training loader.",
+        fix="# call the model with the variable of the loop over the validation loader",
+        evidence={"passes": stale.passes},
+        explains=("E706", "E702", "E709", "E707", "E703", "E708"),
     )
 
 
