@@ -60,14 +60,14 @@ class _StaleInputMonitor:
     """Compares the inputs of the passes of an evaluation, which differ if each is on a batch of its own."""
 
     def __init__(self) -> None:
-        self.batch: list[Tensor] = []
+        self.batch, self.is_new_batch = list[Tensor](), False
         self.steps, self.inputs = -1, list[Tensor]()
         self.stale_passes, self.has_fresh_pass = 0, False
         self.line: SourceLine | None = None
 
     def on_batch(self, split: str, batch: Any) -> None:
         """Record the batch of a loader other than that of training."""
-        self.batch = tree_tensors(batch) if split != "train" else []
+        self.batch, self.is_new_batch = tree_tensors(batch) if split != "train" else [], True
 
     def on_forward_begin(self, steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Compare the inputs of a pass, after some steps, with those of the pass before."""
@@ -77,12 +77,11 @@ class _StaleInputMonitor:
         if steps == self.steps and inputs:
             pairs = zip(inputs, self.inputs, strict=False)
             is_same = len(inputs) == len(self.inputs) and all(now is before for now, before in pairs)
-            if is_same and any(_fits(value, part) for value in inputs for part in self.batch):
+            if is_same and self.is_new_batch and any(_fits(value, part) for value in inputs for part in self.batch):
                 self.stale_passes += 1
                 self.line = self.line or get_calling_line(sys._getframe(1))
-            else:
-                self.has_fresh_pass = True
-        self.steps, self.inputs = steps, inputs
+            self.has_fresh_pass |= not is_same
+        self.steps, self.inputs, self.is_new_batch = steps, inputs, False
 
     def summary(self) -> StaleInputs | None:
         """Return the passes on the inputs of the pass before; None if any pass had its own."""

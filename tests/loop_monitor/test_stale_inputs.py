@@ -39,6 +39,12 @@ def with_both(predict: Callable[[Tensor], Tensor], x: Tensor) -> None:
         predict(inputs)
 
 
+def with_repeated_passes(predict: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    inputs = 2 * next(iter(VAL))[0]
+    for _ in range(4):
+        predict(inputs)
+
+
 def findings_of(evaluate: Evaluate) -> list[Finding]:
     torch.manual_seed(0)
     model = network(3)
@@ -62,6 +68,6 @@ def test_input_of_the_training_loop_is_an_error_at_the_call_of_the_model() -> No
     assert "predict(x).argmax(1) == target" in str(finding.where.source)
 
 
-@pytest.mark.parametrize("evaluate", [with_its_own_input, with_scaled_input, with_both])
+@pytest.mark.parametrize("evaluate", [with_its_own_input, with_scaled_input, with_both, with_repeated_passes])
 def test_inputs_of_their_own_are_quiet(evaluate: Evaluate) -> None:
     assert findings_of(evaluate) == []
