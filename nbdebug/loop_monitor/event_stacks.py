@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 from nbdebug.source.assignments import covering_statement, last_assignment
-from nbdebug.source.location import SourceLine
+from nbdebug.source.location import SourceLine, is_user_code
+from nbdebug.source.producers import executed_return
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_loops, enclosing_scope
 
@@ -139,6 +140,7 @@ class OptimizerNames:
 
     def __init__(self) -> None:
         self.by_line: dict[SourceLine, frozenset[str]] = {}
+        self.functions: dict[str, FunctionType] = {}
 
     def record(self, optimizers: Collection[Any], frame: FrameType | None) -> None:
         """Record the variables, and the attributes of variables, that hold an optimizer."""
@@ -148,6 +150,7 @@ class OptimizerNames:
             variables = {**user_frame.f_globals, **frame_variables(user_frame)}
             used = {name: variables[name] for name in _names_in(user_frame) if name in variables}
             self.by_line[line] = frozenset(_names_of(ids, used))
+            self.functions |= {name: value for name, value in used.items() if isinstance(value, FunctionType)}
 
     def skipping_branch(self) -> SourceLine | None:
         """Return the only branch around a ``step()`` of an optimizer that does not contain the backward pass.
@@ -156,6 +159,16 @@ class OptimizerNames:
         """
         branches = {branch for line, names in self.by_line.items() for branch in _step_branches(line, names)}
         return branches.pop() if len(branches) == 1 else None
+
+    def skipping_condition(self) -> SourceLine | None:
+        """Return the line of the user's function whose result is the condition of that branch, else the branch."""
+        branch = self.skipping_branch()
+        choice = covering_statement(branch) if branch else None
+        test = choice.test if isinstance(choice, ast.If) else None
+        function = self.functions.get(call_name(test)) if isinstance(test, ast.Call) else None
+        is_own = function is not None and is_user_code(function.__code__.co_filename)
+        returned = executed_return(function) if function is not None and is_own else None
+        return returned.line if returned else branch
 
 
 def _names_in(frame: FrameType) -> Sequence[str]:

@@ -89,7 +89,7 @@ class LoopSummary:
     "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler, "update" (where an own
     optimizer changes a weight) and "gradient" (where the loop changes a gradient). ``stacks`` are the user's stacks at
     the first of them, and ``skipping_branch`` is the branch around a step of an optimizer that the first backward pass
-    is not in.
+    is not in; ``skipping_condition`` is the line that computes its condition.
     ``rounded_updates`` holds the samples of low-precision weights, by parameter.
     """
 
@@ -123,6 +123,7 @@ class LoopSummary:
     lines: dict[str, SourceLine] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
     skipping_branch: SourceLine | None = None
+    skipping_condition: SourceLine | None = None
     clipping: ClippingSummary = field(default_factory=ClippingSummary)
     gradient_changes: GradientChanges = field(default_factory=GradientChanges)
     grad_scaler: GradScalerUsage = field(default_factory=GradScalerUsage)
@@ -232,6 +233,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         rates=rates,
         stacks=dict(monitor.stacks),
         skipping_branch=None if monitor.tracked_steps else monitor.optimizer_names.skipping_branch(),
+        skipping_condition=None if monitor.tracked_steps else monitor.optimizer_names.skipping_condition(),
         lines={**monitor.lines, **monitor.root_variables.lines(), **monitor.traced_lines()},
         clipping=monitor.clipping_monitor.summary(),
         gradient_changes=monitor.gradient_changes.summary(),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass, replace
+from types import FunctionType
 
 from nbdebug.source.assignments import covering_statement, own_statements
 from nbdebug.source.location import SourceLine
-from nbdebug.source.scopes import Expression
+from nbdebug.source.producers import executed_return
+from nbdebug.source.scopes import Expression, Scope
 from nbdebug.source.search import SourceScope, call_name, enclosing_scope, paired_targets
 
 _JOINING_CALLS = {"stack", "vstack", "array", "asarray", "tensor", "as_tensor", "list"}
@@ -56,7 +58,18 @@ def misplaced_item_line(pair: Expression, item: str, last: int) -> SourceLine | 
     end = of_last_item.value(index.upper or index) if isinstance(index, ast.Slice) else of_last_item.value(index)
     series = pair.scope.value(target.value)
     last_step = len(series) - (0 if isinstance(index, ast.Slice) else 1) if isinstance(series, Sized) else None
+    if end != last_step and (returned := _own_result(pair.scope, index)):
+        return returned
     return SourceLine(pair.scope.file, (window if end == last_step else target).lineno)
+
+
+def _own_result(scope: Scope, index: ast.expr) -> SourceLine | None:
+    """Return the line of the method of the dataset that computes an index, if an index is only the call of one."""
+    called = index.func if isinstance(index, ast.Call) else None
+    owner = scope.value(called.value) if isinstance(called, ast.Attribute) else None
+    method = getattr(type(owner), called.attr, None) if isinstance(called, ast.Attribute) else None
+    returned = executed_return(method, owner) if isinstance(method, FunctionType) else None
+    return returned.line if returned else None
 
 
 def _selected_part(scope: SourceScope, value: ast.expr) -> ast.Subscript | None:

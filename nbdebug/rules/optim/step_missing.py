@@ -154,7 +154,7 @@ def step_missing(
             "Change the condition of this branch, so that step() runs."
             if loop.skipping_branch
             else "optimizer.step()   # after this line",
-            loop.skipping_branch or loop.lines.get("backward"),
+            loop.skipping_condition or loop.lines.get("backward"),
             evidence,
             "no step",
             accumulate_fewer_batches(loop.skipping_branch, _group_size(setup)),
