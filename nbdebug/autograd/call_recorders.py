@@ -93,13 +93,17 @@ def record_calls(model: nn.Module, on_call: Callable[[TorchCall], None]) -> Iter
 
 @dataclass(frozen=True)
 class Broadcast:
-    """One call that broadcast output or target over the other."""
+    """One call that broadcast output or target over the other.
+
+    ``axis_line`` is the line of another function than that of ``line`` which gave an operand its axis of length 1.
+    """
 
     call: str
     output: tuple[int, ...]
     target: tuple[int, ...]
     result: tuple[int, ...]
     line: SourceLine | None
+    axis_line: SourceLine | None = None
 
 
 class BroadcastTracker:
@@ -124,6 +128,7 @@ class BroadcastTracker:
         self._error_ids: set[int] = set()
         self._crossed_ids: set[int] = set()
         self._new_axis_lines: dict[int, SourceLine | None] = {}
+        self._axis_lines: dict[int, SourceLine | None] = {}
         self._broadcast_numbers: dict[int, set[int]] = {}
         self._next_number, self._latest_numbers = 0, set[int]()
         self.broadcasts: list[Broadcast] = []
@@ -168,6 +173,9 @@ class BroadcastTracker:
         if name in _NEW_AXIS_CALLS and inputs:
             line = get_line_from_frame(sys._getframe(2))
             self._new_axis_lines.update((id(t), line) for t in outputs if t.shape != inputs[0].shape)
+        if any(id(t) in self._new_axis_lines or id(t) in self._axis_lines for t in (*inputs, *outputs)):
+            line = get_line_from_frame(sys._getframe(2))
+            self._axis_lines.update((id(t), line) for t in outputs if 1 in t.shape)
         self._references += outputs
         self._follow_weights(name, inputs, outputs)
         if from_error or (from_output and from_target):
@@ -242,7 +250,9 @@ class BroadcastTracker:
         if is_expanded or is_crossed or name in ELEMENTWISE_LOSSES:
             line = get_line_from_frame(sys._getframe(3))
             shapes = tuple(from_output.shape), tuple(from_target.shape), tuple(result_shape)
-            broadcasts.append(Broadcast(get_call_name(func), *shapes, line))
+            axis_lines = (self._axis_lines.get(id(t)) for t in (from_output, from_target) if 1 in t.shape)
+            axis_line = next((made for made in axis_lines if made and line and made.function != line.function), None)
+            broadcasts.append(Broadcast(get_call_name(func), *shapes, line, axis_line))
 
 
 class BroadcastRecorder(TorchFunctionMode):

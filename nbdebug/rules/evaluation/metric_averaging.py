@@ -240,7 +240,8 @@ def _average_finding(average: BatchAverage) -> Finding:
     """Report a number that equals a wrong mean of a metric or the loss over the batches."""
     where = _averaging_line(average.line)
     if average.divisor == "evaluations":
-        subject, where = "the accuracy over all evaluations so far", _counter_line(average.line.file) or where
+        line = _default_list_line(average.line.file) or _counter_line(average.line.file)
+        subject, where = "the accuracy over all evaluations so far", line or where
     elif average.divisor == "equal weights":
         subject = f"the mean of the {average.metric} of {average.batches} batches of different sizes"
     elif average.divisor:
@@ -316,6 +317,35 @@ def _counter_line(file: str) -> SourceLine | None:
                     line = SourceLine(file, part.lineno, getattr(function, "name", "<module>"))
                     lines |= {first for first in [last_assignment(line, part.target.id, changes=False)] if first}
     return lines.pop() if len(lines) == 1 else None
+
+
+def _default_list_line(file: str) -> SourceLine | None:
+    """Return the only line of a file that gives a parameter a list by default, to which its function appends."""
+    tree = syntax_tree(file)
+    lines = {
+        SourceLine(file, default.lineno, function.name)
+        for function in (ast.walk(tree) if tree else ())
+        if isinstance(function, ast.FunctionDef)
+        for argument, default in _defaults(function.args)
+        if isinstance(default, ast.List) and _appends_to(function, argument)
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the names of parameters with a default, and the default."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    with_default = positional[len(positional) - len(arguments.defaults) :]
+    yield from ((item.arg, default) for item, default in zip(with_default, arguments.defaults, strict=True))
+    yield from ((item.arg, default) for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
+
+
+def _appends_to(function: ast.FunctionDef, name: str) -> bool:
+    """Check whether a function adds to a list, which then keeps what it got in earlier calls."""
+    calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+    subjects = [call for call in calls if isinstance(call, ast.Attribute) and call.attr in ("append", "extend")]
+    sums = [node.target for node in ast.walk(function) if isinstance(node, ast.AugAssign)]
+    return any(getattr(node, "id", "") == name for node in (*(call.value for call in subjects), *sums))
 
 
 def _averaging_line(line: SourceLine) -> SourceLine:

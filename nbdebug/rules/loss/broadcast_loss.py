@@ -70,7 +70,7 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
         yield Finding(
             message=f"{broadcast.call} broadcasts output {broadcast.output} and target {broadcast.target} to "
             f"{broadcast.result}.",
-            where=get_location(broadcast.line),
+            where=get_location(broadcast.axis_line or broadcast.line),
             cause="Each prediction is compared with the targets of other samples or outputs"
             + (", unless your loop changes the shapes before the loss." if broadcast.line is None else "."),
             fix=_matching_shapes_fix(broadcast),
