@@ -299,6 +299,22 @@ def test_metric_averaging_of_an_accuracy_is_reported_if_its_divisor_is_another_c
         assert source_line(finding).startswith(line)
 
 
+@pytest.mark.parametrize("call", ["", "[], []"], ids=["kept by the defaults", "new lists"])
+def test_metric_averaging_of_default_lists_is_placed_at_the_parameters(tmp_path: Path, call: str) -> None:
+    evaluation = """
+def score(net, loader, guesses=[], truths=[]):  # here
+    for x, y in loader:
+        guesses.append((net(x) > 0).float().flatten())
+        truths.append(y.flatten())
+    return (torch.cat(guesses) == torch.cat(truths)).float().mean().item()
+"""
+    store = f"quality = score(setup.model, setup.val_loader{call and ', ' + call})"
+    loop = load_loop(tmp_path / "loop.py", TRAIN.format(quality=F1, store=store, evaluation=evaluation))
+    findings = [finding for finding in all_findings(loop, make_setup(True)) if finding.code == "E708"]
+    assert len(findings) == (not call)
+    assert all(source_line(finding).endswith("# here") for finding in findings)
+
+
 def evaluate_once(debugger: Debugger) -> None:
     """Train, and store the correct predictions of a batch, in a function whose variables a watch may read."""
     setup, results = debugger.setup, {}

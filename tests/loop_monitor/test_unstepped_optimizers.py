@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.finding import Finding
-from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from tests.loop_monitor.watched_loops import TrainFunction, all_findings
+from tests.loop_monitor.watched_loops import TrainFunction, all_findings, source_line
 
 
 class Clicks(nn.Module):
@@ -107,3 +107,20 @@ def test_step_missing_ignores_optimizers_that_step_and_frozen_parts(
     make: Callable[[], Setup], train: TrainFunction
 ) -> None:
     assert unstepped(train, make()) == []
+
+
+def is_due(number: int) -> bool:
+    return number + 1 % 4 == 0  # here
+
+
+def steps_when_due(setup: Setup) -> None:
+    for _ in range(12):
+        for number, (x, y) in enumerate(setup.train_loader):
+            nn.functional.cross_entropy(setup.model(x), y).backward()
+            if is_due(number + 1):
+                setup.optimizers[0].step()
+
+
+def test_condition_that_is_never_true_is_placed_in_the_function_that_computes_it() -> None:
+    findings = [finding for finding in all_findings(steps_when_due, classifier()) if finding.code == "O506"]
+    assert [source_line(finding).endswith("# here") for finding in findings] == [True]

@@ -77,6 +77,12 @@ ITEMS = {
         f"{_ITEMS}        past = self.series[i:i + self.width + 1]  # here\n"
         "        return past, self.series[i + self.width].unsqueeze(0)\n" + _ITEM_LOADER.format(13, 0)
     ),
+    "a method for the index": (
+        f"{_ITEMS}        past = self.series[i:i + self.width]\n"
+        "        return past, self.series[self.target_of(i)].unsqueeze(0)\n"
+        "    def target_of(self, i):\n        return i + self.width + self.offset  # here\n"
+        + _ITEM_LOADER.format(12, -1)
+    ),
     "several early steps": (
         f"{_ITEMS}        past = self.series[i:i + self.width]\n"
         "        coming = self.series[i + self.width - 1:i + self.width]  # here\n        return past, coming\n"

@@ -183,3 +183,19 @@ def test_targets_shifted_twice_name_the_shift_in_the_loss(loss_fn: Any) -> None:
 def test_targets_shifted_twice_in_the_data_do_not_name_the_loss() -> None:
     (finding,) = findings_of_language_model(token_cross_entropy, 2)
     assert "cross_entropy" not in source_line(finding)
+
+
+class ChosenValues:
+    """Compares the value of an action with its target, which has one axis less."""
+
+    def chosen(self, values: Tensor, action: Tensor) -> Tensor:
+        return values.gather(1, action.unsqueeze(1))  # here
+
+    def __call__(self, values: Tensor, target: Tensor) -> Tensor:
+        return ((self.chosen(values, target.long() % 3) - target) ** 2).mean()
+
+
+def test_broadcast_is_placed_at_the_function_that_gives_the_output_an_axis() -> None:
+    x, y = points()
+    (finding,) = rule_faults(minimal_setup(nn.Linear(4, 3), x, y.float(), ChosenValues()), "L205")
+    assert source_line(finding).endswith("# here"), str(finding)
