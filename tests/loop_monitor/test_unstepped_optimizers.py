@@ -114,11 +114,12 @@ def is_due(number: int) -> bool:
 
 
 def steps_when_due(setup: Setup) -> None:
+    optimizer = setup.optimizers[0]
     for _ in range(12):
         for number, (x, y) in enumerate(setup.train_loader):
             nn.functional.cross_entropy(setup.model(x), y).backward()
             if is_due(number + 1):
-                setup.optimizers[0].step()
+                optimizer.step()
 
 
 def test_condition_that_is_never_true_is_placed_in_the_function_that_computes_it() -> None:
