@@ -92,6 +92,23 @@ def test_unscaled_input_reports_samples_that_are_scaled_again_at_each_read(build
     assert "Each read of a train sample changes the stored data" in finding.message
 
 
+class ScaledRows(Points):
+    """Scales a row where a sample is read, by methods of tensors."""
+
+    mean_ = 2.0
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        mean = self.mean_
+        row = self.rows[index]
+        row.sub_(mean).div_(3)  # here
+        return row, self.labels[index]
+
+
+def test_samples_that_are_scaled_again_are_placed_at_the_change() -> None:
+    (finding,) = rewriting(ScaledRows(scale_copy))
+    assert "# here" in str(finding.where.source)
+
+
 def test_rewritten_samples_leaves_stored_data_unchanged() -> None:
     torch_data, array_data = Points(scale_row), Points(scale_array, as_array=True)
     rows, array = [row.clone() for row in torch_data.rows], array_data.x.copy()
