@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -69,6 +70,21 @@ def argument_line(setup: Setup, owner: object, option: str) -> SourceLine | None
     creation = find_setup_creation(setup, owner)
     argument = creation.argument(owner, option) if creation is not None else None
     return SourceLine(creation.file, argument.lineno) if creation is not None and argument is not None else None
+
+
+def argument_producer_line(
+    setup: Setup, owner: object, option: str, may_make: Callable[[ast.expr], bool]
+) -> SourceLine | None:
+    """Return the line that makes the value of such an argument, also in a function of the user that returns it.
+
+    Of several choices, it is that of which ``may_make`` is true.
+    """
+    creation = find_setup_creation(setup, owner)
+    argument = creation.argument(owner, option) if creation is not None else None
+    if creation is None or argument is None:
+        return None
+    made = call_argument(creation, owner, argument)
+    return part_producer(made, None, may_make=may_make, passes_conversions=True).line
 
 
 def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceLine | None:

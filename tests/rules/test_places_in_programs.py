@@ -38,6 +38,12 @@ PROGRAMS = {
         "    def forward(self, x):\n        return self.link(self.body(x))\n"
         f"model, loss_fn = Shares(), nn.NLLLoss()\n{FOOTER}"
     ),
+    "L214 class weight of whole numbers": (
+        "def balance(labels, exact=False):\n    counts = torch.bincount(labels)\n"
+        "    if exact:\n        weight = counts.sum() / (3 * counts)\n"
+        "    else:\n        weight = counts.sum() // (3 * counts)  # here\n    return weight.float()\n"
+        "y[:72] = 0\nmodel = body()\nloss_fn = nn.CrossEntropyLoss(weight=balance(y, exact=x.sum() == 0))\n" + FOOTER
+    ),
     "M312 momentum through a helper": (
         "def dense(width, momentum):\n    return nn.Sequential(\n        nn.Linear(8, width),\n"
         "        nn.BatchNorm1d(width, momentum=momentum),  # here\n        nn.ReLU(),\n    )\n"

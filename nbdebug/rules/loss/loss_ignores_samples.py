@@ -32,7 +32,7 @@ from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line, written_line
 from nbdebug.setup.losses import ignore_index
-from nbdebug.setup.source_lines import argument_line
+from nbdebug.setup.source_lines import argument_line, argument_producer_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line
@@ -121,6 +121,7 @@ def loss_ignores_samples(
         return
     if isinstance(ignored_target, IgnoredTarget):
         finding = _without_ignored_index(setup, ignored_target, _target_finding(ignored_target))
+        finding = _with_weight_of_zero(setup, ignored_target, finding)
         line = producing_line(graph) if ignored_target.are_flags and isinstance(graph, Graph) else None
         yield replace(finding, where=get_location(line)) if line else finding
         return
@@ -293,6 +294,25 @@ def _without_ignored_index(setup: Setup, ignored: IgnoredTarget, finding: Findin
         setup_fix="loss_fn.ignore_index = -100" if is_option else "",
         edits=edits,
     )
+
+
+def _with_weight_of_zero(setup: Setup, ignored: IgnoredTarget, finding: Finding) -> Finding:
+    """Return the finding with the class weight that is zero, at the line that makes the weights."""
+    weight, label = getattr(setup.loss_fn, "weight", None), int(ignored.value)
+    if not isinstance(weight, Tensor) or not 0 <= label < len(weight) or bool(weight[label]):
+        return finding
+    line = argument_producer_line(setup, setup.loss_fn, "weight", _may_round_to_zero)
+    return replace(
+        finding,
+        where=replace(line.where(), sample=finding.where.sample) if line else finding.where,
+        cause=f"The class weight of {label} is 0 in the loss: {[round(float(value), 4) for value in weight[:10]]}.",
+        fix="weight = counts.sum() / (len(counts) * counts)   # by true division, of the counts of all classes",
+    )
+
+
+def _may_round_to_zero(value: ast.expr) -> bool:
+    """Check whether an expression divides whole numbers."""
+    return any(isinstance(node, ast.FloorDiv) for node in ast.walk(value))
 
 
 def _ignores_label(node: ast.AST, label: str) -> bool:
