@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -38,6 +39,27 @@ def test_fixed_samples_are_one_batch_if_the_loss_is_the_same(loss_fn: nn.Module,
     assert samples.data_summary["batch_size"] == 32
     losses = [float(loss_fn(setup.model(*batch.args), batch.target)) for batch in setup.batches(8, "train")]
     assert samples.evaluate()["sample_train_loss"] == pytest.approx(sum(losses) / 8, rel=1e-4)
+
+
+class SlowNetwork(nn.Module):
+    """Works for 15 ms of processor time in each pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = mlp(6, 16, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        end = time.thread_time() + 0.015
+        while time.thread_time() < end:
+            pass
+        return self.layers(x)  # type: ignore[no-any-return]
+
+
+def test_fixed_samples_of_a_slow_model_stay_apart() -> None:
+    loader = DataLoader(TensorDataset(*labeled_points(512)), 32)
+    samples = FixedSamples.from_setup(Setup(SlowNetwork(), loader, loss_fn=nn.CrossEntropyLoss()))
+    assert len(samples.batches["train"]) == 8
+    assert samples.evaluate()["sample_train_loss"] > 0
 
 
 def test_fixed_samples_are_the_same_in_any_random_state() -> None:
