@@ -22,7 +22,7 @@ from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tenso
 from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tensors.row_search import find_rows_with_values, get_row_keys
 
-_MIN_DISTINCT_VALUES = 16
+_MIN_DISTINCT_VALUES, _DISTINCT_ROWS = 16, 64
 _MIN_LENGTH, _MIN_DIVERGENCE = 8, 1.5
 _MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
 _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIES = 20, 40, 100, 20
@@ -161,7 +161,7 @@ def are_rows_distinctive(table: SplitTable, sample_keys: Sequence[Hashable]) -> 
     if any(map(_has_likely_sequences, table.inputs)):
         return False
     rows = [part.reshape(len(part), -1)[:256] for part in table.inputs]
-    if any(len(row.unique()) >= _MIN_DISTINCT_VALUES for part in rows for row in part[:16]):
+    if any(len(row.unique()) >= _MIN_DISTINCT_VALUES for part in rows for row in part[:_DISTINCT_ROWS]):
         return True
     continuous = (column for part in rows if part.is_floating_point() for column in part.t()[:64])
     return any(len(column.unique()) >= len(column) / 2 and len(column) > _MIN_DISTINCT_VALUES for column in continuous)
