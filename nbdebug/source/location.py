@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from nbdebug.finding import Location
+from nbdebug.source.moved_lines import find_shift
 
 PACKAGE_FOLDER = str(Path(__file__).resolve().parents[1])
 _RULES_FOLDER = str(Path(PACKAGE_FOLDER) / "rules")
@@ -45,7 +46,14 @@ class SourceLine:
     def where(self, module: str | None = None, parameter: str | None = None) -> Location:
         """Return the location of this line, with the part of the model that it belongs to."""
         cell = get_cell_number(self.file)
-        return Location(module, parameter, None, None, self.file, self.number, self.text, cell, self.context)
+        line = self if cell is not None else self.present
+        return Location(module, parameter, None, None, self.file, line.number, line.text, cell, line.context)
+
+    @property
+    def present(self) -> SourceLine:
+        """This line where it is now, if an edit has moved its function in the file since it was loaded."""
+        shift = find_shift(self.file, self.number, self.function)
+        return replace(self, number=self.number + shift) if shift else self
 
 
 def get_location(line: SourceLine | None, module: str | None = None, parameter: str | None = None) -> Location:
