@@ -119,7 +119,7 @@ def test_objects_made_again_are_named_first_until_refresh(
 
 def test_second_run_from_trained_weights_accuses_nothing(notebook: LabPage) -> None:
     run(notebook, MODEL, REFRESH)
-    for _ in range(3):
+    for _ in range(2):
         check_healthy(notebook)
         assert shown_steps(notebook, NUMBER[LOOP]) == STEPS
         assert notebook.output(NUMBER[LOOP]).get_by_role("heading", name="Training").count() == 1

@@ -63,5 +63,10 @@ def test_diverged_run_has_no_validation_advantage() -> None:
         "sample_val_score": [-0.1, -6.2e15],
     }
     assert find_validation_advantage(summarize_run(make_record(falling_loss(1.0, 6e15), evals=evals))) is None
-    evals |= {"sample_train_loss": [1.0, 0.8], "sample_val_loss": [1.0, 0.4], "sample_train_score": [-0.1, 0.2], "sample_val_score": [-0.1, 0.6]}
+    evals |= {
+        "sample_train_loss": [1.0, 0.8],
+        "sample_val_loss": [1.0, 0.4],
+        "sample_train_score": [-0.1, 0.2],
+        "sample_val_score": [-0.1, 0.6],
+    }
     assert find_validation_advantage(summarize_run(make_record(falling_loss(1.0, 0.8), evals=evals))) is not None
