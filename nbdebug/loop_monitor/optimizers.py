@@ -11,13 +11,15 @@ from torch import nn
 from nbdebug.loop_monitor.gradient_accumulation import DoubleUpdateCounter, TrackedOptimizer
 from nbdebug.setup import Setup
 
-_MIN_STEPS = 2  # of another optimizer before one that has never stepped counts as replaced
+_MIN_STEPS = 2  # of another optimizer before one that has never stepped counts as replaced or idle
+_MIN_STEPS_WITHOUT_GRADIENT = 32  # the discriminator of a GAN may step several times before its generator
 _OptimizerSet = weakref.WeakSet[torch.optim.Optimizer]
 
 
 class OptimizerTracking:
     """Tracks the optimizers of a loop that hold parameters of the model; the steps of the first one count.
 
+    If the first one never steps, the steps of another one count.
     ``twin_steps`` are those of optimizers that hold other tensors of the same shapes, after a backward pass.
     """
 
@@ -71,13 +73,15 @@ class OptimizerTracking:
         self.optimizer_by_parameter.update((id(p), tracked) for p in tracked.parameters)
 
     def follow_successor(self, successor: TrackedOptimizer) -> None:
-        """Let an optimizer that replaces the first one take its place, with its counts."""
+        """Let an optimizer that replaces the first one take its place, with its counts, or the place of an idle one."""
         first = self.tracked_optimizers.get(id(self.first_optimizer))
         if first and _replaces(successor, first, self.setup.eager_model):
             _hand_over(successor, first)
             self.replaced_optimizers.add(first.optimizer)
             self.first_optimizer = successor.optimizer
             self.double_update_counter.forget(self.tracked_optimizers.pop(id(first.optimizer)))
+        elif first and _is_idle(first, successor):
+            self.first_optimizer = successor.optimizer
 
 
 def _replaces(successor: TrackedOptimizer, tracked: TrackedOptimizer, model: nn.Module) -> bool:
@@ -92,6 +96,14 @@ def _replaces(successor: TrackedOptimizer, tracked: TrackedOptimizer, model: nn.
     if not tracked.steps and successor.steps >= _MIN_STEPS:
         return bool(common)
     return bool(held) and common == held and tracked.interval.has_backward
+
+
+def _is_idle(tracked: TrackedOptimizer, other: TrackedOptimizer) -> bool:
+    """Check whether an optimizer never steps, while another one that is about to step does."""
+    if tracked.steps or tracked.skipped_steps:
+        return False
+    has_gradient = any(parameter.grad is not None for parameter in tracked.parameters)
+    return other.steps >= (_MIN_STEPS if has_gradient else _MIN_STEPS_WITHOUT_GRADIENT)
 
 
 def _hand_over(successor: TrackedOptimizer, tracked: TrackedOptimizer) -> None:

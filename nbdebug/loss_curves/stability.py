@@ -264,6 +264,9 @@ def find_validation_advantage(run: RunSummary) -> _ValidationAdvantage | None:
 
 
 def _score_gap(run: RunSummary, eval_count: int) -> float:
-    """Return the smallest lead of the validation score over the last measurements, or 0."""
-    train, val = run.train.score[-eval_count:], run.val.score[-eval_count:]
+    """Return the smallest lead of the validation score over the last measurements, or 0.
+
+    An R² below 0 counts as 0: how far both are below a constant prediction says nothing about the samples.
+    """
+    train, val = (np.maximum(split.score[-eval_count:], 0.0) for split in (run.train, run.val))
     return max(0.0, float((val - train).min())) if len(train) == len(val) == eval_count else 0.0

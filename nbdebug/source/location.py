@@ -13,12 +13,14 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from nbdebug.finding import Location
+from nbdebug.source.moved_lines import find_shift
 
 PACKAGE_FOLDER = str(Path(__file__).resolve().parents[1])
 _RULES_FOLDER = str(Path(PACKAGE_FOLDER) / "rules")
 _TRANSPARENT_FILE = str(Path(PACKAGE_FOLDER) / "autograd" / "tracing.py")
 _LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")})
 _PASSING_FUNCTIONS = {"__torch_function__", "__torch_dispatch__"}  # they run the calls of the code around them
+_WATCH_BLOCK = re.compile(r"""with __import__\("nbdebug\.magics"\)\.magics\.watching\((['"])(.*)\1\) as run: \.\.\.""")
 _STACK_ENTRY = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 
 
@@ -40,12 +42,24 @@ class SourceLine:
         """The line with two more on each side, numbered."""
         numbers = range(max(self.number - 2, 1), self.number + 3)
         numbered_lines = [(n, linecache.getline(self.file, n)) for n in numbers]
-        return tuple((n, text.rstrip("\n")) for n, text in numbered_lines if text)
+        return tuple((n, _as_written(text.rstrip("\n"))) for n, text in numbered_lines if text)
 
     def where(self, module: str | None = None, parameter: str | None = None) -> Location:
         """Return the location of this line, with the part of the model that it belongs to."""
         cell = get_cell_number(self.file)
-        return Location(module, parameter, None, None, self.file, self.number, self.text, cell, self.context)
+        line = self if cell is not None else self.present
+        return Location(module, parameter, None, None, self.file, line.number, line.text, cell, line.context)
+
+    @property
+    def present(self) -> SourceLine:
+        """This line where it is now, if an edit has moved its function in the file since it was loaded."""
+        shift = find_shift(self.file, self.number, self.function)
+        return replace(self, number=self.number + shift) if shift else self
+
+
+def _as_written(text: str) -> str:
+    """Return a line of a cell as the user wrote it: ``%%watch`` opens a block in the code that runs."""
+    return f"%%watch {match[2]}".rstrip() if (match := _WATCH_BLOCK.fullmatch(text)) else text
 
 
 def get_location(line: SourceLine | None, module: str | None = None, parameter: str | None = None) -> Location:

@@ -311,9 +311,7 @@ class WatchSession:
         if self.loop_monitor.has_reached_model and not had_reached_model:
             self.recorder.row.losses.clear()  # of passes through other models
         self.recorder.row.losses += self.losses
-        self.epoch_ended = self.epoch_ended or bool(
-            self.batches_per_epoch and self.loop_monitor.backward_passes % self.batches_per_epoch == 0
-        )
+        self.epoch_ended |= self.loop_monitor.backward_passes % (self.batches_per_epoch or math.inf) == 0
         if not self.loop_monitor.tracked_optimizers:
             self.before_step(None)
             self.step_sampler.sample_weights_after(None)
@@ -329,6 +327,9 @@ class WatchSession:
             return
         if optimizer is not None:
             self.loop_monitor.on_step_begin(optimizer)
+            if self.ring.first_optimizer is not self.loop_monitor.first_optimizer and self.recorder.part_ends:
+                self.ring.steps += self.recorder.split_row(optimizer)
+                self.step_sampler.snapshot = self.step_sampler.squared_norm = None  # they sum several steps
             self.ring.first_optimizer = self.loop_monitor.first_optimizer
             self.record_clipping(optimizer)
         self.gradients_changed = False
@@ -362,6 +363,7 @@ class WatchSession:
             self.step_sampler.sample_weights_after(
                 optimizer, self.time_budget.every == 1 and self.time_budget.visibility is not ALL_EVENTS
             )
+        self.recorder.end_part()
         if optimizer is self.loop_monitor.first_optimizer:
             self.end_of_step(optimizer)
 

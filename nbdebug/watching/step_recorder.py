@@ -33,7 +33,8 @@ class StepRecorder:
     """Rows that wait for their numbers; on an accelerator it synchronizes with the device at most ten times a second.
 
     ``step`` is the number of the current step, from 1, and ``row`` its numbers so far. ``wait_seconds`` is the time in
-    seconds spent waiting for its batches; ``epoch`` counts from 1.
+    seconds spent waiting for its batches; ``epoch`` counts from 1. ``part_ends`` are the numbers of losses after each
+    step in this row of an optimizer whose steps do not end rows.
     """
 
     def __init__(self, record: Record) -> None:
@@ -43,6 +44,7 @@ class StepRecorder:
         self.evaluation_losses: list[Number] = []
         self.non_finite_losses: list[tuple[int, float]] = []
         self.backward_passes = Counter[int]()
+        self.part_ends: list[int] = []
 
     def end_evaluation(self) -> None:
         """Record the mean loss of the user's validation pass that has ended."""
@@ -77,6 +79,20 @@ class StepRecorder:
         self.pending.append(self.row)
         self.step += 1
         self.row = _StepRow(self.step)
+        self.part_ends.clear()
+
+    def end_part(self) -> None:
+        """Note the end of a step of an optimizer whose steps do not end rows."""
+        self.part_ends.append(len(self.row.losses))
+
+    def split_row(self, optimizer: torch.optim.Optimizer) -> int:
+        """Make each part of the current row a row, as the steps of ``optimizer`` end rows; return their number."""
+        losses, ends, begin = self.row.losses, self.part_ends.copy(), 0
+        for end in ends:
+            self.row.losses, begin = losses[begin:end], end
+            self.finish_loss_only_step(optimizer, time.perf_counter())
+        self.row.losses = losses[begin:]
+        return len(ends)
 
     @property
     def fetch_is_due(self) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nbdebug.loss_curves.run_summary import summarize_run
-from nbdebug.loss_curves.stability import find_epoch_periodicity
+from nbdebug.loss_curves.stability import find_epoch_periodicity, find_validation_advantage
 from tests.loss_curves.synthetic_records import falling_loss, make_record
 
 FALLING_EVALS = {"sample_train_loss": [2.3, 0.8, 0.45, 0.38, 0.35]}
@@ -53,3 +53,20 @@ def test_larger_loss_of_a_smaller_last_batch_is_no_pattern_of_the_epoch(last_siz
     about = {"batch_size": 40, "train_samples": 280 + last_size, "batches_per_epoch": 8, "steps_per_epoch": 8}
     run = summarize_run(make_record(loss, **about))
     assert (find_epoch_periodicity(run, min_slow_share=0.0) is not None) is is_found
+
+
+def test_diverged_run_has_no_validation_advantage() -> None:
+    evals = {
+        "sample_train_loss": [1.0, 6.5e15],
+        "sample_val_loss": [1.0, 6.2e15],
+        "sample_train_score": [-0.1, -6.5e15],
+        "sample_val_score": [-0.1, -6.2e15],
+    }
+    assert find_validation_advantage(summarize_run(make_record(falling_loss(1.0, 6e15), evals=evals))) is None
+    evals |= {
+        "sample_train_loss": [1.0, 0.8],
+        "sample_val_loss": [1.0, 0.4],
+        "sample_train_score": [-0.1, 0.2],
+        "sample_val_score": [-0.1, 0.6],
+    }
+    assert find_validation_advantage(summarize_run(make_record(falling_loss(1.0, 0.8), evals=evals))) is not None

@@ -150,6 +150,14 @@ def test_finding_in_watch_cell_locates_cell_and_line(shell: InteractiveShell) ->
     assert locations[1] == (locations[0][0] + 1, locations[0][1] + 1)
 
 
+def test_finding_in_watch_cell_shows_magic_as_written(shell: InteractiveShell) -> None:
+    loop = "for x, y in dbg.train_loader:\n    loss_fn(model(x), y).backward(); optimizer.step()"
+    run(shell, f"%%watch dbg --every 3\n{loop}").raise_error()
+    (finding,) = [entry for entry in shell.user_ns["run"].result.report if entry.code == "O505"]
+    written = enumerate(["%%watch dbg --every 3", *loop.splitlines()], 1)
+    assert finding.where.context == tuple(written)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
