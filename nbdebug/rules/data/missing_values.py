@@ -60,7 +60,8 @@ def missing_values(
     The model takes the number for a measurement. -999 among values near 1 dominates every sum and the statistics used
     to standardize, and a blood pressure of 0 makes the sickest patients look healthy.
 
-    ## How it is measured On the samples of each split that can be read, in features with more than 20 distinct values.
+    ## How it is measured
+    On the samples of each split that can be read, in features with more than 20 distinct values.
     The number is the smallest or the largest value, occurs at least 3 times, and in less than a ``share`` of half of
     the samples, since a feature that is mostly zero is not missing. It lies further from the other values than their
     whole range. A nearer number also counts from a gap of 1.5 standard deviations, if it is exactly zero or three times

@@ -65,7 +65,8 @@ def split_shift(
     If one split was preprocessed differently (normalization, division by 255, another color order, targets in
     thousands), every validation score is computed on other data than the model was trained on.
 
-    ## How it is measured A warning requires values whose spread (mean absolute deviation) is at least ``units`` = 2
+    ## How it is measured
+    A warning requires values whose spread (mean absolute deviation) is at least ``units`` = 2
     times larger or smaller, both in the median feature and between consecutive values within samples, with nine tenths
     of the features in the same direction: drift changes the level of a series, and rarely its increments. If a sample
     is a single number, the factor is ``alone`` = 10. Channels are swapped if their means differ by 5 standard errors in

@@ -92,7 +92,7 @@ def _narrow(setup: Setup, model: nn.Module, batch: Batch, layers: Iterable[str],
     kept: dict[Tensor, Tensor] = {}
     for layer in layers:
         _keep_channels(model.get_submodule(layer), stride, kept)
-    for p, mask in kept.items():
+    for p, mask in ((p, mask) for p, mask in kept.items() if p.requires_grad):
         p.register_hook(partial(torch.mul, mask))  # type: ignore[no-untyped-call]
     live = _live_inputs(setup, model, batch)
     parameters = 0

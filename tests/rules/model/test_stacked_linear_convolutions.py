@@ -34,15 +34,15 @@ def test_stacked_linear_of_adjacent_convolutions_points_to_first(name: str) -> N
 
 
 class FactorizedConvolution(nn.Module):
-    """A frozen convolution of one channel, and the product of two factors that adapts it."""
+    """A convolution of one channel, and the product of two factors that is added to it."""
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, is_trained: bool = True) -> None:
         super().__init__()
-        self.frozen = nn.Conv2d(1, 8, 3, padding=1).requires_grad_(False)
+        self.base = nn.Conv2d(1, 8, 3, padding=1).requires_grad_(is_trained)
         self.down, self.up = nn.Conv2d(1, rank, 3, padding=1, bias=False), nn.Conv2d(rank, 8, 1, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        adapted: torch.Tensor = self.frozen(x) + self.up(self.down(x))
+        adapted: torch.Tensor = self.base(x) + self.up(self.down(x))
         return adapted
 
 
@@ -52,6 +52,8 @@ def test_stacked_linear_counts_the_patches_of_a_factorized_kernel() -> None:
     assert checkup_findings(setup_builder(narrow, images)(), "M308") == []
     (finding,) = checkup_findings(setup_builder(conv_network(FactorizedConvolution(rank=8)), images)(), "M308")
     assert finding.where.module == "0.down"
+    adapter = conv_network(FactorizedConvolution(rank=8, is_trained=False))
+    assert checkup_findings(setup_builder(adapter, images)(), "M308") == []
 
 
 HEALTHY = {
