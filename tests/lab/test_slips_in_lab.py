@@ -137,7 +137,7 @@ while not os.path.exists("end"):
 
 def wait_for_steps(lab: LabPage, cell: int, steps: int) -> None:
     """Wait until the live view below a cell is past a step."""
-    lab.output(cell).locator(".nb-stop").wait_for()
+    lab.output(cell).locator(".nb-stop:visible").first.wait_for()
     lab.wait_until(lambda: shown_steps(lab, cell) >= steps, timeout=60)
 
 
@@ -150,7 +150,7 @@ def test_interrupted_loop_shows_its_findings_and_next_run_replaces_it(jupyter_la
         lab.run_cell(loop)
         wait_for_steps(lab, loop, 40)
         if way == "Stop":
-            lab.output(loop).locator(".nb-stop").click()
+            lab.output(loop).locator(".nb-stop:visible").first.click()
         else:
             lab.page.locator("[data-command='notebook:interrupt-kernel']").first.click()
         lab.wait_idle(60)
@@ -158,7 +158,7 @@ def test_interrupted_loop_shows_its_findings_and_next_run_replaces_it(jupyter_la
         stopped_at = shown_steps(lab, loop)
         assert stopped_at >= 40
         assert [fault.code for fault in shown_faults(lab, loop)][:1] == ["O505"]
-        assert lab.output(loop).locator(".nb-stop").count() == 0
+        assert lab.output(loop).locator(".nb-stop:visible").count() == 0
         assert [error.partition(":")[0] for error in raised_errors(lab)] == ["KeyboardInterrupt"] * (way != "Stop")
         lab.run_cells(loop + 1)
         assert int(lab.outputs(loop + 1)[0]["text"]) == stopped_at
