@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.formatting import format_value
 from nbdebug.parallel import Backend, Workers, choose_workers
 from nbdebug.preserve import Preserve
-from nbdebug.setup import Setup
+from nbdebug.setup import Batch, Setup
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.statistics.paired_differences import PairedDifference, paired_difference
 from nbdebug.tools.ladder.learners import LEARNERS, score_learners
@@ -87,6 +88,7 @@ class _Climb:
     ) -> None:
         self.setup, self.run_score, self.steps, self.seeds = setup, run_score, steps, seeds
         self.notes: list[str] = []
+        _check_loss(setup, run_score.batches[0])
         self.shares = self._find_shares()
         self.points = self._score_learners()
         start = (parse_change("initialization=default"),) if initialize else ()
@@ -234,6 +236,16 @@ def _check_models(models: Mapping[str, nn.Module] | None) -> None:
     for name, model in (models or {}).items():
         if not isinstance(model, nn.Module):
             raise argument_error(f"models[{name!r}]", model, "a model", 'Pass models={"width 64": Net(64)}')
+
+
+def _check_loss(setup: Setup, batch: Batch) -> None:
+    """Raise SetupError if the loss of the user's model is not a finite number, which no capacity can cure."""
+    if setup.step_fn is not None:
+        return
+    with torch.no_grad():
+        loss = float(setup.output_and_loss(batch)[1])
+    if not math.isfinite(loss):
+        raise SetupError(f"the loss of the first batch is {loss}; expected a finite number. Run dbg.checkup().")
 
 
 def _network(sizes: tuple[int, ...]) -> SetupChange:

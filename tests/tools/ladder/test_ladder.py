@@ -153,6 +153,13 @@ def test_what_cannot_be_tried_is_noted() -> None:
     assert result.data_gain is None
 
 
+def test_loss_that_is_not_a_number_is_refused() -> None:
+    model = mlp(8, 16, 2)
+    nn.init.constant_(model[0].weight, torch.nan)  # type: ignore[arg-type]
+    with pytest.raises(SetupError, match="the loss of the first batch is nan; expected a finite number"):
+        debugger(model, rings(), rings(256, seed=1), nn.CrossEntropyLoss()).ladder(**QUICK)
+
+
 def test_no_validation_loader_is_refused() -> None:
     model = mlp(8, 4, 2)
     dbg = Debugger(model, DataLoader(TensorDataset(*rings()), 32), loss_fn=nn.CrossEntropyLoss())
