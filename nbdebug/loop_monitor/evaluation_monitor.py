@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor
@@ -57,17 +58,20 @@ class StaleInputs:
 
 
 class _StaleInputMonitor:
-    """Compares the inputs of the passes of an evaluation, which differ if each is on a batch of its own."""
+    """Compares the inputs of the passes of an evaluation, which differ if each is on a batch of its own.
+
+    Keeps no tensor of the user's alive.
+    """
 
     def __init__(self) -> None:
-        self.batch, self.is_new_batch = list[Tensor](), False
-        self.steps, self.inputs = -1, list[Tensor]()
+        self.batch, self.is_new_batch = list[ReferenceType[Tensor]](), False
+        self.steps, self.inputs = -1, list[ReferenceType[Tensor]]()
         self.stale_passes, self.has_fresh_pass = 0, False
         self.line: SourceLine | None = None
 
     def on_batch(self, split: str, batch: Any) -> None:
         """Record the batch of a loader other than that of training."""
-        self.batch, self.is_new_batch = tree_tensors(batch) if split != "train" else [], True
+        self.batch, self.is_new_batch = [ref(part) for part in tree_tensors(batch) if split != "train"], True
 
     def on_forward_begin(self, steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Compare the inputs of a pass, after some steps, with those of the pass before."""
@@ -76,12 +80,12 @@ class _StaleInputMonitor:
         inputs = tree_tensors((args, kwargs))
         if steps == self.steps and inputs:
             pairs = zip(inputs, self.inputs, strict=False)
-            is_same = len(inputs) == len(self.inputs) and all(now is before for now, before in pairs)
-            if is_same and self.is_new_batch and any(_fits(value, part) for value in inputs for part in self.batch):
+            is_same = len(inputs) == len(self.inputs) and all(now is before() for now, before in pairs)
+            if is_same and self.is_new_batch and any(_fits(value, part()) for value in inputs for part in self.batch):
                 self.stale_passes += 1
                 self.line = self.line or get_calling_line(sys._getframe(1))
             self.has_fresh_pass |= not is_same
-        self.steps, self.inputs, self.is_new_batch = steps, inputs, False
+        self.steps, self.inputs, self.is_new_batch = steps, [ref(value) for value in inputs], False
 
     def summary(self) -> StaleInputs | None:
         """Return the passes on the inputs of the pass before; None if any pass had its own."""
@@ -89,9 +93,9 @@ class _StaleInputMonitor:
         return StaleInputs(self.stale_passes, self.line) if is_stale and self.line else None
 
 
-def _fits(value: Tensor, part: Tensor) -> bool:
+def _fits(value: Tensor, part: Tensor | None) -> bool:
     """Check whether a part of a batch could be passed in place of an input, and was not."""
-    return value is not part and value.dtype == part.dtype and value.shape[1:] == part.shape[1:]
+    return part is not None and value is not part and value.dtype == part.dtype and value.shape[1:] == part.shape[1:]
 
 
 class _EvaluatedBatches:

@@ -94,7 +94,7 @@ class TwoValuedDecisionCounter:
 
     def on_forward_begin(self, steps: int) -> None:
         """Start to count again if the loop has made steps since the last pass, and keep what was counted."""
-        self.compared = []
+        self.compared, self.targets = [], []
         if steps != self.steps:
             self.latest, self.steps = self.summary(), steps
             self.clear()

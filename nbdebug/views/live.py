@@ -319,8 +319,8 @@ def show_view(
     """Return a screen with ``view``: live under a running cell, otherwise silent with the same interface.
 
     It is silent as well inside another tool, and then stops with that one, and after a click on a page, which shows the
-    progress and may stop the tool. With ``hides_inner`` False, as around the
-    user's own loop, tools inside display themselves.
+    progress and may stop the tool. With ``hides_inner`` False, as around the user's own loop, tools inside display
+    themselves.
     """
     if not shows_views():
         return Screen()

@@ -38,8 +38,7 @@ def constant_feature(
     ## How it is measured
     Exactly, on the samples of each split that can be read, from 30 samples on. A feature that is constant in validation
     only is reported if the share of this value in training would give so many equal values with a probability below
-    0.001. If there are several inputs, one of zeros and
-    ones is a mask, and its columns are not features.
+    0.001. If there are several inputs, one of zeros and ones is a mask, and its columns are not features.
 
     ## How to fix
     Drop the feature, or repair how it is read.

@@ -80,6 +80,9 @@ _WRONG_DECISIONS: dict[DecisionKind, _DecisionText] = {
 }
 
 
+_SCORES = ("E706", "E702", "E709", "E707", "E703", "E708")  # a wrong number explains these
+
+
 @rule("E710", "error")
 def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> Iterator[Finding]:
     """A metric cannot measure what its name says.
@@ -110,8 +113,8 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     Predictions of a training batch are reported if, in three or more comparisons and in all of the same line, one side
     is a tensor of the validation batch and the other side the classes of the last output in training, which are not
     those of an output for this batch.
-    Passes of an evaluation are reported if, in at least two of them and in all, the input is that of the pass before
-    although another batch was drawn, of which a part has the shape of the input.
+    Evaluations are reported if at least two passes, and every one that follows another, have the same input tensors
+    again, although a new batch was drawn and a part of it has the shape of such an input.
     Two names of one list are reported if it ends with the targets of a validation batch and as many other values.
     A number of the loop is reported if, after at least two evaluations, it equals R² with predictions and targets
     exchanged; or if it is called a precision or recall and equals that of exchanged arguments, or an area under the
@@ -168,13 +171,13 @@ def _finding(metric: DegenerateMetric, shape: tuple[int, ...] | None) -> Finding
 def _stale_input_finding(stale: StaleInputs) -> Finding:
     """Report evaluations whose passes all have the same input."""
     return Finding(
-        message=f"In {stale.passes} passes of evaluations, and in all that followed another, the model received the "
-        "tensors of the pass before, although a new batch had been drawn; expected that batch.",
+        message=f"In all {stale.passes} evaluation passes that followed another one, the model received the same "
+        "tensors again, although a new batch had been drawn; expected the new batch.",
         where=stale.line.where(),
         cause="The model is called with the variable of an earlier loop, such as that over the training loader.",
         fix="# call the model with the variable of the loop over the validation loader",
         evidence={"passes": stale.passes},
-        explains=("E706", "E702", "E709", "E707", "E703", "E708"),
+        explains=_SCORES,
     )
 
 
@@ -188,7 +191,7 @@ def _shared_list_finding(shared: SharedList) -> Finding:
         cause="One list was created and got two names, so a metric compares it with itself.",
         fix=f"{first}, {second} = [], []",
         evidence={"names": [first, second], "rows": shared.rows},
-        explains=("E706", "E702", "E709", "E707", "E703", "E708"),
+        explains=_SCORES,
     )
 
 
