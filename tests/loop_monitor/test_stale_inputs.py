@@ -45,6 +45,12 @@ def with_repeated_passes(predict: Callable[[Tensor], Tensor], x: Tensor) -> None
         predict(inputs)
 
 
+def with_left_over_input_in_a_sum(predict: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    right = 0.0
+    for _, target in VAL:
+        right += (predict(x).argmax(1) == target).sum().item()
+
+
 def findings_of(evaluate: Evaluate) -> list[Finding]:
     torch.manual_seed(0)
     model = network(3)
@@ -61,8 +67,9 @@ def findings_of(evaluate: Evaluate) -> list[Finding]:
     return [finding for finding in dbg.findings if finding.code == "E710"]
 
 
-def test_input_of_the_training_loop_is_an_error_at_the_call_of_the_model() -> None:
-    (finding,) = findings_of(with_left_over_input)
+@pytest.mark.parametrize("evaluate", [with_left_over_input, with_left_over_input_in_a_sum])
+def test_input_of_the_training_loop_is_one_error_at_the_call_of_the_model(evaluate: Evaluate) -> None:
+    (finding,) = findings_of(evaluate)
     assert finding.severity == "error"
     assert finding.evidence["passes"] == 9
     assert "predict(x).argmax(1) == target" in str(finding.where.source)

@@ -131,9 +131,14 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     """
     if not loop.forward_passes.calls:
         raise NotChecked("no forward pass of the model was recorded in your loop")
-    metrics = [*dict.fromkeys(find_degenerate_metrics(loop.forward_passes))]
+    reported = set[tuple[str, int]]()
+    if loop.stale_inputs is not None:  # what the passes received says more than how their line is written
+        reported.add((loop.stale_inputs.line.file, loop.stale_inputs.line.number))
+        yield _stale_input_finding(loop.stale_inputs)
+    metrics_in_code = dict.fromkeys(find_degenerate_metrics(loop.forward_passes))
+    metrics = [metric for metric in metrics_in_code if (metric.line.file, metric.line.number) not in reported]
     yield from (_finding(metric, loop.forward_passes.shape) for metric in metrics)
-    reported = {(metric.line.file, metric.line.number) for metric in metrics}
+    reported |= {(metric.line.file, metric.line.number) for metric in metrics}
     for decision in loop.constant_decisions:
         if (decision.line.file, decision.line.number) not in reported:
             reported.add((decision.line.file, decision.line.number))
@@ -144,8 +149,6 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     for item in loop.stale_predictions:
         if (item.line.file, item.line.number) not in reported:
             yield _stale_finding(item)
-    if loop.stale_inputs is not None:
-        yield _stale_input_finding(loop.stale_inputs)
     if loop.shared_list is not None:
         yield _shared_list_finding(loop.shared_list)
     yield from map(_mistaken_finding, loop.mistaken_numbers)
