@@ -75,6 +75,15 @@ class WrongArguments(SetupError, TypeError):
 class NotChecked(Exception):
     """A measurement is not possible here; the reason is shown with the rules that need it."""
 
+    def without_frames(self) -> NotChecked:
+        """Clear the traceback, and return a copy of the reason that can be stored.
+
+        The frames of a traceback hold the tensors of a pass, and often the exception itself: such a cycle keeps the
+        tensors until a garbage collection, which few objects of great size do not cause.
+        """
+        self.__traceback__ = None
+        return NotChecked(*self.args)
+
 
 def first_line(error: BaseException, max_length: int = 120) -> str:
     """Return the first line of an exception's message, truncated; its type if the message is empty or fails."""

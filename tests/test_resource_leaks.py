@@ -54,3 +54,29 @@ def test_repeated_checkups_leak_no_tensor_object_or_file(name: str) -> None:
     assert leaks == {}
     assert count_tensors() == tensors
     assert count_open_files() == files
+
+
+def count_graph_tensors() -> int:
+    """The number of tensors with a graph, including those that only a garbage collection would free."""
+    return sum(type(item) is torch.Tensor and item.grad_fn is not None for item in gc.get_objects())
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_checkup_and_watch_free_all_graphs_without_garbage_collection(name: str) -> None:
+    setup = SETUPS[name]()
+    gc.collect()
+    gc.disable()
+    try:
+        debugger = Debugger.of(setup)
+        before = count_graph_tensors()
+        debugger.checkup()
+        assert count_graph_tensors() == before
+        with debugger.watch(every=1):
+            for batch in setup.batches(3):
+                setup.optimizers[0].zero_grad()
+                setup.loss(batch).backward()
+                setup.optimizers[0].step()
+            del batch
+        assert count_graph_tensors() == before
+    finally:
+        gc.enable()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from weakref import ref
 
 from torch import Tensor
 
@@ -28,12 +29,22 @@ class Node:
     module: str | None = None
     line: SourceLine | None = None
     inputs: list[Node] = field(default_factory=list)
-    users: list[Node] = field(default_factory=list)
+    _users: list[ref[Node]] = field(default_factory=list)  # a cycle would keep the tensors until a garbage collection
 
     @cached_property
     def name(self) -> str:
         """The name of the operation in torch, such as ``Softmax``; ``AccumulateGrad`` for a leaf."""
         return _BACKWARD_SUFFIX.sub("", self.function.name().rpartition("::")[2])
+
+    @property
+    def users(self) -> list[Node]:
+        """The operations that take the output of this one."""
+        return [user for reference in self._users if (user := reference()) is not None]
+
+    def add_input(self, node: Node) -> None:
+        """Add an operation whose output this one takes."""
+        self.inputs.append(node)
+        node._users.append(ref(self))
 
     @property
     def variable(self) -> Tensor | None:
@@ -117,8 +128,7 @@ def build_graph(root: Any, spans: list[ModuleSpan]) -> Graph:
     for function, node in nodes.items():
         for next_function, _ in function.next_functions:
             if next_function is not None:
-                node.inputs.append(nodes[next_function])
-                nodes[next_function].users.append(node)
+                node.add_input(nodes[next_function])
     return Graph(nodes[root], tuple(nodes.values()))
 
 

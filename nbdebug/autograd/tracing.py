@@ -227,14 +227,6 @@ class ForwardTrace(ModuleStack):
             self._graphs[function] = build_graph(function, self.spans)
         return self._graphs[function]
 
-    def release_graphs(self) -> None:
-        """Drop all graphs; the cycles between their nodes would keep them alive until the garbage is collected."""
-        for graph in self._graphs.values():
-            for node in graph.nodes:
-                node.inputs.clear()
-                node.users.clear()
-        self._graphs.clear()
-
     def enter(self, path: str) -> None:
         """Record that a submodule starts to run."""
         super().enter(path)

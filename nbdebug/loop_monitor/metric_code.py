@@ -84,7 +84,8 @@ def averaged_metrics(line: SourceLine, is_loader_known: bool = False) -> Iterato
         parts = evaluation_loop.resolve(value)
         if kind := _averaging_kind(parts, value, evaluation_loop, target):
             call = _whole_set_call(parts) if kind == "whole" else None
-            yield AveragedMetric(SourceLine(line.file, node.lineno), kind, _metric_name(kind, call), call)
+            place = next(evaluation_loop.means_over_batches(target)) if kind == "means" else node
+            yield AveragedMetric(SourceLine(line.file, place.lineno), kind, _metric_name(kind, call), call)
 
 
 def accumulation_lines(line: SourceLine) -> Iterator[int]:
@@ -185,28 +186,28 @@ class _EvaluationLoop:
 
     def is_averaged(self, target: str) -> bool:
         """Check whether a sum is divided by anything, or the mean of a list is taken."""
-        return any(True for _ in self.divisors(target)) or self.has_mean(target)
+        return any(True for _ in (*self.divisors(target), *self.mean_calls(target)))
 
-    def has_mean(self, target: str, weighted: bool = True) -> bool:
+    def mean_calls(self, target: str, weighted: bool = True) -> Iterator[ast.expr]:
         calls = (
             node for node in ast.walk(self.scope) if call_name(node) in _MEAN_FUNCTIONS and isinstance(node, ast.Call)
         )
         calls = (
             call for call in calls if weighted or not (_WEIGHT_ARGUMENTS & {keyword.arg for keyword in call.keywords})
         )
-        return any(
-            (averaged_value := _argument_or_owner(call)) is not None
+        return (
+            call
+            for call in calls
+            if (averaged_value := _argument_or_owner(call)) is not None
             and _mentions(averaged_value, target)
             and not may_be_skipped(self.scope, call, target, self.loop.lineno)
-            for call in calls
         )
 
-    def counts_batches(self, target: str) -> bool:
-        """Check whether a sum is divided by the number of batches, or averaged over them, on every branch."""
+    def means_over_batches(self, target: str) -> Iterator[ast.expr]:
+        """Yield the divisors and calls that average a sum or a list over the batches on every branch."""
         batch_counts = self.batch_counts(target)
-        return any(batch_counts & expression_texts(divisor) for divisor in self.divisors(target)) or self.has_mean(
-            target, weighted=False
-        )
+        yield from (divisor for divisor in self.divisors(target) if batch_counts & expression_texts(divisor))
+        yield from self.mean_calls(target, weighted=False)
 
     def batch_counts(self, target: str) -> set[str]:
         """Return the expressions for the number of batches, as text."""
@@ -232,7 +233,8 @@ def _averaging_kind(
         return "perplexity"
     if _has_nonlinear_mean(parts, "sqrt", ("mse_loss", "criterion", "loss_fn", "mean")):
         return "root"
-    return "means" if _is_batch_mean(parts, value) and evaluation_loop.counts_batches(target) else None
+    is_averaged_over_batches = any(True for _ in evaluation_loop.means_over_batches(target))
+    return "means" if _is_batch_mean(parts, value) and is_averaged_over_batches else None
 
 
 def _has_nonlinear_mean(parts: list[ast.AST], function: str, inner: tuple[str, ...]) -> bool:

@@ -118,7 +118,7 @@ class Reference:
                 self._splits[split] = NotChecked(f"no reference learner could be fitted: {reason}")
         result = self._splits[split]
         if isinstance(result, NotChecked):
-            raise result
+            raise result.without_frames()
         return result
 
     def comparison(self, split: str = "train") -> ReferenceComparison:
@@ -127,10 +127,10 @@ class Reference:
             try:
                 self._comparisons[split] = self._compare(self.rows(split))
             except NotChecked as reason:
-                self._comparisons[split] = reason
+                self._comparisons[split] = reason.without_frames()
         result = self._comparisons[split]
         if isinstance(result, NotChecked):
-            raise result
+            raise result.without_frames()
         return result
 
     def _read(self, split: str) -> _ReferenceRows:

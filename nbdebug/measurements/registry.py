@@ -116,7 +116,9 @@ class Measurements(Mapping[str, Any]):
         if name not in self._values:
             self._values[name] = self._measure_timed(name)
         value = self._values[name]
-        if isinstance(value, (NotChecked, SetupError)):
+        if isinstance(value, NotChecked):
+            raise value.without_frames()
+        if isinstance(value, SetupError):
             raise value
         return value
 
@@ -149,8 +151,10 @@ class Measurements(Mapping[str, Any]):
             return NotChecked(TOO_SLOW_FOR_QUICK)
         try:
             return _MEASUREMENTS[name](*(self._read(name, dependency) for dependency in _get_dependencies(name)))
-        except (NotChecked, SetupError) as reason:
-            return reason
+        except NotChecked as reason:
+            return reason.without_frames()
+        except SetupError as refusal:
+            return refusal
 
     def _read(self, name: str, dependency: str) -> Any:
         """Return what a measurement depends on; the reason if it is unavailable and annotated as ``| NotChecked``."""
@@ -159,8 +163,8 @@ class Measurements(Mapping[str, Any]):
         except (NotChecked, SetupError) as reason:
             if dependency not in _get_optional_dependencies(name):
                 raise
-            unavailable = NotChecked(str(reason))
-            unavailable.__cause__ = reason
+            unavailable = NotChecked(*reason.args)
+            unavailable.__cause__ = reason.__cause__
             return unavailable
 
     def __iter__(self) -> Iterator[str]:

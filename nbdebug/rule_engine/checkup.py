@@ -254,7 +254,7 @@ def _find_loss_call(setup: Setup, first_pass: ForwardPass) -> LossCall | NotChec
             warnings.simplefilter("ignore")
             return find_loss_call(setup, first_pass)
     except NotChecked as reason:
-        return reason
+        return reason.without_frames()
 
 
 def locate_findings(setup: Setup, report: Report) -> Report:

@@ -98,7 +98,7 @@ class RuleRunner:
         except NotChecked as reason:
             if of_heads is not None:
                 return self._record_findings(rule, of_heads, is_of_whole=False)
-            message = str(reason)
+            message = str(reason.without_frames())
         except SetupError as refusal:
             self.refusal, message = self.refusal or refusal, str(refusal)
         except Exception as error:

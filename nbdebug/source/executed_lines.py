@@ -17,9 +17,10 @@ _Instruction = tuple[str, str, int, int]  # file, function, line, offset of the 
 def find_differing_line(first: Callable[[], object], second: Callable[[], object]) -> SourceLine | None:
     """Return the first line of the user's code of which one of two calls executes more than the other.
 
-    Instructions are compared, so that a conditional expression counts. If the calls differ in the functions that they
-    run, it is the last line of the one that only the second runs, unless the first runs a longer one instead. None if
-    the calls execute the same instructions, share none, or raise, or if a debugger traces this thread.
+    Instructions are compared, so that a conditional expression counts. If the second call executes nothing more in the
+    functions that both run, it is the first line of the longest function that only the second runs which does not occur
+    in that of the first; if all occur there, the last line, unless that of the first is longer. None if the calls
+    execute the same instructions, share none, or raise, or if a debugger traces this thread.
     """
     if sys.gettrace() is not None:
         return None
@@ -30,24 +31,30 @@ def find_differing_line(first: Callable[[], object], second: Callable[[], object
     shared_functions = {(file, function) for file, function, *_ in instructions[0]} & {
         (file, function) for file, function, *_ in instructions[1]
     }
+    if not shared_functions:
+        return None
     differing = [item for item in instructions[0] ^ instructions[1] if item[:2] in shared_functions]
+    if not instructions[1].intersection(differing) and (line := _line_of_own_function(*instructions)):
+        return line
     if not differing:
-        return _last_line_of_own_function(*instructions) if shared_functions else None
+        return None
     file, function, number, _ = min(differing, key=lambda item: (item[0], item[2]))
     return SourceLine(file, number, function)
 
 
-def _last_line_of_own_function(first: set[_Instruction], second: set[_Instruction]) -> SourceLine | None:
-    """Return the last line of the longest function that only a second call runs, if the first runs no longer one."""
+def _line_of_own_function(first: set[_Instruction], second: set[_Instruction]) -> SourceLine | None:
+    """Return the line of the longest function that only a second call runs which differs from that of the first."""
     longest: list[list[_Instruction]] = []
     for own, other in ((first, second), (second, first)):
         functions = {item[:2] for item in own} - {item[:2] for item in other}
         parts = [sorted(item for item in own if item[:2] == function) for function in functions]
         longest.append(max(parts, key=len, default=[]))
-    if len(longest[1]) <= len(longest[0]):
-        return None
-    file, function, number, _ = longest[1][-1]
-    return SourceLine(file, number, function)
+    lines = [list(dict.fromkeys(SourceLine(file, number, name) for file, name, number, _ in part)) for part in longest]
+    texts = {line.text.strip() for line in lines[0]}
+    differing = [line for line in lines[1] if line.text.strip() not in texts] if lines[0] else []
+    if differing:
+        return differing[0]
+    return lines[1][-1] if len(longest[1]) > len(longest[0]) else None
 
 
 def _executed_instructions(call: Callable[[], object]) -> set[_Instruction]:

@@ -28,6 +28,7 @@ from nbdebug.source.search import (
     call_name,
     call_subject,
     covers_line,
+    effective_methods,
     enclosing_scope,
     syntax_tree,
 )
@@ -383,9 +384,8 @@ def assigned_attribute(expression: Expression, name: str) -> _Part | None:
 def _methods(expression: Expression) -> Iterator[tuple[Scope, ast.FunctionDef]]:
     """Yield the methods of the object to which an expression belongs, or those of the class around it."""
     owner = expression.scope.bound.get("self")
-    members = [member for kind in type(owner).__mro__ for member in vars(kind).values()] if owner is not None else []
-    for method in members:
-        syntax = find_function(method.__code__) if user_function(method) and isinstance(method, FunctionType) else None
+    for method in effective_methods(type(owner)) if owner is not None else ():
+        syntax = find_function(method.__code__) if user_function(method) else None
         if isinstance(syntax, ast.FunctionDef):
             yield function_scope(method, owner), syntax
     tree = syntax_tree(expression.scope.file) if owner is None else None

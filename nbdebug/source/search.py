@@ -271,15 +271,22 @@ def _get_source_file(item: Any) -> str | None:
 
 def find_assignments(owner: object, attribute: str) -> list[SourceLine]:
     """Return every line in the methods of an object's class and its base classes that sets ``self.attribute``."""
-    methods = (
-        member for cls in type(owner).__mro__ for member in vars(cls).values() if isinstance(member, FunctionType)
-    )
     return [
         line
-        for method in methods
+        for method in effective_methods(type(owner))
         if attribute in method.__code__.co_names
         for line in _iterate_assignments(method, attribute)
     ]
+
+
+def effective_methods(kind: type) -> Iterator[FunctionType]:
+    """Yield the methods of a class and its bases, without those that a method hides which calls none of a base."""
+    hidden: set[str] = set()
+    base_names = {"super", *(base.__name__ for base in kind.__mro__[1:])}
+    for cls in kind.__mro__:
+        methods = {name: member for name, member in vars(cls).items() if isinstance(member, FunctionType)}
+        yield from (method for name, method in methods.items() if name not in hidden)
+        hidden |= {name for name, method in methods.items() if not base_names & {*method.__code__.co_names}}
 
 
 def _iterate_assignments(method: FunctionType, attribute: str) -> Iterator[SourceLine]:

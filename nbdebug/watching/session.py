@@ -278,10 +278,7 @@ class WatchSession:
     def judge_first_step(self, roots: BackwardRoots) -> None:
         """Judge the loss of the first step, while its graph exists."""
         if (step := self.step_trace.on_backward_begin(roots)) is not None:
-            try:
-                self.first_step = judge_step(self.setup, step)
-            finally:
-                step.trace.release_graphs()
+            self.first_step = judge_step(self.setup, step)
 
     def evaluation_loss_computed(self, loss: Tensor) -> None:
         """Record the user's own loss of a batch that is not trained on."""

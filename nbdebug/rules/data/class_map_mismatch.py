@@ -123,7 +123,21 @@ def _mapping_line(setup: Setup) -> SourceLine | None:
     names = read_names(statement) if statement else ()
     assigned = [certain_line(line, name) for name in names if line is not None]
     lines = [source for source in assigned if source and _makes_mapping(covering_statement(source))]
-    return lines[0] if len(lines) == 1 else None
+    return _source_of_mapping(setup, lines[0]) if len(lines) == 1 else None
+
+
+def _source_of_mapping(setup: Setup, line: SourceLine) -> SourceLine:
+    """Return the line that makes the names which a dictionary numbers; the line of the dictionary if it makes them."""
+    mapping = getattr(covering_statement(line), "value", None)
+    names = mapping.generators[0].iter if isinstance(mapping, ast.DictComp) else None
+    if isinstance(names, ast.Call) and call_name(names) == "enumerate" and names.args:
+        names = names.args[0]
+    if isinstance(names, ast.Name):
+        return certain_line(line, names.id) or line
+    if not isinstance(names, ast.Attribute) or getattr(names.value, "id", "") != "self" or setup.val_loader is None:
+        return line
+    lines = find_assignments(getattr(setup.val_loader, "dataset", None), names.attr)
+    return lines[0] if len(lines) == 1 else line
 
 
 def _makes_mapping(statement: ast.stmt | None) -> bool:
