@@ -74,7 +74,7 @@ def test_checkup_and_watch_free_all_graphs_without_garbage_collection(name: str)
         with debugger.watch(every=1):
             for batch in setup.batches(3):
                 setup.optimizers[0].zero_grad()
-                setup.loss(batch).backward()
+                setup.output_and_loss(batch)[1].backward()
                 setup.optimizers[0].step()
             del batch
         assert count_graph_tensors() == before

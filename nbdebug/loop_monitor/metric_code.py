@@ -84,7 +84,8 @@ def averaged_metrics(line: SourceLine, is_loader_known: bool = False) -> Iterato
         parts = evaluation_loop.resolve(value)
         if kind := _averaging_kind(parts, value, evaluation_loop, target):
             call = _whole_set_call(parts) if kind == "whole" else None
-            place = next(evaluation_loop.means_over_batches(target)) if kind == "means" else node
+            is_list_of_means = kind == "means" and isinstance(node, ast.Call)
+            place = next(evaluation_loop.means_over_batches(target)) if is_list_of_means else node
             yield AveragedMetric(SourceLine(line.file, place.lineno), kind, _metric_name(kind, call), call)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Sized
+from collections.abc import Callable, Collection, Iterator, Sized
 from functools import partial
 from types import FunctionType, GeneratorType
 from typing import Any, Literal
@@ -133,15 +133,20 @@ def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
     """Return the line that selects the samples of a loader: the one that makes its dataset.
 
     A function that makes it from other data selects what it is passed, so that its call counts; but if it is passed
-    variables that the training data are not made from, the last assignment of one of them. A function that makes both
-    loaders selects nothing, so the arguments of its call count.
+    variables that the training data are not made from, the last assignment of one of them. So it is in a function whose
+    call makes both splits. A function that makes both loaders selects nothing, so the arguments of its call count.
     """
     creation = find_setup_creation(setup, loader)
     producer = _dataset_producer(creation, loader)
     if creation and producer and not isinstance(producer.node, ast.Name):
         line = producer.line
-        training_data = _dataset_producer(find_setup_creation(setup, setup.train_loader), setup.train_loader)
-        if passed := _own_arguments(producer, training_data):
+        training_creation = find_setup_creation(setup, setup.train_loader)
+        training_data = _dataset_producer(training_creation, setup.train_loader)
+        if training_data and producer.node is training_data.node and isinstance(producer.node, ast.Call):
+            producer = _dataset_producer(creation, loader, enters=lambda _: True) or producer
+            training_data = _dataset_producer(training_creation, setup.train_loader, enters=lambda _: True)
+            line = producer.line
+        elif passed := _own_arguments(producer, training_data):
             makers = [part_producer(argument, None, enters=_has_constant_arguments).line for argument in passed]
             return max(makers, key=lambda maker: maker.number)
         own_names = read_names(producer.node) - read_names(training_data.node) if training_data else set()
@@ -180,14 +185,16 @@ def _assigned_call(line: SourceLine | None) -> ast.Call | None:
     return statement.value if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) else None
 
 
-def _dataset_producer(creation: Creation | None, loader: Any) -> Expression | None:
-    """Return the expression that makes the dataset of a loader."""
+def _dataset_producer(
+    creation: Creation | None, loader: Any, enters: Callable[[ast.Call], bool] | None = None
+) -> Expression | None:
+    """Return the expression that makes the dataset of a loader; without ``enters``, calls with variables count."""
     argument = creation.argument(loader, "dataset") if creation else None
     if creation is None or argument is None:
         return None
     may_make = partial(_may_make, getattr(loader, "dataset", None))
     expression = call_argument(creation, loader, argument)
-    return part_producer(expression, None, enters=_has_constant_arguments, may_make=may_make)
+    return part_producer(expression, None, enters=enters or _has_constant_arguments, may_make=may_make)
 
 
 def _may_make(dataset: Any, value: ast.expr) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CyclicLR, LambdaLR, OneCycleLR
 
 from nbdebug.setup.setup import Setup
@@ -26,6 +27,7 @@ from nbdebug.source.references import find_names
 from nbdebug.source.scopes import Expression
 from nbdebug.source.search import (
     call_name,
+    call_subject,
     expression_texts,
     find_option_line,
     find_setting_line,
@@ -44,7 +46,24 @@ def find_setup_creation(setup: Setup, created: object) -> Creation | None:
     """
     if created is None:
         return None
-    return find_creation(created, search_files(user_written_objects(setup)), sys._getframe(1))
+    files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
+    if isinstance(created, Optimizer) and _lacks_parameters(setup, created):
+        return find_creation(created, files, frame, is_excluded=partial(_passes_model, setup, created))
+    return find_creation(created, files, frame)
+
+
+def _lacks_parameters(setup: Setup, optimizer: Optimizer) -> bool:
+    """Check whether an optimizer has not all parameters of the model."""
+    optimized = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    return any(id(parameter) not in optimized for parameter in setup.eager_model.parameters())
+
+
+def _passes_model(setup: Setup, optimizer: Optimizer, creation: Creation) -> bool:
+    """Check whether a call passes all parameters of the model, as in ``net.parameters()``."""
+    argument = creation.argument(optimizer, "params")
+    model = call_subject(argument) if isinstance(argument, ast.Call) and call_name(argument) == "parameters" else None
+    name = getattr(model, "id", getattr(model, "attr", None))
+    return name is not None and name in find_names(setup.eager_model, sys._getframe(1))
 
 
 def record_creating_files(setup: Setup) -> None:

@@ -6,7 +6,7 @@ import ast
 import inspect
 import linecache
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import FrameType
@@ -64,15 +64,23 @@ class Creation:
         return arguments[index] if index < len(arguments) else None
 
 
-def find_creation(created: object, files: Iterable[str], frame: FrameType | None = None) -> Creation | None:
+def find_creation(
+    created: object,
+    files: Iterable[str],
+    frame: FrameType | None = None,
+    *,
+    is_excluded: Callable[[Creation], bool] = lambda _: False,
+) -> Creation | None:
     """Return the only call that can have created an object; None if there is none, or more than one.
 
-    Calls that pass other options are excluded, and of several calls those whose result is stored under a name that the
-    object does not have now, in the functions on the stack that ends in ``frame`` or anywhere else. If no call in the
-    files remains, the imported modules that the program can reach are searched; a class of torch must then have that
-    name.
+    Calls that pass other options or that ``is_excluded`` accepts are excluded, and of several calls those whose result
+    is stored under a name that the object does not have now, in the functions on the stack that ends in ``frame`` or
+    anywhere else. If no call in the files remains, the imported modules that the program can reach are searched; a
+    class of torch must then have that name.
     """
     candidates = consistent_creations(created, files)
+    if len(candidates) > 1:
+        candidates = [candidate for candidate in candidates if not is_excluded(candidate)]
     is_imported = not candidates
     if is_imported:
         candidates = consistent_creations(created, _imported_files(created, frame))

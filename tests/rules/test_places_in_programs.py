@@ -156,6 +156,18 @@ PROGRAMS = {
         "loader = DataLoader(Subset(whole, range(80)), batch_size=16, shuffle=True)\n"
         f"val_loader = DataLoader(Subset(whole, range(60, 96)), batch_size=12)  # here\nmodel = body()\n{FOOTER}"
     ),
+    "D108 permutations in a function that makes both splits": (
+        "def cut(x, y):\n    kept = torch.randperm(len(x))[32:]\n    held = torch.randperm(len(x))[:32]  # here\n"
+        "    return TensorDataset(x[kept], y[kept]), TensorDataset(x[held], y[held])\n"
+        "train_set, val_set = cut(x, y)\nloader = DataLoader(train_set, batch_size=8, shuffle=True)\n"
+        f"val_loader = DataLoader(val_set, batch_size=16)\nmodel = body()\n{FOOTER}"
+    ),
+    "O503 optimizer of another branch": (
+        "class Fitter:\n    def __init__(self, net, whole):\n        self.net = net\n        if whole:\n"
+        "            self.optimizer = torch.optim.Adam(net.parameters())\n        else:\n"
+        "            self.optimizer = torch.optim.Adam(net[2].parameters())  # here\n"
+        "fitter = Fitter(body(), False)\nmodel, optimizer = fitter.net, fitter.optimizer\n"
+    ),
     "D116 batches of a sampler": (
         "class ByClass(Sampler):\n    def __len__(self):\n        return 6\n    def __iter__(self):\n"
         "        order = y.argsort().tolist()\n        for start in range(0, 96, 16):\n"

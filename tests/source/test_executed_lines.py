@@ -39,6 +39,18 @@ def optional_transform(is_training: bool) -> int:
     return apply([double] if is_training else [], 1)
 
 
+def halved(value: int) -> int:
+    value = value // 2
+    return value
+
+
+def augmented_double(is_training: bool) -> int:
+    value = double(1) if is_training else halved(1)
+    if is_training:
+        value += 1
+    return value
+
+
 def same_code(is_training: bool) -> int:
     return 1 + int(is_training)
 
@@ -53,6 +65,7 @@ def raising(is_training: bool) -> int:
         (branch, "        value = 2"),
         (conditional_expression, "    value = value / 2 if is_training else value"),
         (optional_transform, "    for transform in transforms:"),
+        (augmented_double, "    value = double(1) if is_training else halved(1)"),
         (same_code, None),
         (raising, None),
     ],
@@ -79,12 +92,7 @@ def test_find_differing_line_under_a_debugger_leaves_its_trace_function() -> Non
     assert (line, remaining, calls.count) == (None, trace, 0)
 
 
-def halved(value: int) -> int:
-    value = value // 2
-    return value
-
-
-@pytest.mark.parametrize(("first", "expected"), [(True, "    return value"), (False, None)])
+@pytest.mark.parametrize(("first", "expected"), [(True, "    value = value // 2"), (False, "    return 2 * value")])
 def test_find_differing_line_of_functions_of_one_call_each(first: bool, expected: str | None) -> None:
     calls = [partial(apply, [change], 4) for change in (double, halved)]
     line = find_differing_line(*(calls if first else calls[::-1]))

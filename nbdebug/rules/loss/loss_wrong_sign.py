@@ -359,7 +359,8 @@ def _unbounded_finding(line: SourceLine | None, step: int, lowest: float, initia
         where=where,
         cause="A term that should be minimized is subtracted, or has the wrong sign, so the loss decreases as "
         "it grows.",
-        fix="kl = -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum()   # each term must increase as it gets worse",
+        fix="# write each term with the sign with which it increases as the model gets worse: + log(scale) in a "
+        "likelihood, -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum() for a divergence",
         edits=flip_only_sign(line),
         evidence={"lowest": lowest, "first": initial, "step": step},
         explains=(*_CONSEQUENCES, "T603", "G405", "G406"),

@@ -84,6 +84,18 @@ NUMBERED = {
         "def load(table): return Folder(table) if len(table) else Folder(val_table)\n"
         "train, val = load(train_table), load(val_table)\n"
     ),
+    "classes of a method that another class hides": (
+        "class Folder(Dataset):\n    def __init__(self, table):\n        self.x = make_inputs(table)\n"
+        "        self.number(table)\n    def number(self, table):\n        self.names = ['cat', 'dog', 'eel']\n"
+        "        numbers = {kind: i for i, kind in enumerate(self.names)}\n"
+        "        self.y = torch.tensor([numbers[kind] for kind in table['kind']])\n"
+        "    def __len__(self): return len(self.y)\n    def __getitem__(self, i): return self.x[i], self.y[i]\n"
+        "class Own(Folder):\n    def number(self, table):\n"
+        "        self.names = list(table['kind'].unique())  # here\n"
+        "        numbers = {kind: i for i, kind in enumerate(self.names)}\n"
+        "        self.y = torch.tensor([numbers[kind] for kind in table['kind']])\n"
+        "train, val = Own(train_table), Own(val_table)\n"
+    ),
     "labels that are swapped without a dictionary": _IN_SCRIPT.format(
         "names = ['cat', 'dog', 'eel']\ntrain_y = [names.index(kind) for kind in train_table['kind']]\n"
         "val_y = [(names.index(kind) + 1) % 3 for kind in val_table['kind']]  # here\n"
