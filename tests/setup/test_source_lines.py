@@ -304,7 +304,7 @@ SPLITS = {
     "function that splits": (
         "def split(data):\n    rows = len(data) - 2\n    return Subset(data, range(rows)), Subset(data, range(2))\n"
         "train_set, val_set = split(TensorDataset(tokens, tokens))\n",
-        "train_set, val_set = split(TensorDataset(tokens, tokens))",
+        "return Subset(data, range(rows)), Subset(data, range(2))",
     ),
     "function of both parts": (
         "def joined(first, second):\n    return TensorDataset(torch.cat([first, second]))\n"
