@@ -46,8 +46,8 @@ def diverging_loss(record: Record) -> Iterator[Finding]:
     if (divergence := find_divergence(summary)) is None:
         return
     yield Finding(
-        message=f"The loss increased from {summary.start:.4g} at the start of the run to {divergence.end:.4g} at the "
-        "end.",
+        message=f"The loss increased from {summary.start:.4g} at the first steps to a mean of {divergence.end:.4g} in "
+        "the last fifth of the run.",
         where=Location(step=summary.step_count),
         cause="The optimizer steps increase the loss: their sign or learning rate is wrong, or the gradient is of "
         "another loss.",

@@ -75,8 +75,8 @@ def update_too_large(setup: Setup, record: Record, *, ratio: float = 0.1) -> Ite
         and not has_learned(record)
         and (np.nanmax(lasting_ratios, initial=0.0) > ratio or _loss_jumped(record, steps))
     ):
-        sizes = np.where(lasting_ratios > ratio, lasting_ratios, largest)[over_limit]
-        finding = _finding(steps, sizes, over_limit)
+        is_lasting = bool(np.all(lasting_ratios[over_limit] > ratio))
+        finding = _finding(steps, (lasting_ratios if is_lasting else largest)[over_limit], over_limit, is_lasting)
         line = learning_rate_line(setup, float(record.series("lr")[1].max(initial=0.0)))
         yield replace(finding, where=add_line(finding.where, line)) if line else finding
 
@@ -104,7 +104,7 @@ def _loss_jumped(record: Record, steps: LayerSignal) -> bool:
     return not np.isfinite(losses[-1]) or float(np.max(np.abs(losses_after))) > 2 * abs(float(np.median(losses_before)))
 
 
-def _finding(steps: LayerSignal, sizes: Values, over_limit: list[int]) -> Finding:
+def _finding(steps: LayerSignal, sizes: Values, over_limit: list[int], is_lasting: bool) -> Finding:
     names = [steps.names[i] for i in over_limit]
     worst_index = int(np.argmax(sizes))
     worst_step = int(steps.steps[np.nanargmax(steps.values[:, over_limit[worst_index]])])
@@ -114,7 +114,7 @@ def _finding(steps: LayerSignal, sizes: Values, over_limit: list[int]) -> Findin
     factor = 10 ** round(np.log10(1e-3 / min(max(sizes), 1e3)))
     return Finding(
         message=f"The ratio of update norm to weight norm is too large in {len(over_limit)} of {len(steps.names)} "
-        f"weight tensors: {describe_values(names, sizes)}; {comparison}; about 0.001 is usual.",
+        f"weight tensors ({'median of the second half' if is_lasting else 'largest'} of the run): {describe_values(names, sizes)}; {comparison}; about 0.001 is usual.",
         where=Location(module_of_parameter(names[worst_index]), names[worst_index], step=worst_step),
         cause="The learning rate is far too high for these weights, or one gradient was far too large.",
         fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",
