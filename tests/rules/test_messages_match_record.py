@@ -120,7 +120,7 @@ def is_rise_between_sixteenths(facts: RunFacts, claim: float) -> bool:
 
 CLAIMS: dict[str, tuple[tuple[str, Check], ...]] = {
     "T601": ((rf"was {NUMBER} at the start", is_start), (rf"and {NUMBER} after", is_end)),
-    "T602": ((rf"from {NUMBER} at the start", is_start), (rf"to {NUMBER} at the", is_end)),
+    "T602": ((rf"from {NUMBER} at the first steps", is_start), (rf"mean of {NUMBER} in the last", is_end)),
     "T604": ((rf"by at most {NUMBER}%", is_rise_between_sixteenths), (rf"ended at {NUMBER}", is_end)),
     "T605": ((rf"of {NUMBER} steps", is_step_count), (rf"highest value is {NUMBER}", is_highest_loss)),
     "T606": ((rf"of {NUMBER}, the loss", is_step_count), (rf"is at {NUMBER}", is_end)),

@@ -319,8 +319,8 @@ def _hidden_columns_finding(setup: Setup, entrance: FirstLayerCall, hidden: list
     more = f" So are {len(hidden) - 1} other features." if len(hidden) > 1 else ""
     return Finding(
         message=f"In the first batch, the standard deviation of feature {names[smallest]} is "
-        f"{float(deviations[smallest]):.3g} at the first weights, {float(deviations.median() / deviations[smallest]):.3g} times smaller than that of the median "
-        f"feature.{more}",
+        f"{float(deviations[smallest]):.3g} at the first weights, "
+        f"{float(deviations.median() / deviations[smallest]):.3g} times smaller than that of the median feature.{more}",
         where=entrance.where,
         cause="The feature is in another unit than the others, or it was divided twice: the weights hardly see it.",
         fix=_STANDARDIZE_FIX,

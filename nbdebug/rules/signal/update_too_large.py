@@ -112,9 +112,10 @@ def _finding(steps: LayerSignal, sizes: Values, over_limit: list[int], is_lastin
     others = float(np.median(other_ratios)) if len(other_ratios) else float("nan")
     comparison = f"the median of the other layers is {others:.2g}" if len(other_ratios) else "all layers are affected"
     factor = 10 ** round(np.log10(1e-3 / min(max(sizes), 1e3)))
+    basis = "median of the second half" if is_lasting else "largest"
     return Finding(
         message=f"The ratio of update norm to weight norm is too large in {len(over_limit)} of {len(steps.names)} "
-        f"weight tensors ({'median of the second half' if is_lasting else 'largest'} of the run): {describe_values(names, sizes)}; {comparison}; about 0.001 is usual.",
+        f"weight tensors ({basis} of the run): {describe_values(names, sizes)}; {comparison}; about 0.001 is usual.",
         where=Location(module_of_parameter(names[worst_index]), names[worst_index], step=worst_step),
         cause="The learning rate is far too high for these weights, or one gradient was far too large.",
         fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",

@@ -124,8 +124,8 @@ def _growth_finding(sizes: LayerSignal, is_growing: Flags, factor: float) -> Fin
     ending = "" if np.isfinite(sizes.values[-1]).all() else ", and are not finite at the end"
     return Finding(
         message=f"The weights of {len(names)} of {len(factors)} layers grew to more than {factor:g} times their "
-        f"initial norm and keep growing{ending} (largest over initial norm): {describe_values(names, factors[is_growing])}; "
-        f"{comparison}.",
+        f"initial norm and keep growing{ending} (largest over initial norm): "
+        f"{describe_values(names, factors[is_growing])}; {comparison}.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="Larger weights always reduce the loss, which has no minimum, or each step overshoots more than the "
         "previous one.",
@@ -142,7 +142,8 @@ def _dominant_weight_finding(sizes: LayerSignal, largest: LayerSignal, is_domina
     comparison = f"{np.median(others):.2g} in the other layers" if len(others) else "less than a fifth at the start"
     return Finding(
         message=f"A single weight dominates in {len(names)} of {len(shares)} layers at the last measured step (its "
-        f"absolute value divided by the norm of the tensor): {describe_values(names, shares[is_dominated])}; {comparison}.",
+        f"absolute value divided by the norm of the tensor): {describe_values(names, shares[is_dominated])}; "
+        f"{comparison}.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="One input is far larger than the others, or a few steps were far too large.",
         fix="x = (x - x.mean(0)) / x.std(0)   # inputs of the same scale; or a lower learning rate",
