@@ -33,8 +33,13 @@ class Node:
 
     @cached_property
     def name(self) -> str:
-        """The name of the operation in torch, such as ``Softmax``; ``AccumulateGrad`` for a leaf."""
-        return _BACKWARD_SUFFIX.sub("", self.function.name().rpartition("::")[2])
+        """The name of the operation in torch, such as ``Softmax``; ``AccumulateGrad`` for a leaf.
+
+        Torch names every operation in place on a view ``CopySlices``. Here that is the name of copies into a tensor
+        without a gradient, one after another; others are ``InPlace``, since they may be activations.
+        """
+        name = _BACKWARD_SUFFIX.sub("", self.function.name().rpartition("::")[2])
+        return "InPlace" if name == "CopySlices" and not _fills_constant(self.function) else name
 
     @property
     def users(self) -> list[Node]:
@@ -77,6 +82,12 @@ class Node:
             unvisited = [input_node for input_node in node.inputs if input_node not in visited]
             visited.update(unvisited)
             pending += unvisited
+
+
+def _fills_constant(copy_slices: Any) -> bool:
+    """Check whether an operation in place on a view copies values into a tensor that had no gradient."""
+    (base, _), *sources = copy_slices.next_functions
+    return any(source for source, _ in sources) and (base is None or base.name() == "CopySlices")
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ Shape = tuple[int, ...]
 _RESHAPE_CALLS = {"view", "reshape", "view_as", "reshape_as"}
 _PRODUCT_NODES = frozenset({"Bmm", "Mm"})
 _VIEW_NODES = frozenset({"View", "UnsafeView", "ReshapeAlias", "Expand", "Clone", "Alias", "ToCopy", "NativeDropout"})
-_SCALING_NODES = frozenset({"Div", "Mul", "Add", "Sub", "MaskedFill", "Where", "CopySlices", *_VIEW_NODES})
+_SCALING_NODES = frozenset({"Div", "Mul", "Add", "Sub", "MaskedFill", "Where", "CopySlices", "InPlace", *_VIEW_NODES})
 _PARAMETER_NODES = frozenset({"AccumulateGrad", "T", "Transpose", "Permute"})
 
 

@@ -18,6 +18,17 @@ def test_get_saved_of_axis_from_end_is_negative() -> None:
     assert node.get_saved("missing") is None
 
 
+def test_only_copies_into_a_constant_have_the_name_of_copies() -> None:
+    model, copied = nn.Linear(4, 3), torch.zeros(2, 5, 3)
+    with trace_forward(model) as trace:
+        output = model(torch.ones(2, 5, 4))
+        copied[:, 0] = output[:, 0]
+        copied[:, 1] = output[:, 1]
+        loss = output.mul_(output.sigmoid()).relu_().sum() + copied.sum()
+    names = [node.name for node in trace.get_graph(loss).nodes if node.name in ("InPlace", "CopySlices")]
+    assert sorted(names) == ["CopySlices", "CopySlices", "InPlace", "InPlace"]
+
+
 def test_backward_hooks_run_for_each_node_and_are_removed() -> None:
     model, node_names = nn.Sequential(nn.Linear(4, 3), nn.ReLU()), list[str]()
 

@@ -64,6 +64,18 @@ class Correction(nn.Module):
         return self.head((self.base(x) + 0.5 * self.up(self.down(x))).relu()[:, 0])
 
 
+class InPlace(nn.Module):
+    """Two linear layers with an activation in place between them, which is applied to a view of sequences."""
+
+    def __init__(self, activation: str) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(8, 12), nn.Linear(12, 8), nn.Linear(8, 3)
+        self.activation = nn.SiLU(inplace=True) if activation == "silu" else getattr(torch, activation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.second(self.activation(self.first(x))).mean(1).relu())
+
+
 def setup_of(model: nn.Module) -> Setup:
     return minimal_setup(model, X, Y, nn.CrossEntropyLoss())
 
@@ -74,12 +86,16 @@ HEALTHY: dict[str, Callable[[], nn.Module]] = {
     "MultiheadAttention": ProjectedAttention,
     "pooling by scores": SetPooling,
     "adapter of a frozen layer": lambda: Correction(nn.Linear(8, 8).requires_grad_(False)),
+    **{
+        f"{activation} in place on a view": lambda activation=activation: InPlace(activation)
+        for activation in ("relu_", "silu", "tanh_", "sigmoid_")
+    },
     "linear attention": lambda: ManualAttention(lambda q, k, v: q.softmax(-1) @ (k.softmax(1).transpose(1, 2) @ v)),
 }
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_stacked_linear_ignores_attention_projections(name: str) -> None:
+def test_stacked_linear_of_healthy_model_has_no_findings(name: str) -> None:
     assert rule_findings(setup_of(HEALTHY[name]()), "M308") == []
 
 
