@@ -87,7 +87,7 @@ class Node:
 def _fills_constant(copy_slices: Any) -> bool:
     """Check whether an operation in place on a view copies values into a tensor that had no gradient."""
     (base, _), *sources = copy_slices.next_functions
-    return any(source for source, _ in sources) and (base is None or base.name() == "CopySlices")
+    return any(source for source, _ in sources) and (base is None or base.name().endswith("CopySlices"))
 
 
 @dataclass(frozen=True)
