@@ -177,7 +177,11 @@ def _has_term_before(stream: _Stream, other: Tensor, source: Tensor) -> bool:
 def _follow(
     stream: _Stream, kind: Literal["attention", "feed-forward part"], start: TorchCall, result: Tensor, source: Tensor
 ) -> _Branch:
-    """Follow the result of a branch to the sum with its input, or to the next call that is no layer of the branch."""
+    """Follow the result of a branch to the sum with its input, or to the next call that is no layer of the branch.
+
+    Sums with other results of the same input, such as those of several experts, belong to the branch.
+    """
+    origin = _behind_views(stream, source)
     current, layers = result, int(start.name == "multi_head_attention_forward")  # which has an output layer
     for _ in range(_MAX_CALLS):
         takers = [c for c in stream.graph.takers.get(id(current), ()) if c.outputs[0] is not current or c.name in _SUMS]
@@ -192,7 +196,8 @@ def _follow(
         if layers > 1:
             break
         is_sum = following.name == "add" and _operands(following) is not None
-        is_inside = is_sum and all(stream.depends_on(other, result) for other in _partners(following, current))
+        partners = _partners(following, current) if is_sum else []
+        is_inside = all(any(stream.depends_on(other, own) for own in (result, origin)) for other in partners)
         if following.name in ("layer_norm", "rms_norm") or (is_sum and not is_inside):
             break
         current = following.outputs[0]

@@ -61,6 +61,28 @@ class Parallel(nn.Module):
         return scores
 
 
+class Experts(nn.Module):
+    """Blocks whose feed-forward part is the sum of a shared expert and of one that reads all tokens as rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.norm, self.head = nn.Embedding(12, 16), nn.LayerNorm(16), nn.Linear(16, 3)
+        self.attentions = nn.ModuleList(nn.MultiheadAttention(16, 2, batch_first=True) for _ in range(2))
+        self.shared, self.routed = (
+            nn.ModuleList(nn.Sequential(nn.Linear(16, 32), nn.SiLU(), nn.Linear(32, 16)) for _ in range(2))
+            for _ in range(2)
+        )
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        for attention, shared, routed in zip(self.attentions, self.shared, self.routed, strict=True):
+            x = x + attention(x, x, x, need_weights=False)[0]
+            rows = self.norm(x).view(-1, 16)
+            x = x + (routed(rows).view(x.shape) + shared(rows.view(x.shape)))
+        scores: Tensor = self.head(x.mean(1))
+        return scores
+
+
 class LatentQueries(nn.Module):
     """Learned queries read the tokens without a residual connection; blocks with one follow."""
 
@@ -104,6 +126,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "sum in place": partial(attention_setup, attend=added_in_place, feed=lambda x, result: result.add_(x)),
     "parallel parts": lambda: tokens_setup(Parallel(in_place=False)),
     "parallel parts in place": lambda: tokens_setup(Parallel(in_place=True)),
+    "shared expert": lambda: tokens_setup(Experts()),
     "learned queries": lambda: tokens_setup(LatentQueries()),
     "two blocks": lambda: tokens_setup(TwoBlocks(doubled=False)),
     "layers of torch": partial(encoder_of_torch, False),
