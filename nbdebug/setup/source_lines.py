@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 from torch.optim import Optimizer
@@ -21,6 +22,7 @@ from nbdebug.source.assignments import (
     returned_value,
 )
 from nbdebug.source.creation import Creation, creation_scope, empty_group, find_creation
+from nbdebug.source.executed_lines import find_return
 from nbdebug.source.location import SourceLine, get_code
 from nbdebug.source.producers import part_producer
 from nbdebug.source.references import find_names
@@ -224,7 +226,15 @@ def _writes_rate(node: ast.AST) -> bool:
 
 
 def factor_line(scheduler: LambdaLR) -> SourceLine | None:
-    """Return the line of the user's function, or object with ``__call__``, that returns the factors of a schedule."""
-    code = get_code(scheduler.lr_lambdas[0])
+    """Return the line of the user's function, or object with ``__call__``, that returns the factors of a schedule.
+
+    Of several, it is the one of the present step; only functions are called, since an object may change with each call.
+    """
+    factors = scheduler.lr_lambdas[0]
+    code = get_code(factors)
     syntax = find_function(code) if code else None
-    return SourceLine(code.co_filename, (returned_value(syntax) or syntax).lineno) if code and syntax else None
+    if code is None or syntax is None:
+        return None
+    value = returned_value(syntax)
+    line = find_return(factors, scheduler.last_epoch) if value is None and isinstance(factors, FunctionType) else None
+    return line or SourceLine(code.co_filename, (value or syntax).lineno)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
@@ -76,6 +76,29 @@ def _executed_instructions(call: Callable[[], object]) -> set[_Instruction]:
     finally:
         sys.settrace(None)
     return instructions
+
+
+def find_return(function: FunctionType, *arguments: object) -> SourceLine | None:
+    """Return the line on which a call returns; None if it raises, or if a debugger traces this thread."""
+    if sys.gettrace() is not None:
+        return None
+    lines: list[SourceLine] = []
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code is not function.__code__:
+            return None
+        if event == "return":
+            lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        return trace
+
+    sys.settrace(trace)
+    try:
+        function(*arguments)
+    except Exception:
+        return None
+    finally:
+        sys.settrace(None)
+    return lines[-1] if lines else None
 
 
 def find_early_return(call: Callable[[], object]) -> SourceLine | None:

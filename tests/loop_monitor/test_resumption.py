@@ -194,6 +194,15 @@ def test_schedule_restored_in_second_session_of_loop_has_no_finding(schedule: st
     assert schedule_findings(all_findings(load_loop(tmp_path / "loop.py", text))) == []
 
 
+@pytest.mark.parametrize("schedule", PLANS)
+def test_state_loaded_into_the_running_optimizer_and_schedule_has_no_finding(schedule: str, tmp_path: Path) -> None:
+    text = SESSIONS.format(schedule=schedule, load="self.plan.load_state_dict(saved[1])")
+    text = text.replace("second = Trainer(setup)", "second = first").replace(
+        "saved = Trainer(setup).run()", "first = Trainer(setup)\n    saved = first.run()"
+    )
+    assert schedule_findings(all_findings(load_loop(tmp_path / "loop.py", text))) == []
+
+
 TWO_OPTIMIZERS = """
 import copy
 import torch

@@ -38,6 +38,10 @@ _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605",
 _UNBOUNDED_FACTOR, _MIN_LOSSES, _MIN_PAIR_SIGMA = 1e4, 3, 5.0
 _ACCELERATED_FACTOR, _ACCELERATION, _MIN_ACCELERATED_LOSSES = 20.0, 1.2, 20
 _MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
+_SIGN_FIX = (
+    "# write each term with the sign with which it increases as the model gets worse: + log(scale) in a likelihood, "
+    "-0.5 * (1 + logvar - mu**2 - logvar.exp()).sum() for a divergence"
+)
 _MIN_PASSES = 3
 _MIN_DECISIONS, _OPPOSED_CORRELATION, _MIN_CHI_SQUARE = 50, -0.3, 25.0
 _CONSTANT_OUTPUTS, _LOWER_SHARE = (0.0, 0.25, 0.5, 1.0, 2.0), 0.9
@@ -99,7 +103,9 @@ def loss_wrong_sign(
         return
     homogeneous_loss = loop.homogeneous_loss if isinstance(loop, LoopSummary) else None
     if isinstance(record, Record) and homogeneous_loss and (last := _end_below_zero(record)) is not None:
-        yield _margin_finding(loop, homogeneous_loss, last)
+        term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
+        lines = loop.lines if isinstance(loop, LoopSummary) else {}
+        yield _margin_finding(term_line or lines.get("loss") or lines.get("root"), homogeneous_loss, last)
         return
     has_one_optimizer = isinstance(loop, LoopSummary) and loop.has_one_optimizer
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record, may_accelerate=has_one_optimizer)):
@@ -334,18 +340,18 @@ def _end_below_zero(record: Record) -> float | None:
     return last if last < -_MARGIN_FACTOR * max(float(np.abs(losses[:_MIN_LOSSES]).max()), 1.0) else None
 
 
-def _margin_finding(loop: LoopSummary | NotChecked, loss: HomogeneousLoss, last: float) -> Finding:
-    lines = loop.lines if isinstance(loop, LoopSummary) else {}
-    line = lines.get("loss") or lines.get("root")
+def _margin_finding(line: SourceLine | None, loss: HomogeneousLoss, last: float) -> Finding:
     power = "grows in proportion to the outputs" if loss.degree == 1 else "grows with the square of the outputs"
     return Finding(
         where=get_location(line),
         message=f"The loss is unbounded below: it was {loss.first:.3g} at the first step and {last:.3g} at the end. In "
         f"all {loss.passes} inspected steps it was {loss.margin:.3g} plus a part that {power}, so it can always be "
         "lowered by larger outputs.",
-        cause="Larger outputs always lower the loss, as in a margin loss without a clamp at zero, or for targets "
-        "out of the range of the loss.",
-        fix="loss = torch.relu(margin - (better - worse)).mean()   # of a margin loss: zero once the margin is reached",
+        cause="Larger outputs always lower the loss, as in a margin loss without a clamp at zero, for targets "
+        "out of the range of the loss, or if a term has the wrong sign.",
+        fix="loss = torch.relu(margin - (better - worse)).mean()   # of a margin loss: zero once the margin is reached"
+        if loss.degree == 1
+        else _SIGN_FIX,
         evidence={"first": loss.first, "last": last, "margin": loss.margin, "degree": loss.degree},
         explains=(*_CONSEQUENCES, "T606", "T609", "T614", "L208"),
     )
@@ -359,8 +365,7 @@ def _unbounded_finding(line: SourceLine | None, step: int, lowest: float, initia
         where=where,
         cause="A term that should be minimized is subtracted, or has the wrong sign, so the loss decreases as "
         "it grows.",
-        fix="# write each term with the sign with which it increases as the model gets worse: + log(scale) in a "
-        "likelihood, -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum() for a divergence",
+        fix=_SIGN_FIX,
         edits=flip_only_sign(line),
         evidence={"lowest": lowest, "first": initial, "step": step},
         explains=(*_CONSEQUENCES, "T603", "G405", "G406"),

@@ -323,7 +323,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         texts = describe_negative_rate(kind, loop)
         line = _factor_or_creation_line(setup, use) or line
     elif loop.rates.low_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
-        is_per_batch = _steps_per_batch(loop, use) and not _is_slow_per_epoch(setup, loop, max_slow_share)
+        is_per_batch = _steps_per_batch(loop, use) and not _is_poor_per_epoch(setup, loop, use, max_slow_share)
         texts = describe_fast_schedule(kind, loop, use, max_slow_share, is_per_batch)
         if is_per_batch:
             edits = move_after_loop(line)
@@ -395,12 +395,14 @@ def _steps_per_batch(loop: LoopSummary, use: SchedulerUse) -> bool:
     return use.steps >= 0.9 * loop.steps
 
 
-def _is_slow_per_epoch(setup: Setup, loop: LoopSummary, max_slow_share: float) -> bool:
-    """Check whether the rates of a schedule that steps per batch would be as low if it stepped per epoch.
+def _is_poor_per_epoch(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_slow_share: float) -> bool:
+    """Check whether the rates of a schedule that steps per batch would be as low, or never reach its peak, per epoch.
 
     The rate of epoch k would then be that of step k.
     """
     epochs = math.ceil(loop.steps / max(_batches_per_epoch(setup), 1))
+    if unreached_peak(use.scheduler, epochs, loop.steps):
+        return True
     ratios = loop.rates.first_ratios[:epochs]
     return len(ratios) == epochs > 1 and sum(ratio < _SLOW for ratio in ratios) > max_slow_share * epochs
 

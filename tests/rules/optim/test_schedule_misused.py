@@ -13,6 +13,7 @@ from torch.optim import lr_scheduler
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import factor_line
 
 EPOCHS, BATCHES = 8, 4
 MakeScheduler = Callable[[torch.optim.Optimizer], Any]
@@ -195,3 +196,23 @@ def test_function_that_returns_the_rate_is_reported_at_its_return() -> None:
     (cause,) = loop_causes(lambda o: lr_scheduler.LambdaLR(o, rate_of_step), per_batch=True)
     assert "returns a learning rate" in cause
     assert loop_causes(lambda o: lr_scheduler.LambdaLR(o, factor_of_step), per_batch=True) == []
+
+
+def falls_to_zero(step: int) -> float:
+    if step < 2 * EPOCHS:
+        return (step + 1) / (2 * EPOCHS)
+    return (EPOCHS * BATCHES - step) // (EPOCHS * BATCHES)
+
+
+def test_schedule_that_is_zero_after_a_warm_up_over_batches_is_reported_where_it_returns_zero() -> None:
+    schedulers: list[Any] = []
+
+    def make(optimizer: torch.optim.Optimizer) -> Any:
+        schedulers.append(lr_scheduler.LambdaLR(optimizer, falls_to_zero))
+        return schedulers[-1]
+
+    (cause,) = loop_causes(make, per_batch=True)
+    assert cause == "Each of its steps reduces the rate too much."
+    line = factor_line(schedulers[-1])
+    assert line is not None
+    assert "//" in line.text
