@@ -14,11 +14,11 @@ from nbdebug.crashes.evaluation import UNKNOWN, run_on_meta
 from nbdebug.crashes.meta import as_meta
 from nbdebug.crashes.number_literals import find_number_literal
 from nbdebug.finding import Edit
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.attribute_makers import attribute_maker
 from nbdebug.source.edits import OPERATOR_SIGNS, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import assignment_targets, find_assignments, syntax_tree
+from nbdebug.source.search import assignment_targets, syntax_tree
 
 
 def runs(function: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.frames import CrashFrame
 from nbdebug.crashes.loss_graphs import walk_graph
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import assignment_targets, covers_line, enclosing_scope, find_assignments, innermost_loop
+from nbdebug.source.search import assignment_targets, covers_line, enclosing_scope, innermost_loop
 
 _MAX_DEPTH = 3
 

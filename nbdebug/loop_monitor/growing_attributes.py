@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.source.search import find_assignments, read_names
+from nbdebug.source.search import read_names
 
 _MIN_INSPECTIONS, _MIN_GROWTH = 6, 4.0
 _MAX_ITEMS = 10_000  # of a list or a dictionary

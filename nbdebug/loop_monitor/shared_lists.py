@@ -12,10 +12,9 @@ from typing import Any
 from torch import Tensor
 
 from nbdebug.loop_monitor.batch_averages import has_plain_attributes
-from nbdebug.source.assignments import last_assignment
+from nbdebug.source.assignments import find_assignments, last_assignment
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import find_assignments
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_PASSES, _MAX_FRAMES, _MAX_NAMES, _MAX_LABELS, _MIN_ROWS = 16, 3, 32, 4, 2

@@ -19,8 +19,8 @@ from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
+from nbdebug.source.assignments import find_assignments
 from nbdebug.source.location import SourceLine, get_line_from_frame, is_library_code
-from nbdebug.source.search import find_assignments
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_STEPS = 4

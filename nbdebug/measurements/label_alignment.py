@@ -17,8 +17,8 @@ from nbdebug.measurements.reading_limit import ReadingLimit
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
+from nbdebug.source.assignments import find_assignments
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import find_assignments
 from nbdebug.tensors.pytree import tree_children
 
 _MAX_ROWS, _MIN_ROWS, _MAX_CLASSES, _MAX_SECONDS = 400, 80, 20, 0.3

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nbdebug.finding import Finding, Location, Severity
 from nbdebug.measurements.parameter_coverage import UnregisteredTensors
-from nbdebug.source.search import find_assignments
+from nbdebug.source.assignments import find_assignments
 
 _MESSAGES = {
     "recreated": "are created in each forward pass, so their updates are discarded",

@@ -11,7 +11,7 @@ from torch import nn
 from nbdebug.setup.initialization import constant_line
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.creation import Creation, consistent_creations
 from nbdebug.source.location import SourceLine, is_library_code, is_user_code
 from nbdebug.source.producers import part_producer
@@ -19,7 +19,6 @@ from nbdebug.source.scopes import Expression, file_scope
 from nbdebug.source.search import (
     assignment_targets,
     call_name,
-    find_assignments,
     function_node,
     search_files,
     syntax_tree,

@@ -1,10 +1,10 @@
-"""Find the line that assigned a value: the last assignment of the variable that holds it."""
+"""Find the lines that assign a value: the last assignment of the variable that holds it, and those of an attribute."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Container, Iterator
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from nbdebug.source.location import SourceLine
@@ -18,8 +18,10 @@ from nbdebug.source.search import (
     enclosing_loops,
     enclosing_scope,
     file_nodes,
+    function_node,
     read_names,
     syntax_tree,
+    walk,
 )
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -104,6 +106,33 @@ def _assigned_names(statement: ast.stmt) -> set[str]:
 def _reads(statement: ast.stmt, name: str) -> bool:
     value = getattr(statement, "value", None)
     return isinstance(statement, ast.AugAssign) or (value is not None and name in read_names(value))
+
+
+def find_assignments(owner: object, attribute: str) -> list[SourceLine]:
+    """Return every line in the methods of an object's class and its base classes that sets ``self.attribute``."""
+    return [
+        line
+        for method in effective_methods(type(owner))
+        if attribute in method.__code__.co_names
+        for line in _iterate_assignments(method, attribute)
+    ]
+
+
+def effective_methods(kind: type) -> Iterator[FunctionType]:
+    """Yield the methods of a class and its bases, without those that a method hides which calls none of a base."""
+    hidden: set[str] = set()
+    base_names = {"super", *(base.__name__ for base in kind.__mro__[1:])}
+    for cls in kind.__mro__:
+        methods = {name: member for name, member in vars(cls).items() if isinstance(member, FunctionType)}
+        yield from (method for name, method in methods.items() if name not in hidden)
+        hidden |= {name for name, method in methods.items() if not base_names & {*method.__code__.co_names}}
+
+
+def _iterate_assignments(method: FunctionType, attribute: str) -> Iterator[SourceLine]:
+    """Yield the lines of one method that set the attribute; none if its source is unavailable."""
+    for node in walk(function_node(method)):
+        if any(isinstance(target, ast.Attribute) and target.attr == attribute for target in assignment_targets(node)):
+            yield SourceLine(method.__code__.co_filename, getattr(node, "lineno", 1), method.__name__)
 
 
 def find_argument_assignment(line: SourceLine | None, name: str) -> SourceLine | None:

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Container, Iterator
 from types import FunctionType
 
-from nbdebug.source.assignments import covering_statement, find_function
+from nbdebug.source.assignments import covering_statement, find_assignments, find_function
 from nbdebug.source.location import SourceLine, is_library_code
 from nbdebug.source.producers import assigned_attribute, part_producer
 from nbdebug.source.scopes import Expression, Scope, file_scope, function_scope, user_function
-from nbdebug.source.search import assignment_targets, call_name, covers_line, find_assignments, paired_targets
+from nbdebug.source.search import assignment_targets, call_name, covers_line, paired_targets
 
 _REGISTERING_CALLS = {"register_buffer", "register_parameter"}
 

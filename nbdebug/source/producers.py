@@ -10,6 +10,7 @@ from typing import Any
 
 from nbdebug.source.assignments import (
     FunctionNode,
+    effective_methods,
     find_function,
     function_by_name,
     own_statements,
@@ -28,7 +29,6 @@ from nbdebug.source.search import (
     call_name,
     call_subject,
     covers_line,
-    effective_methods,
     enclosing_scope,
     syntax_tree,
 )

@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from types import FunctionType
 from typing import Any
 
 from nbdebug.source.location import SourceLine, is_library_code, is_user_code
@@ -267,33 +266,6 @@ def _get_source_file(item: Any) -> str | None:
     code = getattr(item, "__code__", None)
     file = code.co_filename if code else getattr(sys.modules.get(type(item).__module__), "__file__", None)
     return file if isinstance(file, str) else None
-
-
-def find_assignments(owner: object, attribute: str) -> list[SourceLine]:
-    """Return every line in the methods of an object's class and its base classes that sets ``self.attribute``."""
-    return [
-        line
-        for method in effective_methods(type(owner))
-        if attribute in method.__code__.co_names
-        for line in _iterate_assignments(method, attribute)
-    ]
-
-
-def effective_methods(kind: type) -> Iterator[FunctionType]:
-    """Yield the methods of a class and its bases, without those that a method hides which calls none of a base."""
-    hidden: set[str] = set()
-    base_names = {"super", *(base.__name__ for base in kind.__mro__[1:])}
-    for cls in kind.__mro__:
-        methods = {name: member for name, member in vars(cls).items() if isinstance(member, FunctionType)}
-        yield from (method for name, method in methods.items() if name not in hidden)
-        hidden |= {name for name, method in methods.items() if not base_names & {*method.__code__.co_names}}
-
-
-def _iterate_assignments(method: FunctionType, attribute: str) -> Iterator[SourceLine]:
-    """Yield the lines of one method that set the attribute; none if its source is unavailable."""
-    for node in walk(function_node(method)):
-        if any(isinstance(target, ast.Attribute) and target.attr == attribute for target in assignment_targets(node)):
-            yield SourceLine(method.__code__.co_filename, getattr(node, "lineno", 1), method.__name__)
 
 
 def assignment_targets(node: ast.AST) -> list[Any]:

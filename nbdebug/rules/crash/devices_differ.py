@@ -18,9 +18,9 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.edits import append_argument, node_text, replace_node, wrap_node
-from nbdebug.source.search import call_name, find_assignments, syntax_tree
+from nbdebug.source.search import call_name, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors
 
 _CREATING = {"zeros", "ones", "randn", "rand", "arange", "full", "eye", "linspace", "tensor", "randint", "empty"} | {

@@ -17,10 +17,10 @@ from nbdebug.formatting import join_names
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.edits import node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import enclosing_scope, find_assignments
+from nbdebug.source.search import enclosing_scope
 
 
 @crash_rule("X1029")

@@ -19,10 +19,10 @@ from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.source_lines import creation_line
-from nbdebug.source.assignments import certain_line, covering_statement
+from nbdebug.source.assignments import certain_line, covering_statement, find_assignments
 from nbdebug.source.location import SourceLine, get_location, is_library_code
 from nbdebug.source.producers import executed_return
-from nbdebug.source.search import call_name, find_assignments, read_names
+from nbdebug.source.search import call_name, read_names
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
 

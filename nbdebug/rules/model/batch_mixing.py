@@ -21,8 +21,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
+from nbdebug.source.assignments import find_assignments
 from nbdebug.source.location import add_line, get_location
-from nbdebug.source.search import find_assignments
 
 _SEQUENCE_CALLS = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
 _LAYER_CALLS = {"linear", "conv1d", "conv2d"}

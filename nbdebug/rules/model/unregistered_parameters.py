@@ -16,11 +16,10 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.rules.unregistered_tensors import unregistered_tensors_finding
 from nbdebug.setup import Setup
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.attribute_makers import made_line
 from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import get_location
-from nbdebug.source.search import find_assignments
 
 _REGISTERING = re.compile(r"=\s*(\w+\.)*(Parameter|ModuleList|ModuleDict|ParameterList|ParameterDict|Sequential)\(")
 _CONSEQUENCES = ("O503", "O504", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614")

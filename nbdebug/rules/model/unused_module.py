@@ -15,8 +15,8 @@ from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import find_assignments
 from nbdebug.source.location import is_library_code
-from nbdebug.source.search import find_assignments
 
 _DYNAMIC_ACCESS = {
     "getattr",

