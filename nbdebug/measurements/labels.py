@@ -304,7 +304,10 @@ def _fit_kernel_ridge(x: Tensor, queries: Tensor) -> Tensor:
 
 
 def _measure_predictability(sample: _ProbeSample, shift: int, classes: int) -> LabelPredictability:
-    """Measure the accuracy of predicting each sample from the others, next to those of random other samples."""
+    """Measure the accuracy of predicting each sample from the others, next to those of random other samples.
+
+    ``classes`` is the number of classes in the rows of the samples; classes of other samples count as none.
+    """
     generator, count = torch.Generator().manual_seed(0), len(sample.all_labels)
     is_large = count > _MAX_PERMUTED
     others = torch.randint(count, (_MAX_PERMUTED,), generator=generator) if is_large else torch.arange(count)
@@ -312,8 +315,8 @@ def _measure_predictability(sample: _ProbeSample, shift: int, classes: int) -> L
     permuted = [others[order][sample.indices % len(others)] for order in orders]
     shifted = (sample.indices - shift) % count
     labels = torch.stack([sample.labels_of(samples) for samples in (shifted, *permuted)], 1)
-    has_class = labels >= 0
-    one_hot = F.one_hot(labels.clamp(min=0), classes).float() * has_class[..., None]
+    has_class = (labels >= 0) & (labels < classes)  # a rare class may occur in none of these rows
+    one_hot = F.one_hot(labels.where(has_class, 0), classes).float() * has_class[..., None]
     centered = (one_hot - one_hot.sum(0) / has_class.sum(0)[:, None].clamp(min=1)) * has_class[..., None]
     scores = (sample.left_out_matrix @ centered.flatten(1)).reshape(centered.shape)
     is_right = (scores.argmax(2) == labels) & has_class

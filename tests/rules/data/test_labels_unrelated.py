@@ -182,3 +182,13 @@ def test_labels_unrelated_of_actions_that_index_values_is_quiet(loss_fn: Any, sh
     setup = Setup(nn.Linear(2, 2), DataLoader(data, 50), loss_fn=loss_fn)
     findings = rule_registry.find_rule("D105")(Measurements(setup))
     assert findings == []
+
+
+def test_a_class_of_few_samples_with_the_highest_number_does_not_stop_the_probe() -> None:
+    related = (X[:, 0] > 0).long()
+    order = torch.randperm(400, generator=torch.Generator().manual_seed(0))
+    related[order[-1]] = 2  # in none of the rows that the probe draws
+    setup = two_split_builder(network(3), X, related[:400], related[400:])()
+    probe = Measurements(setup)["label_probe"]
+    assert probe.within["train"].is_detectable
+    assert rule_faults(setup, "D105") == rule_faults(setup, "D125") == []
