@@ -109,8 +109,9 @@ class ResumptionMonitor:
         if scheduler is not None:
             use = self.uses.get(id(scheduler))
             is_resumed = is_unstepped or any(scheduler is other for other in created)
+            # A schedule that has made more than the step which may precede the optimizer's first one is running already.
             if use is not None and use.steps > 1 and not is_resumed:
-                loaded = None  # the schedule was running before the state was loaded, so it does not begin again
+                loaded = None
             start = _schedule_start(scheduler, optimizer, loaded, use.steps if use else 0, is_resumed=is_resumed)
             self.starts.append(start)
 

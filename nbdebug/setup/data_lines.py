@@ -139,19 +139,17 @@ def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
     creation = find_setup_creation(setup, loader)
     producer = _dataset_producer(creation, loader)
     if creation and producer and not isinstance(producer.node, ast.Name):
-        line = producer.line
         training_creation = find_setup_creation(setup, setup.train_loader)
         training_data = _dataset_producer(training_creation, setup.train_loader)
         if training_data and producer.node is training_data.node and isinstance(producer.node, ast.Call):
             producer = _dataset_producer(creation, loader, enters=lambda _: True) or producer
             training_data = _dataset_producer(training_creation, setup.train_loader, enters=lambda _: True)
-            line = producer.line
         elif passed := _own_arguments(producer, training_data):
             makers = [part_producer(argument, None, enters=_has_constant_arguments).line for argument in passed]
             return max(makers, key=lambda maker: maker.number)
         own_names = read_names(producer.node) - read_names(training_data.node) if training_data else set()
-        assigned = [assigned for name in own_names if (assigned := certain_line(line, name))]
-        return max(assigned, key=lambda assigned: assigned.number, default=line)
+        assigned = [assigned for name in own_names if (assigned := certain_line(producer.line, name))]
+        return max(assigned, key=lambda assigned: assigned.number, default=producer.line)
     dataset = getattr(loader, "dataset", None)
     is_training_set = dataset is not None and dataset is getattr(setup.train_loader, "dataset", None)
     lines = (creation_line(setup, part) for part in (_nested_datasets(dataset) if not is_training_set else ()))

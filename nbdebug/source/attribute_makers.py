@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterator
-from types import FunctionType
 
-from nbdebug.source.assignments import covering_statement, find_assignments, find_function
+from nbdebug.source.assignments import covering_statement, effective_methods, find_assignments, find_function
 from nbdebug.source.location import SourceLine, is_library_code
 from nbdebug.source.producers import assigned_attribute, part_producer
 from nbdebug.source.scopes import Expression, Scope, file_scope, function_scope, user_function
@@ -56,9 +55,8 @@ def made_line(line: SourceLine, owner: object = None, attribute: str = "") -> So
 
 def _scope_around(line: SourceLine, owner: object) -> Scope:
     """Return the scope of a line of a method of an object."""
-    members = [member for kind in type(owner).__mro__ for member in vars(kind).values()]
-    codes = {member.__code__: member for member in members if isinstance(member, FunctionType)}
-    for code, method in codes.items():
+    for method in effective_methods(type(owner)):
+        code = method.__code__
         syntax = find_function(code) if code.co_filename == line.file else None
         if isinstance(syntax, ast.FunctionDef) and covers_line(syntax, line.number):
             return function_scope(method, owner)

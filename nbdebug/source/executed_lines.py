@@ -1,10 +1,11 @@
-"""The lines of the user's code that calls execute: where two differ, and which one leaves a loop too early."""
+"""The lines of the user's code that calls execute: where two differ, and where a call or a loop is left."""
 
 from __future__ import annotations
 
 import ast
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -70,12 +71,17 @@ def _executed_instructions(call: Callable[[], object]) -> set[_Instruction]:
             instructions.add((file, frame.f_code.co_name, frame.f_lineno, frame.f_lasti))
         return trace
 
+    _run_traced(call, trace)
+    return instructions
+
+
+def _run_traced(call: Callable[[], object], trace: Callable[[FrameType, str, Any], Any]) -> None:
+    """Run a call under a trace function."""
     sys.settrace(trace)
     try:
         call()
     finally:
         sys.settrace(None)
-    return instructions
 
 
 def find_return(function: FunctionType, *arguments: object) -> SourceLine | None:
@@ -91,13 +97,10 @@ def find_return(function: FunctionType, *arguments: object) -> SourceLine | None
             lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         return trace
 
-    sys.settrace(trace)
     try:
-        function(*arguments)
+        _run_traced(partial(function, *arguments), trace)
     except Exception:
         return None
-    finally:
-        sys.settrace(None)
     return lines[-1] if lines else None
 
 
@@ -119,13 +122,10 @@ def find_early_return(call: Callable[[], object]) -> SourceLine | None:
             returns.add(SourceLine(file, frame.f_lineno, frame.f_code.co_name))
         return trace
 
-    sys.settrace(trace)
     try:
-        call()
+        _run_traced(call, trace)
     except Exception:
         return None
-    finally:
-        sys.settrace(None)
     early = [line for line in returns if _is_in_body_of_loop(line)]
     return early[0] if len(early) == 1 else None
 

@@ -44,8 +44,8 @@ def halved(value: int) -> int:
     return value
 
 
-def augmented_double(is_training: bool) -> int:
-    value = double(1) if is_training else halved(1)
+def augment(transform: Any, is_training: bool) -> int:
+    value: int = transform(1)
     if is_training:
         value += 1
     return value
@@ -65,7 +65,6 @@ def raising(is_training: bool) -> int:
         (branch, "        value = 2"),
         (conditional_expression, "    value = value / 2 if is_training else value"),
         (optional_transform, "    for transform in transforms:"),
-        (augmented_double, "    value = double(1) if is_training else halved(1)"),
         (same_code, None),
         (raising, None),
     ],
@@ -97,3 +96,9 @@ def test_find_differing_line_of_functions_of_one_call_each(first: bool, expected
     calls = [partial(apply, [change], 4) for change in (double, halved)]
     line = find_differing_line(*(calls if first else calls[::-1]))
     assert (line.text if line else None) == expected
+
+
+def test_find_differing_line_prefers_the_own_function_of_the_second_call_to_an_augmentation_of_the_first() -> None:
+    line = find_differing_line(partial(augment, double, True), partial(augment, halved, False))
+    assert line is not None
+    assert line.text == "    value = value // 2"

@@ -20,6 +20,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.assignments import certain_line, covering_statement, find_assignments
+from nbdebug.source.attribute_makers import attribute_maker
 from nbdebug.source.location import SourceLine, get_location, is_library_code
 from nbdebug.source.producers import executed_return
 from nbdebug.source.search import call_name, read_names
@@ -134,10 +135,9 @@ def _source_of_mapping(setup: Setup, line: SourceLine) -> SourceLine:
         names = names.args[0]
     if isinstance(names, ast.Name):
         return certain_line(line, names.id) or line
-    if not isinstance(names, ast.Attribute) or getattr(names.value, "id", "") != "self" or setup.val_loader is None:
-        return line
-    lines = find_assignments(getattr(setup.val_loader, "dataset", None), names.attr)
-    return lines[0] if len(lines) == 1 else line
+    if isinstance(names, ast.Attribute) and getattr(names.value, "id", "") == "self":
+        return attribute_maker(getattr(setup.val_loader, "dataset", None), names.attr) or line
+    return line
 
 
 def _makes_mapping(statement: ast.stmt | None) -> bool:

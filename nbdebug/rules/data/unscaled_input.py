@@ -187,7 +187,7 @@ def _too_large_finding(setup: Setup, entrance: FirstLayerCall, rms: Tensor, larg
     smallest_text = f" (the smallest {float(rms.min()):.3g})" if len(rms) > 1 else ""
     largest_feature = _feature_names(setup, rms)[int(rms.argmax())] if len(rms) <= 100 else int(rms.argmax())
     return Finding(
-        message="Inputs reach the first weights unscaled: in the first batch, the root mean square of feature "
+        message="Inputs reach the first weights unscaled: in one batch, the root mean square of feature "
         f"{largest_feature} is {float(rms.max()):.4g}{smallest_text}; weights are initialized for about 1.",
         where=entrance.where,
         cause="8-bit values, 0 to 255, were not rescaled."
@@ -209,7 +209,7 @@ def _severity(entrance: FirstLayerCall, rms: Tensor) -> Severity | None:
 def _too_small_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
     divided_twice = float(entrance.data.abs().max()) < 1.01 / 255
     return Finding(
-        message=f"Inputs of the first batch reach the first weights with a root mean square of at most "
+        message="Inputs of one batch reach the first weights with a root mean square of at most "
         f"{float(rms.max()):.3g}; weights are initialized for about 1.",
         where=entrance.where,
         cause="The input was divided by 255 twice." if divided_twice else "The input is very small in its units.",
@@ -242,7 +242,7 @@ def _small_spread_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
     elif _have_unit_length(entrance):
         amount, cause = "little", "Each row was scaled, not each column: every row has the length 1."
     return Finding(
-        message=f"Inputs of the first batch reach the first weights with {amount} spread: the standard "
+        message=f"Inputs of one batch reach the first weights with {amount} spread: the standard "
         f"deviation of a feature is at most {largest:.3g}, and {around}; weights are initialized for a standard "
         "deviation of about 1 and a mean of 0.",
         where=entrance.where,
@@ -318,7 +318,7 @@ def _hidden_columns_finding(setup: Setup, entrance: FirstLayerCall, hidden: list
     smallest = min(hidden, key=lambda column: float(deviations[column]))
     more = f" So are {len(hidden) - 1} other features." if len(hidden) > 1 else ""
     return Finding(
-        message=f"In the first batch, the standard deviation of feature {names[smallest]} is "
+        message=f"In one batch, the standard deviation of feature {names[smallest]} is "
         f"{float(deviations[smallest]):.3g} at the first weights, "
         f"{float(deviations.median() / deviations[smallest]):.3g} times smaller than that of the median feature.{more}",
         where=entrance.where,

@@ -103,9 +103,8 @@ def loss_wrong_sign(
         return
     homogeneous_loss = loop.homogeneous_loss if isinstance(loop, LoopSummary) else None
     if isinstance(record, Record) and homogeneous_loss and (last := _end_below_zero(record)) is not None:
-        term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
         lines = loop.lines if isinstance(loop, LoopSummary) else {}
-        yield _margin_finding(term_line or lines.get("loss") or lines.get("root"), homogeneous_loss, last)
+        yield _margin_finding(lines.get("loss") or lines.get("root"), homogeneous_loss, last)
         return
     has_one_optimizer = isinstance(loop, LoopSummary) and loop.has_one_optimizer
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record, may_accelerate=has_one_optimizer)):
