@@ -29,9 +29,8 @@ class Node:
     module: str | None = None
     line: SourceLine | None = None
     inputs: list[Node] = field(default_factory=list)
-    _users: list[ref[Node]] = field(
-        default_factory=list, init=False, repr=False
-    )  # a cycle would keep the tensors until a garbage collection
+    # Weak, since a cycle would keep the tensors of a pass until a garbage collection.
+    _users: list[ref[Node]] = field(default_factory=list, init=False, repr=False)
 
     @cached_property
     def name(self) -> str:

@@ -109,7 +109,7 @@ class ResumptionMonitor:
         if scheduler is not None:
             use = self.uses.get(id(scheduler))
             is_resumed = is_unstepped or any(scheduler is other for other in created)
-            # A schedule that has made more than the step which may precede the optimizer's first one is running already.
+            # One step may precede the first one of the optimizer. A schedule that made more is running already.
             if use is not None and use.steps > 1 and not is_resumed:
                 loaded = None
             start = _schedule_start(scheduler, optimizer, loaded, use.steps if use else 0, is_resumed=is_resumed)
