@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,3 +60,10 @@ def raised_errors(lab: LabPage) -> list[str]:
     for index in range(lab.focus_state()[2]):
         outputs += lab.outputs(index)
     return [f"{output['ename']}: {output['evalue']}" for output in outputs if output["output_type"] == "error"]
+
+
+def shown_steps(lab: LabPage, cell: int) -> int:
+    """Return the number of steps that the page of a run below a cell shows; 0 before the first."""
+    text = lab.output(cell).locator(".nb-status").first.text_content()  # also of a cell that is scrolled out of sight
+    match = re.search(r"([\d,]+) steps", text or "")
+    return int(match[1].replace(",", "")) if match else 0

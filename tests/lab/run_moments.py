@@ -17,6 +17,7 @@ from nbformat.reader import NotJSONError
 
 from tests.lab.conftest import SLOW_SETUP
 from tests.lab.cuttable_network import CuttableNetwork
+from tests.lab.findings_on_page import shown_steps
 from tests.lab.lab_page import KERNEL_IS_IDLE, LabPage
 from tests.lab.server import LabServer
 
@@ -125,15 +126,15 @@ class HeldRun:
         return self.lab.output(1).get_by_role("button", name=name)
 
     def stop(self, lab: LabPage) -> Any:
-        """The Stop button of the cell in a window."""
-        return lab.output(1).locator(".nb-stop")
+        """The Stop button of the cell in a window; a finding below the run has a hidden one, for its trial."""
+        return lab.output(1).locator(".nb-stop:visible")
 
     def wait_for_steps(self, lab: LabPage, more_than: int) -> int:
         """Wait until the page of the cell is past a step, and return its step."""
         status = lab.output(1).locator(".nb-status").first
         status.wait_for(timeout=TIMEOUT)
         lab.page.wait_for_function(STEPS_GROW, arg=[status.element_handle(), more_than], timeout=TIMEOUT)
-        return shown_steps(lab)
+        return shown_steps(lab, 1)
 
     def go_on(self) -> None:
         """End the hold, or the pause."""
@@ -154,12 +155,6 @@ class HeldRun:
         assert "Running, as of step" in output.data["text/html"]
         assert not [name for name in output.data if "widget" in name]
         return int(match[1].replace(",", ""))
-
-
-def shown_steps(lab: LabPage) -> int:
-    """The step that the page of the cell shows."""
-    text = lab.output(1).locator(".nb-status").first.text_content()  # also of a cell that is scrolled out of sight
-    return int((re.search(r"([\d,]+) steps", text) or ["", "0"])[1].replace(",", ""))
 
 
 def reload(run: HeldRun) -> None:
@@ -193,8 +188,8 @@ def _is_saved(run: HeldRun) -> bool:
     except NotJSONError:  # the file is being written
         return False
     if not run.is_live:
-        return f" {shown_steps(run.lab):,} steps" in text
-    return bool(RUNNING.fullmatch(text)) and run.saved_step() >= shown_steps(run.lab)
+        return f" {shown_steps(run.lab, 1):,} steps" in text
+    return bool(RUNNING.fullmatch(text)) and run.saved_step() >= shown_steps(run.lab, 1)
 
 
 ACTIONS: dict[str, Callable[[HeldRun], None]] = {
@@ -231,7 +226,7 @@ def check_page(server: LabServer, name: str, disturbance: str, moment: str) -> s
     with held_run(server, name, moment, autosave=disturbance == "autosave") as run:
         if disturbance == "kernel restart":
             return check_restart(run)
-        before = shown_steps(run.lab)
+        before = shown_steps(run.lab, 1)
         with ExitStack() as stack:
             lab = run.lab
             if disturbance == "second tab":
@@ -251,7 +246,7 @@ def check_run_goes_on(run: HeldRun, lab: LabPage, before: int) -> str:
         assert run.stop(lab).is_enabled()
     else:
         lab.output(1).get_by_text("Ended 20").first.wait_for(timeout=TIMEOUT)
-    lab.wait_until(lambda: shown_steps(lab) >= before, timeout=60)
+    lab.wait_until(lambda: shown_steps(lab, 1) >= before, timeout=60)
     assert lab.output(1).get_by_role("heading", name="Training").count() == 1
     assert "Running, as of step" not in lab.output(1).inner_text()
     run.go_on()
@@ -293,13 +288,13 @@ def wait_for_picture(run: HeldRun, step: int) -> None:
 
 def check_restart(run: HeldRun) -> str:
     """Check that a picture without buttons is left when the kernel restarts, and that the cell can run again."""
-    before = shown_steps(run.lab)
+    before = shown_steps(run.lab, 1)
     wait_for_picture(run, before)
     run.lab.restart_kernel()
     if run.is_live:
         run.lab.output(1).get_by_text("No connection to Python").first.wait_for(timeout=TIMEOUT)
-        assert run.lab.output(1).locator(".nb-stop:visible").count() == 0
-        assert shown_steps(run.lab) >= before
+        assert run.stop(run.lab).count() == 0
+        assert shown_steps(run.lab, 1) >= before
         run.lab.save()
         assert run.saved_step() >= before
     run.lab.page.evaluate("() => { running = 0; }")  # the command of the cell that was killed never ends

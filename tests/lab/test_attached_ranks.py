@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from tests.lab.findings_on_page import shown_steps
 from tests.lab.lab_page import LabPage, OpenNotebook
 
 JOB = """
@@ -63,13 +63,7 @@ END = "for rank in ranks:\n    rank.kill()"
 def start_job(lab: LabPage) -> None:
     """Run the cells that start the job and follow it, and wait until its page shows some steps."""
     lab.run_cells(0, 1)
-    lab.wait_until(lambda: shown_steps(lab) >= 20, timeout=120)
-
-
-def shown_steps(lab: LabPage) -> int:
-    """The number of steps on the page of the run."""
-    status = lab.output(1).locator(".nb-status").first.inner_text()
-    return int((re.search(r"(\d+) steps", status) or [0, 0])[1])
+    lab.wait_until(lambda: shown_steps(lab, 1) >= 20, timeout=120)
 
 
 def test_killed_rank_is_named_on_the_page_that_follows_the_job(open_notebook: OpenNotebook, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab.findings_on_page import cut_parts, raised_errors, shown_faults
+from tests.lab.findings_on_page import cut_parts, raised_errors, shown_faults, shown_steps
 from tests.lab.lab_page import LabPage
 from tests.lab.server import LabServer
 
@@ -77,13 +77,6 @@ def check_healthy(lab: LabPage, *, notice: str = "") -> None:
 def wait_for_end(lab: LabPage, cell: int) -> None:
     """Wait until the page shows that the tool in a cell has ended."""
     lab.output(cell).get_by_text("Ended 20").first.wait_for()
-
-
-def shown_steps(lab: LabPage, cell: int) -> int:
-    """Return the number of steps that the view below a cell shows."""
-    match = re.match(r"([\d,]+) steps", lab.output(cell).locator(".nb-status").first.inner_text())
-    assert match, lab.output(cell).inner_text()[:300]
-    return int(match[1].replace(",", ""))
 
 
 @pytest.fixture(scope="module")
