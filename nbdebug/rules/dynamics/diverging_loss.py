@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.loss_curves.stability import find_divergence
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import option_line
+from nbdebug.source.location import get_location
 
 
 @rule("T602", "error")
-def diverging_loss(record: Record) -> Iterator[Finding]:
+def diverging_loss(setup: Setup, record: Record) -> Iterator[Finding]:
     """The loss increases during training.
 
     ## What it does
@@ -45,10 +48,12 @@ def diverging_loss(record: Record) -> Iterator[Finding]:
     summary = get_run_summary(record)
     if (divergence := find_divergence(summary)) is None:
         return
+    maximizing = [optimizer for optimizer in setup.optimizers if any(g.get("maximize") for g in optimizer.param_groups)]
+    line = option_line(setup, maximizing[0], "maximize", True) if maximizing else None
     yield Finding(
         message=f"The loss increased from {summary.start:.4g} at the first steps to a mean of {divergence.end:.4g} in "
         "the last fifth of the run.",
-        where=Location(step=summary.step_count),
+        where=replace(get_location(line), step=summary.step_count),
         cause="The optimizer steps increase the loss: their sign or learning rate is wrong, or the gradient is of "
         "another loss.",
         fix="for group in optimizer.param_groups: print(group['lr'], group.get('maximize'))",

@@ -120,9 +120,12 @@ def loss_wrong_sign(
     if isinstance(loop, LoopSummary) and isinstance(record, Record) and (opposed := _opposed_decisions(loop, record)):
         yield _opposed_finding(opposed, _root_line(graph) or loop.lines.get("loss"))
         return
+    maximizes = any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups)
     if isinstance(pair_loss, PairLoss):
-        if pair_loss.sigma < -_MIN_PAIR_SIGMA:
+        if pair_loss.sigma < -_MIN_PAIR_SIGMA and not maximizes:
             yield _pair_finding(pair_loss, _root_line(graph))
+        elif pair_loss.sigma > _MIN_PAIR_SIGMA and maximizes:
+            yield _maximized_pair_finding(setup, pair_loss)
         return
     if isinstance(policy_gradient, PolicyGradient):
         if policy_gradient.followed == 0:
@@ -130,7 +133,6 @@ def loss_wrong_sign(
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss
-    maximizes = any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups)
     perfect_loss, opposite_loss = ideal_loss.right, ideal_loss.wrong
     if perfect_loss == opposite_loss or (perfect_loss > opposite_loss) == maximizes:
         return
@@ -208,6 +210,20 @@ def _pair_finding(pairs: PairLoss, line: SourceLine | None) -> Finding:
             "pairs": pairs.pairs,
         },
         explains=(*_CONSEQUENCES, "T606", "T607", "G415"),
+    )
+
+
+def _maximized_pair_finding(setup: Setup, pairs: PairLoss) -> Finding:
+    """Report an optimizer that maximizes a loss which is lower for alike inputs close together."""
+    return Finding(
+        where=get_location(option_line(setup, setup.optimizers[0], "maximize", True)),
+        message="The optimizer drives the loss up: the loss falls if pairs of label "
+        f"{pairs.attracted_label:g} come closer together, and the inputs of these pairs are closer in "
+        f"{pairs.alike_share:.0%} of all comparisons with a pair of label {pairs.repelled_label:g}.",
+        cause="maximize=True is set, but the loss should be minimized.",
+        fix=setting_fix(setup, "maximize", False),
+        evidence={"attracted": pairs.attracted_label, "alike": pairs.alike_share, "maximize": True},
+        explains=(*_CONSEQUENCES, "T606", "T607"),
     )
 
 

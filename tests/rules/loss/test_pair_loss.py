@@ -114,3 +114,13 @@ def test_loss_wrong_sign_of_pairs_with_opposite_labels_is_error(name: str) -> No
 @pytest.mark.parametrize("name", RIGHT)
 def test_loss_wrong_sign_of_pairs_with_right_or_unrelated_labels_is_quiet(name: str) -> None:
     assert rule_faults(RIGHT[name](), "L213") == []
+
+
+@pytest.mark.parametrize("labels", [SAME, 1 - SAME], ids=["opposite", "right"])
+def test_loss_wrong_sign_of_maximized_pairs_names_the_setting_if_the_labels_are_right(labels: Tensor) -> None:
+    torch.manual_seed(0)
+    model = Distance()
+    optimizer = torch.optim.Adam(model.parameters(), maximize=True)
+    loader = DataLoader(TensorDataset(FIRST, SECOND, labels), 32)
+    faults = rule_faults(Setup(model, loader, loss_fn=contrastive, optimizers=[optimizer]), "L213")
+    assert ["maximize=True" in (fault.where.source or "") for fault in faults] == [True] * (labels is not SAME)
