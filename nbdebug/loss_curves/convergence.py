@@ -11,6 +11,7 @@ from nbdebug.statistics.time_series import change_points
 
 MIN_STEPS = 30
 OPENING_STEPS = 12  # a learning rate that is too high raises the loss within these steps
+_MIN_LATE_SHARE = 0.1  # of the gain of the second half that a loss which still falls makes in the last quarter
 _MIN_EXPLOSIVE_UPDATE = 0.02  # smallest first update, relative to the weights, if the rate makes the loss explode
 
 
@@ -265,7 +266,9 @@ def find_rate_too_low(
         and remaining >= min_remaining_share / 2
         and _second_half_gain(run) > 0.15
     )
-    is_slow = is_slow and run.learned_share < 0.75
+    is_slow = (
+        is_slow and run.learned_share < 0.75 and run.last_quarter.change < _MIN_LATE_SHARE * run.second_half.change
+    )
     return result if creeps_measurably and (falls_linearly_near_chance or is_slow) else None
 
 

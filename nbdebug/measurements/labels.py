@@ -101,6 +101,12 @@ def _count_classes(table: SplitTable) -> Counter[int]:
 
 def _count_sampled_classes(setup: Setup, table: SplitTable) -> Counter[int] | None:
     """Return the class counts of one epoch if a custom sampler draws the samples; else None."""
+    labels = _get_sampled_labels(setup, table)
+    return None if labels is None else Counter(labels)
+
+
+def _get_sampled_labels(setup: Setup, table: SplitTable) -> list[int] | None:
+    """Return the labels of one epoch if a custom sampler draws the samples; else None."""
     loader = setup.train_loader
     if not is_map_style(loader) or table.labels is None:
         return None
@@ -109,7 +115,7 @@ def _count_sampled_classes(setup: Setup, table: SplitTable) -> Counter[int] | No
         return None
     label_by_index = dict(zip(table.indices, table.labels.tolist(), strict=True))
     order = (int(index) for index, _ in zip(iterate_sampler_indices(loader), range(MAX_SAMPLER_INDICES), strict=False))
-    return Counter(label_by_index[index] for index in order if label_by_index.get(index, -1) >= 0)
+    return [label_by_index[index] for index in order if label_by_index.get(index, -1) >= 0]
 
 
 @measurement
@@ -360,14 +366,15 @@ class LabelOrder:
 
 @measurement
 def label_order(setup: Setup, batches: list[Batch], tables: dict[str, SplitTable]) -> LabelOrder:
-    """Agreement of the labels within each of the first training batches, compared with random batches."""
+    """Agreement of the labels within each of the first training batches, compared with random batches of an epoch."""
     split_labels = [table.labels for table in tables.values() if table.labels is not None]
     parts = [_get_class_labels(batch) for batch in batches]
     if not split_labels or any(part is None or len(part) < 2 for part in parts):
         raise NotChecked("the batches do not have several samples with one class each")
-    labels = split_labels[0] if "train" in tables and tables["train"].is_complete else torch.cat(split_labels)
-    batch_labels = [part for part in parts if part is not None]
     is_complete = "train" in tables and tables["train"].is_complete
+    drawn = _get_sampled_labels(setup, tables["train"]) if is_complete else None
+    labels = torch.tensor(drawn) if drawn else split_labels[0] if is_complete else torch.cat(split_labels)
+    batch_labels = [part for part in parts if part is not None]
     if not is_complete and _compute_agreement([labels]) == 1:
         labels = torch.cat([labels, *_read_more_labels(setup)])
     overall_agreement = _compute_agreement([labels])

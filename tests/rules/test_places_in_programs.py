@@ -168,6 +168,12 @@ PROGRAMS = {
         "            self.optimizer = torch.optim.Adam(net[2].parameters())  # here\n"
         "fitter = Fitter(body(), False)\nmodel, optimizer = fitter.net, fitter.optimizer\n"
     ),
+    "D128 weights of a sampler in a helper": (
+        "y = (torch.arange(96) % 12 > 7).long() + (torch.arange(96) % 12 > 10)\n"
+        "def sampler_of(labels):\n    weights = torch.bincount(labels).double()[labels]  # here\n"
+        "    return torch.utils.data.WeightedRandomSampler(weights.tolist(), num_samples=96)\n"
+        f"loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=sampler_of(y))\nmodel = body()\n{FOOTER}"
+    ),
     "D116 batches of a sampler": (
         "class ByClass(Sampler):\n    def __len__(self):\n        return 6\n    def __iter__(self):\n"
         "        order = y.argsort().tolist()\n        for start in range(0, 96, 16):\n"

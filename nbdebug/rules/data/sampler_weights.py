@@ -17,7 +17,7 @@ from nbdebug.measurements.sampler_weights import SamplerWeights
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import origin_line
+from nbdebug.setup.data_lines import origin_line, sampler_weights_line
 from nbdebug.source.location import get_location
 
 _FIX = "sampler = WeightedRandomSampler((1 / torch.bincount(labels).float())[labels], num_samples=len(labels))"
@@ -68,7 +68,7 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
     if message:
         yield Finding(
             message=message,
-            where=get_location(origin_line(setup, "loader")),
+            where=get_location(sampler_weights_line(setup) or origin_line(setup, "loader")),
             cause=cause,
             fix=_FIX,
             setup_fix="balanced sampler",

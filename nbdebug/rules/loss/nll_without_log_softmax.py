@@ -108,7 +108,7 @@ def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
     yield Finding(
         message=f"The input of the CTC loss is {input_kind}: "
         f"their exponentials sum to {total:.3g} over the classes instead of 1.",
-        where=node.where,
+        where=_input_location(node, next(_PROBABILITIES.find_producers(node), None) if is_probabilities else None),
         cause="The loss expects log-probabilities, as log_softmax returns them.",
         fix="F.ctc_loss(F.log_softmax(logits, dim=-1), targets, input_lengths, target_lengths)",
         evidence={"sum of exponentials": total, "fed": input_kind},

@@ -73,9 +73,9 @@ def batches(order: Tensor) -> list[tuple[Tensor, Tensor]]:
     return [(X[indices], Y[indices]) for indices in order.split(16)]
 
 
-def balanced_sampler() -> Setup:
-    weights = 1 / torch.bincount(Y)[DATA.tensors[1]]
-    return loader_builder(DATA, sampler=WeightedRandomSampler(weights.tolist(), 64))()
+def weighted_sampler(weights: Tensor) -> Callable[[], Setup]:
+    sampler = WeightedRandomSampler(weights[DATA.tensors[1]].tolist(), 64)
+    return loader_builder(DATA, sampler=sampler)
 
 
 FAULTY: dict[str, Callable[[], Setup]] = {
@@ -99,7 +99,8 @@ FIXES["stream"] = "SampleStream.__iter__"
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "in random order": lambda: minimal_setup(network(3), X, Y, CE),
     "sorted and shuffled by the loader": loader_builder(DATA, shuffle=True),
-    "balanced sampler": balanced_sampler,
+    "balanced sampler": weighted_sampler(1 / torch.bincount(Y)),
+    "sampler that draws nearly one class": weighted_sampler(torch.tensor([50.0, 1.0, 1.0])),
     "easy samples first": lambda: minimal_setup(network(3), *(t[X.norm(dim=1).argsort()] for t in (X, Y)), CE),
     "one class": lambda: minimal_setup(network(3), X, torch.ones_like(Y), CE),
     "batches of one": lambda: Setup(network(3), DataLoader(DATA, 1), loss_fn=CE),
