@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.autograd.loss_terms import record_loss_calls
@@ -19,6 +20,7 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine
+from nbdebug.tensors.pytree import tree_tensors
 
 _DRAWS = {"randn_like", "randn", "normal"}
 _FACTORS, _SUMS = {"mul", "rmul", "multiply"}, {"add", "radd", "iadd"}
@@ -26,15 +28,25 @@ _MIN_SAMPLES = 16
 
 
 @dataclass(frozen=True)
+class Average:
+    """A term of a loss that averages ``values`` values of each sample."""
+
+    values: int
+    line: SourceLine | None
+
+
+@dataclass(frozen=True)
 class LatentActivity:
     """The share of the variance of each latent variable that is due to the input, the rest being drawn at random.
 
     ``where`` is the sum of mean and noise, ``line`` the line of the loss that reduces a term of the mean, if any.
+    ``average`` is the average of a comparison with the data over the values of each sample, if the loss has one.
     """
 
     shares: tuple[float, ...]
     where: Location
     line: SourceLine | None
+    average: Average | None = None
 
 
 @slow_measurement
@@ -56,7 +68,10 @@ def latent_activity(setup: Setup, first_pass: ForwardPass, output: Any) -> Laten
     call, mean, noise = latent
     of_input, of_noise = mean.double().var(0).flatten(), noise.double().square().mean(0).flatten()
     shares = of_input / (of_input + of_noise).clamp_min(1e-30)
-    return LatentActivity(tuple(shares.tolist()), call.where, _reducing_line(loss_calls, mean))
+    data = tree_tensors((batch.args, batch.kwargs, batch.targets))
+    return LatentActivity(
+        tuple(shares.tolist()), call.where, _reducing_line(loss_calls, mean), _find_average(loss_calls, data)
+    )
 
 
 def _find_latent(calls: Sequence[TorchCall], size: int) -> tuple[TorchCall, Tensor, Tensor] | None:
@@ -94,3 +109,29 @@ def _reducing_line(calls: Sequence[TorchCall], mean: Tensor) -> SourceLine | Non
             return call.line
         dependent |= {id(tensor) for tensor in call.outputs} if sources else set()
     return None
+
+
+def _find_average(calls: Sequence[TorchCall], data: Sequence[Tensor]) -> Average | None:
+    """Return the average that reduces a comparison of the output with data; None if it is a sum for each sample."""
+    of_data, compared = {id(tensor) for tensor in data}, set[int]()
+    for call in calls:
+        is_of_data = [id(tensor) in of_data for tensor in call.inputs]
+        if is_of_data and all(is_of_data):
+            of_data |= {id(tensor) for tensor in call.outputs}
+        elif call.outputs and (any(is_of_data) or not compared.isdisjoint(map(id, call.inputs))):
+            values, result = _elementwise(call), call.outputs[0]
+            if result.numel() < values.numel():
+                count = values.numel() // max(len(values), result.numel())
+                is_average = count > 1 and torch.allclose(result.mean(), values.mean(), rtol=1e-3)
+                return Average(values.numel() // len(values), call.line) if is_average else None
+            compared |= {id(tensor) for tensor in call.outputs}
+    return None
+
+
+def _elementwise(call: TorchCall) -> Tensor:
+    """Return the values that a call reduces: for a loss function of torch, its values before its reduction."""
+    try:
+        values: Tensor = getattr(F, call.name)(*call.args, **{**call.kwargs, "reduction": "none"})
+    except (AttributeError, TypeError):
+        return max(call.inputs, key=Tensor.numel)
+    return values

@@ -130,12 +130,16 @@ def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Findin
 
 def _latent_finding(activity: LatentActivity, limit: float) -> Finding:
     """Report latent variables that are noise, so that a decoder can only return the mean of the data."""
+    line = activity.average.line if activity.average else activity.line
+    cause = "The term of the loss that draws the means together outweighs the reconstruction"
+    if activity.average:
+        cause += f", which is an average over the {activity.average.values:,} values of a sample instead of their sum"
     return Finding(
         message=f"None of the {len(activity.shares)} latent variables is active after the run: at most "
         f"{max(activity.shares):.1%} of the variance of any of them is due to the input (limit {limit:.0%}), and the "
         "rest is drawn at random.",
-        where=activity.line.where(activity.where.module) if activity.line else activity.where,
-        cause="The term of the loss that draws the means together outweighs the reconstruction.",
+        where=line.where(activity.where.module) if line else activity.where,
+        cause=f"{cause}.",
         fix="loss = reconstruction.sum(1).mean() + divergence.sum(1).mean()   # reduce both terms alike",
         evidence={"shares": list(activity.shares), "limit": limit},
         explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610", "E709", "G403", "G409"),

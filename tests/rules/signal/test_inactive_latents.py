@@ -58,6 +58,19 @@ def evidence_bound(weight: float) -> Callable[[Output, Tensor], Tensor]:
     return bound
 
 
+def averaged_error(output: Output, spectrum: Tensor) -> Tensor:
+    restored, code = output
+    error = F.mse_loss(restored, spectrum)
+    return error + 20 * kl_divergence(code, Normal(torch.zeros(3), torch.ones(3))).sum(1).mean()
+
+
+def averaged_in_steps(output: Output, spectrum: Tensor) -> Tensor:
+    restored, code = output
+    error = (restored - spectrum).square()
+    error = error.mean(1)
+    return (error + 20 * kl_divergence(code, Normal(torch.zeros(3), torch.ones(3))).sum(1)).mean()
+
+
 def watched(model: nn.Module, loss_fn: Callable[..., Tensor]) -> list[Finding]:
     loader = DataLoader(TensorDataset(SPECTRA, SPECTRA), batch_size=32, shuffle=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -76,6 +89,19 @@ def test_collapsed_representation_of_an_outweighed_code_names_the_divergence() -
     (finding,) = watched(Compressor(), evidence_bound(300.0))
     assert "None of the 3 latent variables is active" in finding.message
     assert (finding.where.source or "").strip() == "rate = information.sum(1).mean()"
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "source"),
+    [(averaged_error, "error = F.mse_loss(restored, spectrum)"), (averaged_in_steps, "error = error.mean(1)")],
+)
+def test_collapsed_representation_names_a_reconstruction_that_is_averaged(
+    loss_fn: Callable[[Output, Tensor], Tensor], source: str
+) -> None:
+    torch.manual_seed(0)
+    (finding,) = watched(Compressor(), loss_fn)
+    assert (finding.where.source or "").strip() == source
+    assert "an average over the 20 values of a sample" in (finding.cause or "")
 
 
 @pytest.mark.parametrize(
