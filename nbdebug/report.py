@@ -12,6 +12,7 @@ from nbdebug.finding import SEVERITIES, Finding, Location, cause_indices, is_con
 from nbdebug.formatting import round_number
 from nbdebug.result import Result
 from nbdebug.serialization.schema import document, to_json
+from nbdebug.setup.notebook_names import variable_name
 from nbdebug.views.findings import FindingsView, skipped_rules_line
 from nbdebug.views.images import named_bars
 from nbdebug.views.saved_output import MAX_LINES, first_lines, picture
@@ -94,6 +95,7 @@ class Report(Result):
 
     def view(self, progress: CheckupProgress | None = None) -> View:
         """Return ranked cards."""
+        debugger = getattr(self._try_fix, "__self__", None)
         return FindingsView(
             title=self.title,
             subtitle=self.subject,
@@ -104,6 +106,7 @@ class Report(Result):
             stopped=self.stopped,
             seconds=self.seconds,
             part_seconds=self.part_seconds,
+            debugger=(variable_name(debugger) if debugger is not None else None) or "dbg",
         )
 
     def with_trials(self, try_fix: Callable[[Finding], Result]) -> Report:

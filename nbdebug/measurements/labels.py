@@ -372,8 +372,9 @@ def label_order(setup: Setup, batches: list[Batch], tables: dict[str, SplitTable
     if not split_labels or any(part is None or len(part) < 2 for part in parts):
         raise NotChecked("the batches do not have several samples with one class each")
     is_complete = "train" in tables and tables["train"].is_complete
-    drawn = _get_sampled_labels(setup, tables["train"]) if is_complete else None
-    labels = torch.tensor(drawn) if drawn else split_labels[0] if is_complete else torch.cat(split_labels)
+    drawn = _get_sampled_labels(setup, tables["train"]) if "train" in tables else None
+    labels = split_labels[0] if is_complete else torch.cat(split_labels)
+    labels = torch.tensor(drawn) if drawn and len(set(drawn)) > 1 else labels
     batch_labels = [part for part in parts if part is not None]
     if not is_complete and _compute_agreement([labels]) == 1:
         labels = torch.cat([labels, *_read_more_labels(setup)])

@@ -77,7 +77,7 @@ class NotebookNames:
         """Return what to say before a tool of ``owner``, a Debugger, runs; None if its objects are the present ones."""
         current = {role: (name, value) for role, (name, value) in self.current_objects().items()}
         current = {role: pair for role, pair in current.items() if not _belongs_to_other(owner, pair[1])}
-        own_name = next((name for name, value in user_variables().items() if value is owner), "the Debugger")
+        own_name = variable_name(owner) or "the Debugger"
         names = {role: name for role, (name, _) in current.items()}
         own = {role: name for role, name in names.items() if role in _ROLES or role.startswith("optimizer")}
         if own:
@@ -162,6 +162,11 @@ def _belongs_to_other(owner: object, value: object) -> bool:
     """Return whether another Debugger of the notebook was made from an object; ``owner`` is then kept on purpose."""
     others = [item for item in user_variables().values() if type(item) is type(owner) and item is not owner]
     return any(value is item for other in others for _, item in _objects(other.notebook_names.arguments))  # type: ignore[attr-defined]
+
+
+def variable_name(value: object) -> str | None:
+    """Return the first variable of the notebook that holds an object; None in a script."""
+    return next((name for name, held in user_variables().items() if held is value), None)
 
 
 def user_variables() -> dict[str, Any]:

@@ -15,7 +15,7 @@ _MAX_FINDINGS_ON_PAGE = 40
 _MAX_PARTS = 10
 _SEVERITY_SIGNS = {"error": "✕", "warning": "▲", "note": "●"}
 _CARD_DEFAULTS = {"severity": "note", "message": "", "cause": "", "fix": "", "trial": "", "code": "", "name": ""}
-_TRY_LINE = 'dbg.try_fix("{code}")'
+_TRY_LINE = '{debugger}.try_fix("{code}")'
 
 
 class CheckupProgress(TypedDict):
@@ -33,7 +33,7 @@ class FindingsView(View):
 
     ``findings`` are ``Finding.to_dict()``; ``not_checked`` has ``code``, ``name`` and ``why``; ``checked`` is the
     number of checks that ran; ``progress`` is set only while a checkup runs; ``part_seconds`` are the seconds of each
-    part of the checkup, longest first.
+    part of the checkup, longest first. ``debugger`` is the variable that holds the Debugger, for the code on the cards.
     """
 
     module: ClassVar[str] = "views/findings.js"
@@ -47,11 +47,14 @@ class FindingsView(View):
     stopped: bool = False
     seconds: float = 0.0
     part_seconds: Mapping[str, float] = field(default_factory=dict)
+    debugger: str = "dbg"
 
     def state(self) -> dict[str, Any]:
         """Return the cards, each with the index of the finding that explains it."""
         findings = self.findings[:_MAX_FINDINGS_ON_PAGE]
-        cards = [_card(item, above) for item, above in zip(findings, cause_indices(findings), strict=True)]
+        cards = [
+            _card(item, above, self.debugger) for item, above in zip(findings, cause_indices(findings), strict=True)
+        ]
         return {
             "title": to_json_value(self.title),
             "subtitle": to_json_value(self.subtitle),
@@ -100,15 +103,16 @@ def skipped_rules_line(count: int) -> str:
     return f"{count} rule{'s' if count > 1 else ''} not checked; .not_checked has the reasons" if count else ""
 
 
-def _card(finding: Mapping[str, Any], cause: int | None) -> dict[str, Any]:
+def _card(finding: Mapping[str, Any], cause: int | None, debugger: str) -> dict[str, Any]:
     texts = {key: finding.get(key) or default for key, default in _CARD_DEFAULTS.items()}
     where = finding.get("where") or {}
+    can_try = bool(finding.get("setup_fix") or finding.get("edits"))
     parts = {"where": dict(where), "place": _location_text(where), "evidence": dict(finding.get("evidence") or {})}
     return {
         **to_json_value({**texts, **parts}),
         "changes": to_json_value([*finding.get("changes", ())]),
         "is_code": is_code(texts["fix"]) or "\n" in texts["fix"],
-        "try_line": _TRY_LINE.format(code=texts["code"]) if finding.get("setup_fix") or finding.get("edits") else "",
+        "try_line": _TRY_LINE.format(debugger=debugger, code=texts["code"]) if can_try else "",
         "under": cause,
     }
 

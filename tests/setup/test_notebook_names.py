@@ -231,3 +231,11 @@ def test_watch_of_loop_that_trains_watched_model_has_no_warning(with_other: bool
             train(other.model, setup)
     assert run.result is not None
     assert run.result.warning == ""
+
+
+def test_page_of_a_checkup_calls_its_debugger_by_its_name(run_cells: Notebook) -> None:
+    slow = (OPTIMIZER.replace("0.1", "0.0001, maximize=True"), LOSS, "second = None")
+    named = DEBUGGER.replace("dbg =", "second =")
+    page = run_cells(CLASSES, DATA, LOADER, MODEL, *slow, named, "print(second.checkup().view().html())")
+    assert "second.try_fix(&quot;L213&quot;)" in page
+    assert "dbg.try_fix" not in page

@@ -139,6 +139,8 @@ def test_finding_whose_fix_changes_the_setup_shows_the_line_that_tries_it(open_p
     assert page.get_by_text("dbg.try_fix").all_inner_texts() == ['dbg.try_fix("O502")']
     assert page.get_by_role("button", name="Try it now").count() == 0
     assert "dbg.try_fix(&quot;O502&quot;)" in view.html()
+    view.debugger = "debugger_of_head"
+    assert view.state()["findings"][0]["try_line"] == 'debugger_of_head.try_fix("O502")'
 
 
 def test_try_button_trains_with_the_fix_while_python_is_available(browser: Any, tmp_path: Path) -> None:
