@@ -10,6 +10,7 @@ from torch import nn
 from nbdebug.crashes.crash import Crash
 from nbdebug.crashes.creations import crash_files
 from nbdebug.finding import Edit
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.edits import insert_after_statement
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, syntax_tree
@@ -72,7 +73,7 @@ def _optimized_parameter_ids(crash: Crash) -> set[int]:
     values = [value for frame in crash.user_frames() for value in frame.variables.values()]
     values += [v for value in values for v in getattr(value, "__dict__", {}).values()]
     optimizers = [value for value in values if isinstance(value, torch.optim.Optimizer)]
-    return {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+    return set(map(id, optimized_parameters(*optimizers)))
 
 
 def _last_child(module: nn.Module, held: set[int]) -> str | None:

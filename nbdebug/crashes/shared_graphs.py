@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from nbdebug.crashes.crash import Crash
@@ -137,8 +136,3 @@ def leaves(tensor: Tensor, without: Any = None) -> set[int]:
         found |= {id(node.variable)} if hasattr(node, "variable") else set()
         pending += [parent for parent, _ in node.next_functions]
     return found
-
-
-def optimized_parameters(optimizer: torch.optim.Optimizer) -> set[int]:
-    """Return the identifiers of the parameters of an optimizer."""
-    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from nbdebug.exceptions import SetupError
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.views.notebook_kernel import in_marimo
 
 
@@ -69,7 +70,7 @@ def _model_html(model: nn.Module, variables: Iterable[Any]) -> str:
 
 
 def _holds_any(optimizer: Optimizer, parameters: set[nn.Parameter]) -> bool:
-    return any(parameter in parameters for group in optimizer.param_groups for parameter in group["params"])
+    return any(parameter in parameters for parameter in optimized_parameters(optimizer))
 
 
 def switch_in_ipython(shell: Any, on: bool) -> None:

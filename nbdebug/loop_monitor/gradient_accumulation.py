@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nbdebug.hooks.training_events import ClippingCall
 from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.schedules import ThinnedStream
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.sampling import tensor_norms
 
@@ -147,7 +148,7 @@ class TrackedOptimizer:
     @property
     def parameters(self) -> list[Tensor]:
         """All parameters of the optimizer."""
-        return [p for group in self.optimizer.param_groups for p in group["params"]]
+        return optimized_parameters(self.optimizer)
 
     def shares_parameters_with(self, module: nn.Module) -> bool:
         """Check whether the optimizer holds a parameter of a module."""

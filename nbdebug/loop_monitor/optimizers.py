@@ -10,6 +10,7 @@ from torch import nn
 
 from nbdebug.loop_monitor.gradient_accumulation import DoubleUpdateCounter, TrackedOptimizer
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import optimized_parameters
 
 _MIN_STEPS = 2  # of another optimizer before one that has never stepped counts as replaced or idle
 _MIN_STEPS_WITHOUT_GRADIENT = 32  # the discriminator of a GAN may step several times before its generator
@@ -40,7 +41,7 @@ class OptimizerTracking:
         if id(optimizer) in self.tracked_optimizers:
             return True
         if optimizer not in self.unrelated_optimizers:
-            parameter_ids = {id(p) for group in optimizer.param_groups for p in group.get("params", ())}
+            parameter_ids = set(map(id, optimized_parameters(optimizer)))
             self.follow_parameters()
             if not self.own_parameter_shapes.keys().isdisjoint(parameter_ids):
                 self.track_optimizer(optimizer)
@@ -54,7 +55,7 @@ class OptimizerTracking:
 
     def has_model_shapes(self, optimizer: torch.optim.Optimizer) -> bool:
         """Check whether an optimizer holds tensors with the shapes of all trainable parameters of the model."""
-        shapes = Counter(tuple(p.shape) for group in optimizer.param_groups for p in group.get("params", ()))
+        shapes = Counter(tuple(p.shape) for p in optimized_parameters(optimizer))
         return shapes == Counter(tuple(p.shape) for p in self.setup.eager_model.parameters() if p.requires_grad)
 
     def follow_parameters(self) -> bool:

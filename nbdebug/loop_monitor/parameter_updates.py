@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero_gradients
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.tensors.memory import share_memory
 
 _MAX_PARAMETERS = 2000  # tracked parameters
@@ -42,7 +43,7 @@ class UncoveredParameters:
 
 def _held_ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
     """Return the ids of the parameters that some optimizers hold."""
-    return {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+    return set(map(id, optimized_parameters(*optimizers)))
 
 
 class ParameterTracker:
@@ -188,7 +189,7 @@ class FrozenStepMonitor:
     def on_step_begin(self, tracked: TrackedOptimizer) -> None:
         """Count a step; usually the first parameter already shows that it trains something."""
         counts = self.counts.setdefault(id(tracked), _StepCounts(tracked))
-        trains = any(p.requires_grad for group in tracked.optimizer.param_groups for p in group["params"])
+        trains = any(p.requires_grad for p in optimized_parameters(tracked.optimizer))
         counts.steps, counts.frozen = counts.steps + 1, 0 if trains else counts.frozen + 1
         counts.has_trained |= trains
 

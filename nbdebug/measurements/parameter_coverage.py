@@ -22,6 +22,7 @@ from nbdebug.measurements.forward_pass import ForwardPass, run_forward
 from nbdebug.measurements.registry import MAX_BATCHES, measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.location import SourceLine, get_line_from_frame
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -288,9 +289,7 @@ def _get_leaves_without_owner(
     setup: Setup, model: nn.Module, batch: Batch, graphs: list[Graph], unregistered: list[UnregisteredAttribute]
 ) -> dict[int, Tensor]:
     """Return the leaf tensors that belong to neither the model, the loss nor an optimizer, keyed by `id`."""
-    optimizer_parameters = [
-        p for optimizer in setup.optimizers for group in optimizer.param_groups for p in group["params"]
-    ]
+    optimizer_parameters = optimized_parameters(*setup.optimizers)
     loss = list(setup.loss_fn.parameters()) if isinstance(setup.loss_fn, nn.Module) else []
     owned = [
         *model.parameters(),

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 from nbdebug.scripts.functional_losses import find_functional_loss
 from nbdebug.setup.loaders import dataset_length
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.location import is_user_code
 from nbdebug.source.references import frame_variables, user_frames
 
@@ -78,7 +79,7 @@ def _name_loss(loss: Any) -> str:
 def updates(optimizer: torch.optim.Optimizer, model: nn.Module) -> bool:
     """Return whether an optimizer has a parameter of a model."""
     own = {id(parameter) for parameter in model.parameters()}
-    return any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"])
+    return any(id(parameter) in own for parameter in optimized_parameters(optimizer))
 
 
 def is_held_out_name(name: str) -> bool:

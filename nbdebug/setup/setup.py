@@ -344,6 +344,11 @@ def as_optimizers(optimizer: Any) -> tuple[torch.optim.Optimizer, ...]:
     return tuple(optimizers.values())
 
 
+def optimized_parameters(*optimizers: torch.optim.Optimizer) -> list[Tensor]:
+    """Return the parameters of some optimizers; a wrapper may have groups without any."""
+    return [p for optimizer in optimizers for group in optimizer.param_groups for p in group.get("params", ())]
+
+
 def unwrap_optimizer(optimizer: Any) -> list[torch.optim.Optimizer]:
     """Return the optimizers that update the parameters: those inside a wrapper, otherwise the optimizer itself.
 

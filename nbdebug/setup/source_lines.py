@@ -13,7 +13,7 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CyclicLR, LambdaLR, OneCycleLR
 
-from nbdebug.setup.setup import Setup
+from nbdebug.setup.setup import Setup, optimized_parameters
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import (
     find_function,
@@ -56,7 +56,7 @@ def find_setup_creation(setup: Setup, created: object) -> Creation | None:
 
 def _lacks_parameters(setup: Setup, optimizer: Optimizer) -> bool:
     """Check whether an optimizer has not all parameters of the model."""
-    optimized = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    optimized = set(map(id, optimized_parameters(optimizer)))
     return any(id(parameter) not in optimized for parameter in setup.eager_model.parameters())
 
 

@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 from nbdebug.autograd.graph import build_graph
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.setup import optimized_parameters
 
 # What a user writes to initialize the weights again as ``initialize_weights`` does.
 RESET_PARAMETERS = 'for module in model.modules():\n    getattr(module, "reset_parameters", lambda: None)()'
@@ -99,10 +100,8 @@ def _trained_tensors(setup: Setup) -> list[Tensor]:
     """Return all tensors that the user trains."""
     loss = setup.loss_fn
     loss_parameters = list(loss.parameters()) if isinstance(loss, nn.Module) else []
-    optimizer_parameters = [
-        p for optimizer in setup.optimizers for group in optimizer.param_groups for p in group["params"]
-    ]
-    return list(dict.fromkeys([*setup.eager_model.parameters(), *loss_parameters, *optimizer_parameters]))
+    optimized = optimized_parameters(*setup.optimizers)
+    return list(dict.fromkeys([*setup.eager_model.parameters(), *loss_parameters, *optimized]))
 
 
 def copy_obstacle(setup: Setup, batch: Batch) -> str:

@@ -16,6 +16,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.batch_splitter import BatchSplitter
 from nbdebug.setup.loaders import PeekableLoader, read_tensors_at_once
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.tensors.pytree import tree_tensors
 
 
@@ -129,9 +130,7 @@ class Trainer:
         self.has_closures = any(map(needs_closure, self.optimizers))
         scaler = next((item for item in setup.extra_state if isinstance(item, torch.amp.GradScaler)), None)
         self.scaler = None if self.has_closures else scaler
-        self.parameters = [
-            p for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]
-        ]
+        self.parameters = optimized_parameters(*self.optimizers)
 
     def step(self) -> float:
         """Train on the next batches, and return their loss before the step."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import SetupError
 from nbdebug.records import RecordedModule
 from nbdebug.replay.ring_buffer import MAX_SMALL_PARAMETER
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.tensors.sampling import MAX_SAMPLES_PER_TENSOR, TensorSampler, max_absolute, sample_values, squared_norm
 from nbdebug.tensors.unit_activity import live_units
 from nbdebug.watching.step_recorder import Number, defer_scalar
@@ -176,7 +177,7 @@ class StepSampler:
             return [True] * len(self.parameters)
         key = (id(optimizer), *[len(group["params"]) for group in optimizer.param_groups])
         if key not in self.membership_cache:
-            parameter_ids = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            parameter_ids = set(map(id, optimized_parameters(optimizer)))
             self.membership_cache[key] = [id(p) in parameter_ids for p in self.parameters]
         return self.membership_cache[key]
 

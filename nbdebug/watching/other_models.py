@@ -13,6 +13,7 @@ from torch import nn
 
 from nbdebug.hooks.training_events import observe_all_steps
 from nbdebug.setup.notebook_names import RebindingNotice
+from nbdebug.setup.setup import optimized_parameters
 
 
 class OptimizedModels:
@@ -35,7 +36,7 @@ class OptimizedModels:
         if optimizer in self.known_optimizers:
             return
         self.known_optimizers.add(optimizer)
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        parameters = optimized_parameters(optimizer)
         is_own = any(id(parameter) in self.own_parameters for parameter in parameters)
         self.updates_own, self.updates_other = self.updates_own or is_own, self.updates_other or not is_own
         self.has_same_shapes |= Counter(parameter.shape for parameter in parameters) == self.own_shapes

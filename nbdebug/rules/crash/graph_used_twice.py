@@ -11,13 +11,14 @@ from nbdebug.crashes import Crash
 from nbdebug.crashes.evaluation import UNKNOWN, Evaluator
 from nbdebug.crashes.explanation import CrashCause
 from nbdebug.crashes.frames import CrashFrame
-from nbdebug.crashes.shared_graphs import SharedTensor, find_shared_tensors, leaves, optimized_parameters
+from nbdebug.crashes.shared_graphs import SharedTensor, find_shared_tensors, leaves
 from nbdebug.crashes.statements import find_carried_state
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.crash.backward_of_many_values import loss_node, loss_tensor
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.assignments import find_function
 from nbdebug.source.edits import (
     append_argument,
@@ -211,7 +212,7 @@ def _used_by_two_losses(crash: Crash, shared: SharedTensor, message: str) -> Cra
     if not before or not after or not steps:
         return None
     stepped = [crash.value(call.func.value) for call in steps if isinstance(call.func, ast.Attribute)]
-    trained = {p for o in stepped if isinstance(o, torch.optim.Optimizer) for p in optimized_parameters(o)}
+    trained = {id(p) for o in stepped if isinstance(o, torch.optim.Optimizer) for p in optimized_parameters(o)}
     # The loss before trains other parameters than those that made the tensor: it needs only its values.
     needs_values = not trained & leaves(shared.tensor)
     nodes = before if needs_values else after
@@ -239,7 +240,7 @@ def _passed_to_two_losses(crash: Crash, shared: SharedTensor, message: str) -> C
     own_scope = enclosing_scope(crash.own.line)
     steps = [node for node in (ast.walk(own_scope) if own_scope is not None else ()) if isinstance(node, ast.Call)]
     owners = [crash.value(n.func.value) for n in steps if isinstance(n.func, ast.Attribute) and call_name(n) == "step"]
-    trained = {p for o in owners if isinstance(o, torch.optim.Optimizer) for p in optimized_parameters(o)}
+    trained = {id(p) for o in owners if isinstance(o, torch.optim.Optimizer) for p in optimized_parameters(o)}
     trains_maker = bool(trained & leaves(shared.tensor))
     call, argument = passing[-2] if trains_maker else passing[-1]
     cause = f"{shared.name} was computed once, and both {ast.unparse(passing[-2][0].func)} and "

@@ -21,6 +21,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import optimizer_code
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_assignment, find_unique_line, matches_call
@@ -152,8 +153,8 @@ def _freezes_parameters(node: ast.AST) -> bool:
 def _has_foreign_tensors(setup: Setup, parameters: list[ParameterEntry]) -> bool:
     """Return whether an optimizer trains tensors that do not belong to the model."""
     model_parameters = {id(optimizer.parameter) for optimizer in parameters}
-    in_optimizer = (p for optimizer in setup.optimizers for group in optimizer.param_groups for p in group["params"])
-    return any(p.requires_grad and id(p) not in model_parameters for p in in_optimizer)
+    optimized = optimized_parameters(*setup.optimizers)
+    return any(p.requires_grad and id(p) not in model_parameters for p in optimized)
 
 
 def _finding(
@@ -187,7 +188,7 @@ def _finding(
 def _fix(setup: Setup, part: str, trainable: list[ParameterEntry]) -> str:
     """Return the fix: the frozen part, or everything if the only optimizer holds nothing that is trainable."""
     optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
-    optimized = [p for group in optimizer.param_groups for p in group["params"]] if optimizer is not None else []
+    optimized = optimized_parameters(optimizer) if optimizer is not None else []
     if optimizer is not None and optimized and trainable and not any(p.requires_grad for p in optimized):
         return f"model.requires_grad_(True)\noptimizer = {optimizer_code(optimizer, 'model.parameters()')}"
     return f"model.get_submodule({part!r}).requires_grad_(True)  # then pass it to the optimizer"

@@ -16,6 +16,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.rules.unregistered_tensors import unregistered_tensors_finding
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.attribute_makers import made_line
 from nbdebug.source.edits import wrap_node
@@ -56,7 +57,7 @@ def unregistered_parameters(
     ## References
     Documentation of torch.nn.Module, torch.nn.ModuleList and torch.nn.Parameter: what is registered, and how.
     """
-    optimized = {id(p) for optimizer in setup.optimizers for group in optimizer.param_groups for p in group["params"]}
+    optimized = set(map(id, optimized_parameters(*setup.optimizers)))
     ordered = sorted(unregistered_attributes, key=lambda item: (type(item.owner).__qualname__, item.attribute))
     for _, items in groupby(ordered, key=lambda item: (type(item.owner), item.attribute)):
         yield _finding(list(items), optimized)

@@ -17,6 +17,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import optimizer_code
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.source_lines import find_setup_creation, parameters_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.edits import replace_node
@@ -183,7 +184,7 @@ def _unoptimized_loss_parameters(setup: Setup, optimizers: tuple[torch.optim.Opt
     """The trainable parameters of the loss itself, not of networks inside it, that no optimizer holds."""
     if not isinstance(setup.loss_fn, torch.nn.Module):
         return []
-    optimized_ids = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+    optimized_ids = set(map(id, optimized_parameters(*optimizers)))
     loss_parameters = setup.loss_fn.named_parameters(recurse=False)
     return [name for name, p in loss_parameters if p.requires_grad and id(p) not in optimized_ids]
 

@@ -18,6 +18,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.rules.optim.parameter_not_optimized import recreate_optimizer_fix
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.source_lines import replacement_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
@@ -85,7 +86,7 @@ def stale_optimizer(
             return
         uncovered_names = {*loop.uncovered_parameters.never_held}
     known_ids = {id(entry.parameter) for entry in parameters} | {id(p) for p in _loss_parameters(setup)}
-    optimized = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+    optimized = optimized_parameters(*optimizers)
     foreign = [p for p in optimized if id(p) not in known_ids]
     missing = [entry for entry in parameters if entry.parameter.requires_grad and not entry.groups]
     if uncovered_names is not None:

@@ -17,6 +17,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.inference.chunking import is_out_of_memory
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup, loaders
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.batch_size import memory
 from nbdebug.tools.batch_size.memory import peak_bytes
@@ -107,12 +108,8 @@ def _model_and_loss(setup: Setup) -> list[nn.Module]:
 
 def _all_parameters(setup: Setup) -> list[Tensor]:
     """Return every parameter that may receive a gradient."""
-    optimizer_parameters = [
-        p for optimizer in setup.optimizers for group in optimizer.param_groups for p in group["params"]
-    ]
-    return list(
-        dict.fromkeys([*(p for part in _model_and_loss(setup) for p in part.parameters()), *optimizer_parameters])
-    )
+    optimized = optimized_parameters(*setup.optimizers)
+    return list(dict.fromkeys([*(p for part in _model_and_loss(setup) for p in part.parameters()), *optimized]))
 
 
 class BatchBuilder:

@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, O
 
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.tools.compare_optimizers.result import RateOrigin
 from nbdebug.tools.lr_range.sweep import SweepPlan
 from nbdebug.tools.lr_range.tool import RangeTest
@@ -229,7 +230,7 @@ def _user_candidate(setup: Setup, name: str | None) -> OptimizerCandidate:
 def _candidate_from_optimizer(setup: Setup, name: str | None, optimizer: Optimizer) -> OptimizerCandidate:
     """Return a candidate with the settings and the parameters of an existing optimizer."""
     parameter_ids = {id(p) for p in setup.eager_model.parameters()}
-    if not any(id(p) in parameter_ids for group in optimizer.param_groups for p in group["params"]):
+    if not any(id(p) in parameter_ids for p in optimized_parameters(optimizer)):
         kind = type(optimizer).__name__
         raise SetupError(f"{kind} has no parameter of the model; expected at least one. Pass the class instead.")
 

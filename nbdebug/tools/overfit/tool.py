@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.overfit.attempt import AttemptRunner, memorization_goal
 from nbdebug.tools.overfit.loss_floor import find_loss_floor
@@ -170,9 +171,7 @@ class OverfitTrial:
     def facts(self) -> VerdictInputs:
         """Return the inputs of the verdict."""
         trainable = TrainableSetup(self.setup, {}).trainable
-        held_ids = {
-            id(p) for optimizer in self.setup.optimizers for group in optimizer.param_groups for p in group["params"]
-        }
+        held_ids = set(map(id, optimized_parameters(*self.setup.optimizers)))
         return VerdictInputs(
             floor=self.floor,
             goal=self.goal,

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from nbdebug.autograd.call_recorders import record_calls
 from nbdebug.setup.evaluation_mode import LOW_PRECISION_DTYPES
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
 from nbdebug.training.hyperparameters import make_hyperparameter
 from nbdebug.training.model_copy import initialize_weights
@@ -34,7 +35,7 @@ def use_full_precision(treated: TreatedSetup) -> bool:
 
 def train_all_parameters(treated: TreatedSetup) -> bool:
     """Train every parameter: unfreeze them, and add those that are in no optimizer."""
-    held = {id(p) for optimizer in treated.optimizers for group in optimizer.param_groups for p in group["params"]}
+    held = set(map(id, optimized_parameters(*treated.optimizers)))
     frozen = [p for p in treated.model.parameters() if p.is_floating_point() and not p.requires_grad]
     for p in frozen:
         p.requires_grad_(True)

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import LossKind
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.training.model_copy import TrainableSetup
 
 
@@ -91,7 +92,7 @@ class TreatedSetup:
         present = {id(p): p for p in self.trainable.trainable}
         for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
             group["params"] = [p for p in group["params"] if id(p) in present or id(p) not in known]
-        held = {id(p) for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]}
+        held = set(map(id, optimized_parameters(*self.optimizers)))
         added = [p for key, p in present.items() if key not in held and key not in known]
         if added and self.optimizers:
             settings = {name: value for name, value in self.optimizer.param_groups[0].items() if name != "params"}

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LinearLR
 
 from nbdebug.exceptions import SetupError
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.tools.compare_optimizers.candidates import OPTIMIZERS, SCHEDULES
 from nbdebug.tools.treatments.model_changes import (
     initialize_again,
@@ -76,7 +77,7 @@ def unfreeze(treated: TreatedSetup, path: str) -> bool:
     """Train the parameters of a module, or all, that are frozen or in no optimizer."""
     if path == "all":
         return train_all_parameters(treated)
-    held = {id(p) for optimizer in treated.optimizers for group in optimizer.param_groups for p in group["params"]}
+    held = set(map(id, optimized_parameters(*treated.optimizers)))
     parameters = [p for p in _submodule(treated, path).parameters() if not p.requires_grad or id(p) not in held]
     for p in parameters:
         p.requires_grad_(True)
