@@ -126,7 +126,7 @@ class HeldRun:
 
     def stop(self, lab: LabPage) -> Any:
         """The Stop button of the cell in a window."""
-        return lab.output(1).locator(".nb-stop")
+        return lab.output(1).locator(".nb-stop:visible")
 
     def wait_for_steps(self, lab: LabPage, more_than: int) -> int:
         """Wait until the page of the cell is past a step, and return its step."""
