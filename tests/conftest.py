@@ -21,6 +21,7 @@ from tests.browser import SKIP_PREFIX, PagePool, launch_chromium, skip_browser_t
 from tests.clock import CLOCK, PROCESSOR_CLOCK
 
 LAB = "tests/lab/"
+MIDDLE_OF_LAB = "tests/lab/test_lr_range.py"  # half of the time has passed before this file
 # Long files whose tests share nothing, or only what they compute for the same parameters.
 SHARED_FILES = ("tests/test_tool_state_preservation.py", "tests/test_rule_contract.py")
 SLOW_FILES = (  # the slowest first
@@ -103,9 +104,10 @@ def pytest_collectstart() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile``, run each file on one worker, and all files that share a JupyterLab on one worker.
+    """With ``--dist loadfile``, run each file on one worker, and the files that need JupyterLab on two, with one each.
 
-    Workers share the files that would keep one of them busy for minutes, by the parameters of their tests.
+    On one worker these would end last. Workers share the files that would keep one of them busy for minutes, by the
+    parameters of their tests.
     """
     if config.getoption("dist") != "loadfile":
         return None
@@ -116,7 +118,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file, _, test = nodeid.partition("::")
             if file in SHARED_FILES:
                 return f"{file}[{test.partition('[')[2]}"
-            return LAB if nodeid.startswith(LAB) else file
+            return f"{LAB}[{file >= MIDDLE_OF_LAB}]" if file.startswith(LAB) else file
 
     return FileScheduling(config, log)
 

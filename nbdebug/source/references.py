@@ -112,23 +112,27 @@ class _ReferenceSearch:
         self.visited |= ids
         for item_id, variables in self.variables.items():
             self.add([Referrer(*item, depth, keys=self.keys) for item in variables] if item_id in ids else [])
-        holders = gc.get_referrers(*current) if current else []
+        referrers = gc.get_referrers(*current) if current else []
+        holders = [
+            holder
+            for holder in referrers
+            if holder is not current and id(holder) not in self.visited and type(holder) is not FrameType
+        ]
+        known = _referrers_of_names(holders)
         containers: list[object] = []
         for holder in holders:
-            if holder is current or id(holder) in self.visited or type(holder) is FrameType:
-                continue
-            if not self.record(holder, ids, depth) and _is_container(holder):
+            if not self.record(holder, ids, depth, known) and _is_container(holder):
                 containers.append(holder)
         containers = containers[:_MAX_HOLDERS]
         self.keys |= {key for container in containers for key in _keys_of(container, ids)}
         return containers
 
-    def record(self, holder: object, ids: set[int], depth: int) -> bool:
+    def record(self, holder: object, ids: set[int], depth: int, referrers: dict[int, list[object]]) -> bool:
         """Record the names under which a module, an instance or a closure holds some objects."""
         if type(holder) is CellType:
-            self.add(Referrer(*variable, depth, keys=self.keys) for variable in _closure_variables(holder))
+            self.add(Referrer(*variable, depth, keys=self.keys) for variable in _closure_variables(holder, referrers))
             return True
-        owner = _owner_of_attributes(holder)
+        owner = _owner_of_attributes(holder, referrers)
         if owner is None:
             return False
         file = _file_of(owner)
@@ -150,7 +154,24 @@ def _keys_of(container: object, ids: set[int]) -> Iterator[str]:
     yield from (key for key, value in items if id(value) in ids and isinstance(key, str))
 
 
-def _owner_of_attributes(holder: object) -> object:
+def _referrers_of_names(holders: list[object]) -> dict[int, list[object]]:
+    """Return the objects that refer to each cell, each closure with such a cell and each dictionary, by its id."""
+    cells = [holder for holder in holders if type(holder) is CellType]
+    dictionaries = [holder for holder in holders if isinstance(holder, dict) and "__builtins__" not in holder]
+    referrers = _referrers([*cells, *dictionaries])
+    return referrers | _referrers([item for cell in cells for item in referrers[id(cell)] if isinstance(item, tuple)])
+
+
+def _referrers(targets: list[object]) -> dict[int, list[object]]:
+    """Return the objects that refer to each target, by its id, in one pass over all objects."""
+    referrers: dict[int, list[object]] = {id(target): [] for target in targets}
+    for holder in gc.get_referrers(*targets) if targets else ():
+        for target_id in referrers.keys() & map(id, gc.get_referents(holder)):
+            referrers[target_id].append(holder)
+    return referrers
+
+
+def _owner_of_attributes(holder: object, referrers: dict[int, list[object]]) -> object:
     """Return the module or instance whose attributes an object holds; None for a plain container."""
     if not isinstance(holder, dict):
         return holder if type(holder).__dictoffset__ and not _is_container(holder) else None
@@ -159,7 +180,7 @@ def _owner_of_attributes(holder: object) -> object:
         return module
     if "__builtins__" in holder:
         return holder  # the global variables of code that is no module
-    return next((owner for owner in gc.get_referrers(holder) if _has_attributes(owner, holder)), None)
+    return next((owner for owner in referrers[id(holder)] if _has_attributes(owner, holder)), None)
 
 
 def _has_attributes(owner: object, attributes: dict[Any, Any]) -> bool:
@@ -197,12 +218,12 @@ def _class_name(owner: object) -> str:
     return owner.__name__ if isinstance(owner, type) else type(owner).__name__
 
 
-def _closure_variables(cell: CellType) -> Iterator[tuple[str, str, int]]:
+def _closure_variables(cell: CellType, referrers: dict[int, list[object]]) -> Iterator[tuple[str, str, int]]:
     """Yield the name, file and first line of each function that closes over a cell."""
-    for closure in gc.get_referrers(cell):
+    for closure in referrers[id(cell)]:
         if not isinstance(closure, tuple):
             continue
-        for function in gc.get_referrers(closure):
+        for function in referrers[id(closure)]:
             if isinstance(function, FunctionType) and function.__closure__ is closure:
                 index = next(index for index, item in enumerate(closure) if item is cell)
                 yield function.__code__.co_freevars[index], function.__code__.co_filename, 0

@@ -30,14 +30,14 @@ _PAGE_TEMPLATE = """<div class="nbdebug" data-view="{key}" style="min-height:{he
 const el = document.querySelector('[data-view="{key}"]:not([data-on])');
 if (el) {{
   el.dataset.on = "";
-  const plain = el.firstElementChild;
+  const plain = el.firstElementChild, plainStyle = el.nextElementSibling;
   try {{
     const bytes = Uint8Array.from(atob("{packed}"), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     const [css, source, state] = await new Response(stream).json();
     const style = document.createElement("style");
     style.textContent = css;
-    el.nextElementSibling.replaceWith(style);
+    plainStyle.replaceWith(style);
     const none = () => {{}}, get = (name) => (name === "state" ? state : undefined);
     const model = {{get, set: none, save_changes: none, on: none, off: none, send: none}};{asks}
     const url = URL.createObjectURL(new Blob([source], {{type: "text/javascript"}}));

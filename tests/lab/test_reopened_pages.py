@@ -152,7 +152,7 @@ def test_run_that_ended_while_page_was_closed_is_shown(jupyter_lab: LabServer, o
         lab.page.wait_for_timeout(5000)
         lab.load_notebook()
         lab.output(1).get_by_text("Ended 20").first.wait_for(timeout=TIMEOUT)
-        assert lab.output(1).locator(".nb-stop").count() == 0
+        assert lab.output(1).locator(".nb-stop:visible").count() == 0
         assert "Running" not in lab.output(1).inner_text()
         assert saved_outputs(jupyter_lab, lab, 1)[0].data["text/plain"].startswith("nbdebug watch:")
 

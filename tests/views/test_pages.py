@@ -31,6 +31,11 @@ from .sample_views import (
 )
 
 MAX_MODULE_LENGTHS = {"watching/page.js": 29_000, "tools/explain/page.js": 40_500, "tools/errors/page.js": 81_500}
+REMOVE_WHILE_UNPACKED = """html => {
+  new MutationObserver(() => document.body.replaceChildren()).observe(document.body, {attributes: true, subtree: true});
+  document.body.append(document.createRange().createContextualFragment(html));
+  window.view = document.querySelector("[data-view]");
+}"""
 VIEWS = [
     line_chart_view,
     findings_view,
@@ -74,6 +79,11 @@ def test_several_views_on_one_page_are_all_drawn(open_page: OpenPage) -> None:
     chart = line_chart_view()
     page = open_page(chart, findings_view(), chart, overfit_view())
     assert page.locator(".nb-title").all_inner_texts() == ["Training", "Checkup", "Training", "Tiny-batch overfit test"]
+
+
+def test_page_that_is_removed_while_it_is_unpacked_reports_no_error(page: Any) -> None:
+    page.evaluate(REMOVE_WHILE_UNPACKED, static_html(findings_view()))
+    page.wait_for_function("!view.isConnected && !view.querySelector('.nb-plain')")
 
 
 @pytest.mark.parametrize("view", hostile_views(), ids=lambda view: type(view).__name__)
