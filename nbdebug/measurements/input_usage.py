@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Location
 from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
 from nbdebug.measurements.registry import measurement, slow_measurement
@@ -20,10 +21,10 @@ from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.assignments import find_assignments
-from nbdebug.source.location import SourceLine, get_line_from_frame, is_library_code
+from nbdebug.source.location import SourceLine, get_line_from_frame, get_location, is_library_code
 from nbdebug.tensors.pytree import tree_tensors
 
-_MIN_STEPS = 4
+_MIN_STEPS = 4  # of a sequence; fewer columns of whole numbers are numbers of different things
 _MAX_EQUAL_SHARE = 0.75  # of the samples, at a step of a sequence without padding
 _OutputsByPath = dict[str, list[Tensor]]
 
@@ -76,6 +77,60 @@ def ignored_steps(eval_outputs: EvalOutputs) -> IgnoredSteps | None:
             if _is_ignored(eval_outputs, tensor, changed):
                 return IgnoredSteps(name, count, length, _repeated_call_line(eval_outputs, length))
     return None
+
+
+@dataclass(frozen=True)
+class IgnoredColumn:
+    """A column of whole numbers of an input that no output depends on.
+
+    ``lookup`` calls an embedding of as many rows as the column needs, with the numbers that another embedding gets.
+    """
+
+    input_name: str
+    column: int
+    width: int
+    lookup: Location | None
+
+
+@slow_measurement
+def ignored_column(eval_outputs: EvalOutputs) -> IgnoredColumn | None:
+    """A column of numbers, such as that of the users in pairs of users and items, without influence; None if all have.
+
+    The column must differ from sample to sample.
+    """
+    for name, tensor in eval_outputs.inputs.items():
+        is_table = tensor.dim() == 2 and 2 <= tensor.shape[1] < _MIN_STEPS and not tensor.is_floating_point()
+        for column in range(tensor.shape[1]) if is_table and tensor.dtype != torch.bool else ():
+            changed = tensor.clone()
+            changed[:, column] = tensor[:, column].roll(1, 0)
+            if _vary(tensor[:, column : column + 1]) and _is_ignored(eval_outputs, tensor, changed):
+                lookups = _find_equal_lookups(eval_outputs, int(tensor[:, column].max()) + 1)
+                # Several embeddings of one size are usually called in the order of the columns.
+                position = 0 if len(lookups) == 1 else column if len(lookups) == tensor.shape[1] else len(lookups)
+                return IgnoredColumn(name, column, tensor.shape[1], next(iter(lookups[position:]), None))
+    return None
+
+
+def _find_equal_lookups(answers: EvalOutputs, rows: int) -> list[Location]:
+    """Return the calls of the smallest embeddings of enough rows that get the same numbers as another embedding."""
+    model = answers.setup.eager_model
+    calls: list[tuple[nn.Embedding, Location, Tensor]] = []
+
+    def record(path: str, module: nn.Module, args: Any) -> None:
+        if isinstance(module, nn.Embedding) and args and isinstance(args[0], Tensor):
+            calls.append((module, get_location(get_line_from_frame(sys._getframe(1)), path), args[0]))
+
+    embeddings = {path: module for path, module in model.named_modules() if isinstance(module, nn.Embedding)}
+    with hooked({module: partial(record, path) for path, module in embeddings.items()}, before=True):
+        answers.predict(answers.batch)
+    shared = [
+        (module.num_embeddings, where)
+        for module, where, numbers in calls
+        if module.num_embeddings >= rows
+        and any(module is not other and torch.equal(numbers, others) for other, _, others in calls)
+    ]
+    fewest = min((count for count, _ in shared), default=0)
+    return [where for count, where in shared if count == fewest]
 
 
 def _vary(steps: Tensor) -> bool:

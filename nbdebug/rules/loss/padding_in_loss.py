@@ -89,11 +89,14 @@ def padding_in_loss(
 
 
 def _padding_line(setup: Setup, padding: PaddingGradient) -> SourceLine | None:
-    """Return the line that pads the targets with a class, if the user's code chooses another index to ignore."""
+    """Return the line that pads the targets with a class, if the loss cannot ignore it.
+
+    That is a class of real positions too, or the user's code chooses another index to ignore.
+    """
     context = user_written_objects(setup)
     chooses_index = find_unique_line(lambda node: getattr(node, "arg", "") == "ignore_index", context) is not None
     is_class = padding.is_class and padding.value >= 0
-    return origin_line(setup, "padded targets") if chooses_index and is_class else None
+    return origin_line(setup, "padded targets") if is_class and (chooses_index or padding.is_real_target) else None
 
 
 def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Finding:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import SEVERITIES, Finding, Location, Severity
-from nbdebug.measurements.input_usage import IgnoredSteps, find_input_ignoring_module
+from nbdebug.measurements.input_usage import IgnoredColumn, IgnoredSteps, find_input_ignoring_module
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.isolated_segments import IsolatedSegments
 from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
@@ -34,6 +34,7 @@ def input_ignored(
     position_influence: PositionInfluence | NotChecked,
     isolated_segments: IsolatedSegments | NotChecked | None,
     ignored_steps: IgnoredSteps | NotChecked | None,
+    ignored_column: IgnoredColumn | NotChecked | None,
     *,
     progress: float = 0.25,
 ) -> Iterator[Finding]:
@@ -58,7 +59,8 @@ def input_ignored(
     changes in eval mode, in train mode, and with small random numbers in all parameters that are entirely zero, so that
     heads and gates initialized with zeros are not reported.
 
-    The first steps of a sequence are exchanged between samples: all but the last one, three quarters, or half.
+    The first steps of a sequence are exchanged between samples: all but the last one, three quarters, or half. So is
+    each column of two or three whole numbers for each sample, such as the numbers of a user and an item.
 
     Segments are those of an input of integers. The tokens of one segment at a time are exchanged, with that input as it
     is and constant. Reported if a segment then has no effect on the output of its sample. If outputs have positions,
@@ -84,6 +86,8 @@ def input_ignored(
     if not ignored:
         if isinstance(ignored_steps, IgnoredSteps):
             yield _ignored_steps_finding(ignored_steps, eval_outputs)
+        elif isinstance(ignored_column, IgnoredColumn):
+            yield _ignored_column_finding(ignored_column, eval_outputs)
         return
     ignores_all = len(ignored) == len(ignored_inputs)
     names = ", ".join(map(repr, _display_names(ignored, eval_outputs)))
@@ -173,6 +177,26 @@ def _ignored_steps_finding(ignored: IgnoredSteps, answers: EvalOutputs) -> Findi
         else "# read all steps, or pass the model only those that it reads",
         evidence={"ignored": ignored.count, "steps": ignored.length, "input": name},
         explains=("M307", "T601", "T606", "T607", "T608", "T610", "E709"),
+        severity="warning",
+    )
+
+
+def _ignored_column_finding(ignored: IgnoredColumn, answers: EvalOutputs) -> Finding:
+    """Report a column of numbers that no output depends on."""
+    name = _display_names([ignored.input_name], answers)[0]
+    module = ignored.lookup.module if ignored.lookup else None
+    return Finding(
+        message=f"The output does not depend on column {ignored.column} of the {ignored.width} columns of input "
+        f"{name!r}: it stays the same if that column is exchanged between samples.",
+        where=ignored.lookup or _forward_location(answers.setup.eager_model, ""),
+        cause=f"{module} gets the numbers that another embedding gets, and none gets column {ignored.column}."
+        if module
+        else "The column is not read, or what is made of it is lost.",
+        fix=f"{module} = self.{module}({name}[:, {ignored.column}])   # the numbers of column {ignored.column}"
+        if module
+        else f"# use {name}[:, {ignored.column}] in forward",
+        evidence={"column": ignored.column, "columns": ignored.width, "input": name},
+        explains=("M307", "T601", "T606", "T608", "T610", "E709"),
         severity="warning",
     )
 

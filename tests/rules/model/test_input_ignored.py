@@ -278,3 +278,37 @@ def test_number_of_each_sample_that_a_call_makes_constant(
     (finding,) = rule_findings(two_input_setup(function, numbers)(), "M306")
     assert finding.severity == severity
     assert source in str(finding.where.source)
+
+
+class Ratings(nn.Module):
+    """The product of the vectors of a user and an item, each of which may be looked up by either number."""
+
+    def __init__(self, columns: tuple[int, int], users: int, items: int) -> None:
+        super().__init__()
+        self.columns, self.user, self.item = columns, nn.Embedding(users, 4), nn.Embedding(items, 4)
+
+    def forward(self, pair: Tensor) -> Tensor:
+        first, second = (pair[:, column] for column in self.columns)
+        user = self.user(first)
+        item = self.item(second)
+        return (user * item).sum(1)
+
+
+PAIRS = torch.stack([torch.randperm(64) % 30, torch.randperm(64) % 12], 1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "users", "items", "source"),
+    [
+        ((1, 1), 30, 12, "user = self.user(first)"),
+        ((1, 1), 30, 30, "user = self.user(first)"),
+        ((0, 0), 30, 30, "item = self.item(second)"),
+        ((0, 1), 30, 12, None),
+        ((1, 0), 30, 30, None),
+    ],
+)
+def test_column_of_numbers_that_no_lookup_reads(
+    columns: tuple[int, int], users: int, items: int, source: str | None
+) -> None:
+    findings = rule_findings(minimal_setup(Ratings(columns, users, items), PAIRS, torch.rand(64), nn.MSELoss()), "M306")
+    assert [finding.where.source for finding in findings] == [f"        {source}"] * (source is not None)
