@@ -21,6 +21,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.scopes import user_function
 from nbdebug.source.search import call_name, find_unique_line
 
 _CLASS_LOSSES = ("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss")
@@ -91,12 +92,14 @@ def padding_in_loss(
 def _padding_line(setup: Setup, padding: PaddingGradient) -> SourceLine | None:
     """Return the line that pads the targets with a class, if the loss cannot ignore it.
 
-    That is a class of real positions too, or the user's code chooses another index to ignore.
+    That is a class of real positions too, with which the user's collate function pads them, or the user's code chooses
+    another index to ignore.
     """
     context = user_written_objects(setup)
     chooses_index = find_unique_line(lambda node: getattr(node, "arg", "") == "ignore_index", context) is not None
+    pads_with_class = padding.is_real_target and user_function(getattr(setup.train_loader, "collate_fn", None))
     is_class = padding.is_class and padding.value >= 0
-    return origin_line(setup, "padded targets") if is_class and (chooses_index or padding.is_real_target) else None
+    return origin_line(setup, "padded targets") if is_class and (chooses_index or pads_with_class) else None
 
 
 def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Finding:

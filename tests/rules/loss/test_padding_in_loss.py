@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.loss.padding_in_loss import tagged_sentences, token_cross_entropy, word_cross_entropy
 from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_findings
 
 
 class ClassesOnSecondAxis(nn.Module):
@@ -189,3 +192,19 @@ def test_padding_in_loss_of_own_loop_calls_each_hook_of_the_user_once() -> None:
 
     debugger = loop_debugger(*tagger(), step)
     assert len(calls) == len(debugger.setup.train_loader)  # type: ignore[arg-type]
+
+
+def padded_batch(samples: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    words = pad_sequence([words for words, _ in samples], batch_first=True)
+    tags = pad_sequence([tags for _, tags in samples], batch_first=True)
+    return words, tags
+
+
+def test_padding_in_loss_with_a_real_class_is_placed_where_targets_are_padded() -> None:
+    model, tokens, tags = tagger()
+    samples = [(row[: 2 + k % 5], tag[: 2 + k % 5]) for k, (row, tag) in enumerate(zip(tokens, tags, strict=True))]
+    loader: DataLoader[Any] = DataLoader(samples, batch_size=16, collate_fn=padded_batch)  # type: ignore[arg-type]
+    (finding,) = rule_findings(Setup(model, loader, loss_fn=token_cross_entropy), "L215")
+    assert (
+        finding.where.source or ""
+    ).strip() == "tags = pad_sequence([tags for _, tags in samples], batch_first=True)"
