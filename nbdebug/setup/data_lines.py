@@ -380,6 +380,11 @@ def _collate_functions(loader: Any) -> Iterator[_Method]:
         yield collate
 
 
+def collate_method(loader: Any) -> _Method | None:
+    """Return the user's function that collates the batches of a loader, and its object; None if it has none."""
+    return next(_collate_functions(loader), None)
+
+
 def _returns_parts(datasets: list[Any]) -> bool:
     """Check whether a dataset returns several parts for an index."""
     try:
