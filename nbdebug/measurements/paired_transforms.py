@@ -30,8 +30,8 @@ class UnpairedTransforms:
     """Pairs of reads of one sample between which input and target are flipped or rotated differently.
 
     ``compared`` counts the pairs of reads whose transforms are known, ``different`` those in which the two differ.
-    ``line`` transforms one of both alone; if it is not known, it makes the target in the function that pairs it with the
-    input, or defines how the dataset reads a sample.
+    ``line`` transforms one of both alone. If that is unknown, it makes the target in the function that pairs it with
+    the input, or defines how the dataset reads a sample.
     """
 
     compared: int

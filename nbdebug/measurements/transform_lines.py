@@ -123,7 +123,7 @@ class _Trace:
         return self._trace
 
     def _stack(self, frame: FrameType, number: int) -> Iterator[tuple[FrameType, SourceLine]]:
-        """Yield the user's functions that are running, with the line of each; a function that starts has no line yet."""
+        """Yield the user's functions that are running, with the line that each has run."""
         code = frame.f_code
         yield frame, SourceLine(code.co_filename, number, code.co_name)
         outer = frame.f_back

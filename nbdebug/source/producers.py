@@ -43,7 +43,7 @@ SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
 _DTYPE_CHANGES = {"astype", "to", "type"}
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_Part = tuple[Expression, int | None]  # an expression, and the position of the value in it
+Part = tuple[Expression, int | None]  # an expression, and the position of the value in it
 
 
 def part_producer(
@@ -62,21 +62,38 @@ def part_producer(
     the one that runs is followed if its test can be evaluated, else the one that ``may_make`` accepts. With
     ``passes_conversions``, a conversion to a tensor, another dtype or shape counts as what it converts.
     """
+    steps = part_steps(
+        expression, position, keys, enters=enters, may_make=may_make, passes_conversions=passes_conversions
+    )
+    return [*steps][-1][0]
+
+
+def part_steps(
+    expression: Expression,
+    position: int | None,
+    keys: Container[str] = (),
+    *,
+    enters: Callable[[ast.Call], bool] = lambda _: True,
+    may_make: Callable[[ast.expr], bool] | None = None,
+    passes_conversions: bool = False,
+) -> Iterator[Part]:
+    """Yield each expression on the way to the one that makes a value, and the position of the value in it."""
     for _ in range(_MAX_STEPS):
         expression, position = _part(expression, position, keys)
+        yield expression, position
         value = expression.node
         if isinstance(value, ast.Call) and not enters(value):
-            return expression
+            return
         converted = _converted(value) if passes_conversions else None
         source = (Expression(expression.scope, converted), position) if converted else None
         source = source or _source(expression, position, may_make)
         if source is None:
-            return expression
+            return
         is_parameter = _is_parameter(source[0])
         expression, position = source
         if isinstance(value, ast.Call) and converted is None and is_parameter:
-            return expression  # a function that returns its argument
-    return expression
+            break  # a function that returns its argument
+    yield expression, position
 
 
 def chosen_branch(expression: Expression) -> Expression:
@@ -84,7 +101,7 @@ def chosen_branch(expression: Expression) -> Expression:
     return _part(expression, None, ())[0]
 
 
-def _part(expression: Expression, position: int | None, keys: Container[str]) -> _Part:
+def _part(expression: Expression, position: int | None, keys: Container[str]) -> Part:
     """Return the part of a tuple or a dictionary, or the branch of a conditional expression that runs."""
     scope, value = expression.scope, expression.node
     if isinstance(value, ast.IfExp) and (truth := scope.truth(value.test)) is not None:
@@ -138,7 +155,7 @@ def _is_parameter(expression: Expression) -> bool:
 
 def _source(
     expression: Expression, position: int | None, may_make: Callable[[ast.expr], bool] | None = None
-) -> _Part | None:
+) -> Part | None:
     """Return the expression that makes a value, and the position of the value in it; None if the value makes itself."""
     scope, value = expression.scope, expression.node
     if isinstance(value, ast.Call):
@@ -229,7 +246,7 @@ def _returned_values(statement: ast.stmt) -> Iterator[ast.expr]:
 
 def _assigned_expression(
     expression: Expression, name: str, may_make: Callable[[ast.expr], bool] | None = None
-) -> _Part | None:
+) -> Part | None:
     """Return what the last assignment of a variable before an expression assigns; None if it is not certain."""
     statement = _assignment(expression, name, may_make)
     if isinstance(statement, ast.Assign):
@@ -249,14 +266,7 @@ def _assignment(
     number, syntax = expression.node.lineno, enclosing_scope(expression.line)
     if syntax is None:
         return None
-    choices = [node for node in own_statements(syntax) if isinstance(node, ast.If)]
-    statements = [
-        statement
-        for statement in own_statements(syntax)
-        if (statement.end_lineno or statement.lineno) < number
-        and name in _assigned_names(statement)
-        and expression.scope.runs(statement, choices)
-    ]
+    statements = [statement for statement in statements_before(expression) if name in _assigned_names(statement)]
     last = max(statements, key=lambda statement: statement.lineno, default=None)
     if last is None:
         is_global = not isinstance(syntax, ast.Module) and name not in local_names(syntax)
@@ -267,6 +277,37 @@ def _assignment(
         return last
     possible = [s for s in statements if covers_line(unknown[-1], s.lineno) and _may_be(s, name, may_make)]
     return possible[0] if may_make is not None and len(possible) == 1 else None
+
+
+def statements_before(expression: Expression) -> list[ast.stmt]:
+    """Return the statements before an expression in its function, file or cell, without branches that do not run."""
+    number, syntax = expression.node.lineno, enclosing_scope(expression.line)
+    statements = sorted(own_statements(syntax) if syntax else (), key=lambda statement: statement.lineno)
+    choices = [node for node in statements if isinstance(node, ast.If)]
+    return [
+        statement
+        for statement in statements
+        if (statement.end_lineno or statement.lineno) < number and expression.scope.runs(statement, choices)
+    ]
+
+
+def possible_assignments(variable: Expression, position: int | None) -> list[Part]:
+    """Return what the assignments of a variable assign that may be its last before an expression, the last first."""
+    syntax, name, parts = enclosing_scope(variable.line), getattr(variable.node, "id", ""), list[Part]()
+    choices = _unknown_choices(variable.scope, syntax) if syntax else []
+    skipped = [choice for choice in choices if not covers_line(choice, variable.node.lineno)]
+    statements = sorted(statements_before(variable), key=lambda statement: statement.lineno, reverse=True)
+    for statement in statements:
+        targets = [
+            target.value if isinstance(target, ast.Subscript) else target for target in assignment_targets(statement)
+        ]
+        if not isinstance(statement, ast.Assign) or name not in [getattr(target, "id", "") for target in targets]:
+            continue
+        value, own_position = _assigned_part(statement, name)
+        parts.append((Expression(variable.scope, value), position if own_position is None else own_position))
+        if name in _assigned_names(statement) and not any(covers_line(c, statement.lineno) for c in skipped):
+            break
+    return parts
 
 
 def _unknown_choices(scope: Scope, syntax: SourceScope) -> list[ast.stmt]:
@@ -320,7 +361,7 @@ def _column_name(value: ast.expr) -> str:
     return key if isinstance(key, str) else ""
 
 
-def _column_source(expression: Expression, column: str) -> _Part | None:
+def _column_source(expression: Expression, column: str) -> Part | None:
     """Return what a column of a table was set to, or the same column of the table from which this one was made."""
     scope, table = expression.scope, expression.node.value  # type: ignore[attr-defined]
     for _ in range(_MAX_STEPS):
@@ -367,9 +408,9 @@ def _rows_of(value: ast.expr) -> ast.expr | None:
     return None
 
 
-def assigned_attribute(expression: Expression, name: str) -> _Part | None:
+def assigned_attribute(expression: Expression, name: str) -> Part | None:
     """Return the only value that the methods of a class assign to an attribute, and the position of it in a tuple."""
-    values: list[_Part] = []
+    values: list[Part] = []
     for scope, syntax in _methods(expression):
         for statement in _running_statements(scope, syntax.body):
             targets = [getattr(target, "attr", None) for target in assignment_targets(statement)]

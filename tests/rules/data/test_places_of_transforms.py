@@ -52,7 +52,7 @@ PROGRAMS = {
     + _DATASET
     + _READ
     + "        return augment(scenes[i], areas[i])\n",
-    "a helper of one": "def turned(values):\n    turns = random.randrange(4)\n    return values.rot90(turns, (-2, -1))\n"
+    "a helper of one": "def turned(values):\n    return values.rot90(random.randrange(4), (-2, -1))\n"
     + _DATASET
     + _READ
     + "        scene = turned(scenes[i])  # here\n        area = areas[i]\n        return scene, area\n",
