@@ -5,32 +5,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 from nbdebug.setup.batch import TARGET_KEYS
-from nbdebug.setup.data_lines import nested_datasets, sample_functions, tensor_argument
+from nbdebug.setup.part_sources import constructor_argument, find_part, operands
 from nbdebug.setup.setup import Setup
-from nbdebug.setup.source_lines import call_argument, find_setup_creation
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.producers import (
-    Part,
-    executed_return,
-    part_producer,
-    part_steps,
-    possible_assignments,
-    statements_before,
-)
+from nbdebug.source.producers import part_producer, part_steps
 from nbdebug.source.scopes import Expression
 from nbdebug.source.search import assignment_targets, call_name
+from nbdebug.source.variable_values import Part, possible_assignments, statements_before
 
 _SHUFFLES = {"shuffle", "permutation", "permuted", "sample", "sorted", "sort", "sort_values", "sort_index", "reversed"}
 _SHUFFLES |= {"roll", "flip", "flipud", "random_permutation"}
 _SELECTIONS = {"take", "index_select", "reindex", "take_along_axis", "gather"}
 _IN_PLACE = {"shuffle", "sort", "reverse"}
 _ORDERS = _SHUFFLES | {"randperm", "argsort", "lexsort", "arange", "range", "list", "choice", "randint", "multinomial"}
-_ARGUMENT_METHODS = {"fit_transform", "transform", "predict", "inverse_transform"}
 _MAX_STEPS = 60
 _Order = tuple[object, ...]
 
@@ -71,17 +62,12 @@ class _History:
     def __init__(self, setup: Setup, loader: Any, position: int) -> None:
         self.reorderings: list[_Reordering] = []
         self.entered: set[_Order] = set()
-        self._setup, self._datasets = setup, [*nested_datasets(getattr(loader, "dataset", None))]
+        self._setup, self._loader = setup, loader
         self._calls: dict[int, tuple[Expression, ...]] = {}
         self._scopes: list[object] = []  # referenced, so that their ids stay theirs
         self._visited: set[_Order] = set()
-        if tensor := tensor_argument(setup, loader, self._datasets, position):
-            self._follow(tensor, None)
-            return
-        for method in sample_functions(loader, self._datasets):
-            if pair := executed_return(*method):
-                self._follow(pair, position)
-                return
+        if part := find_part(setup, loader, position):
+            self._follow(*part)
 
     def _follow(self, expression: Expression, position: int | None) -> None:
         """Record the reorderings of what makes an expression."""
@@ -125,24 +111,17 @@ class _History:
         scope, node = expression.scope, expression.node
         if isinstance(node, ast.Name):
             yield from possible_assignments(expression, position)
-            yield from self._argument(node.id) if scope.function == "__init__" else ()
+            passed = constructor_argument(self._setup, self._loader, node.id) if scope.function == "__init__" else None
+            yield from [(passed, None)] if passed else []
         elif isinstance(node, ast.Subscript):
             yield from self._selected(expression, node.value, node.slice)
         elif isinstance(node, ast.ListComp):
             yield from self._comprehended(expression, node)
         elif isinstance(node, ast.Call):
-            yield from self._called(expression, node, position)
-        elif isinstance(node, ast.BinOp):
-            yield from ((Expression(scope, side), None) for side in (node.left, node.right))
-        elif isinstance(node, ast.Attribute):
-            yield Expression(scope, node.value), None
-
-    def _argument(self, name: str) -> Iterator[Part]:
-        """Yield the argument of the constructor of the dataset."""
-        for dataset in self._datasets:
-            creation = find_setup_creation(self._setup, dataset)
-            if creation and (argument := creation.argument(dataset, name)):
-                yield call_argument(creation, dataset, argument), None
+            self._record_call(expression, node)
+            yield from operands(expression, position)
+        else:
+            yield from operands(expression, position)
 
     def _selected(self, expression: Expression, value: ast.expr, index: ast.expr) -> Iterator[Part]:
         scope = expression.scope
@@ -169,24 +148,14 @@ class _History:
         else:
             yield Expression(expression.scope, loop.iter), None
 
-    def _called(self, expression: Expression, call: ast.Call, position: int | None) -> Iterator[Part]:
-        scope, name = expression.scope, call_name(call)
+    def _record_call(self, expression: Expression, call: ast.Call) -> None:
+        """Record a call that shuffles, sorts or selects rows."""
         arguments = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
-        if name == "train_test_split" and position is not None:
-            yield from ((Expression(scope, part), None) for part in arguments[position // 2 : position // 2 + 1])
-            return
-        is_method = isinstance(call.func, ast.Attribute) and not _is_module(expression, call.func.value)
-        is_method = is_method and not (name in _SHUFFLES and arguments) and name not in _ARGUMENT_METHODS
-        subject = call.func.value if is_method and isinstance(call.func, ast.Attribute) else None
-        if subject is None and arguments:
-            subject = arguments[position if position is not None and position < len(arguments) else 0]
-        if name in _SELECTIONS and arguments:
-            order = Expression(scope, arguments[-1])
+        if call_name(call) in _SELECTIONS and arguments:
+            order = Expression(expression.scope, arguments[-1])
             self._record(self._order_of(part_producer(order, None), order), expression)
-        elif name in _SHUFFLES:
+        elif call_name(call) in _SHUFFLES:
             self._record(self._order_of(expression), expression)
-        if subject is not None:
-            yield Expression(scope, subject), None
 
     def _order_of(self, maker: Expression, used: Expression | None = None) -> _Order:
         """Return what tells the order that an expression makes from others: its place, or the seed of its numbers.
@@ -224,10 +193,6 @@ def _in_place_calls(variable: Expression) -> Iterator[ast.Call]:
             subject = call.args[0] if call.args else owner
             if getattr(subject, "id", "") == name:
                 yield call
-
-
-def _is_module(expression: Expression, owner: ast.expr) -> bool:
-    return isinstance(expression.scope.value(owner), ModuleType)
 
 
 def _replaces(expression: Expression, value: ast.expr) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from nbdebug.source.assignments import effective_methods, find_assignments, find_function, own_statements
 from nbdebug.source.attribute_makers import assigned_value, scope_around
 from nbdebug.source.location import is_library_code
-from nbdebug.source.producers import part_producer, possible_assignments
+from nbdebug.source.producers import part_producer
 from nbdebug.source.scopes import Expression, function_scope
 from nbdebug.source.search import assignment_targets, call_name, enclosing_scope, read_names
+from nbdebug.source.variable_values import possible_assignments
 
 _MAX_DEPTH = 8
 _COPIES = {"list", "tuple", "dict", "enumerate", "zip", "array", "Series", "Index", "range", "len", "tolist", "copy"}
@@ -105,6 +106,6 @@ def _filling_values(container: Expression, made: Expression, owner: object) -> I
             written = [t for t in assignment_targets(statement) if isinstance(t, ast.Subscript)]
             if any(ast.unparse(target.value) in targets for target in written) and value is not None:
                 yield Expression(scope, value)
-            elif value is not None and call_name(value) in _WRITES:
-                if ast.unparse(getattr(value.func, "value", value.func)) in targets:
-                    yield Expression(scope, value)
+            owner = getattr(value.func, "value", None) if value is not None and call_name(value) in _WRITES else None
+            if owner is not None and value is not None and ast.unparse(owner) in targets:
+                yield Expression(scope, value)

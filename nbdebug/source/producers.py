@@ -24,13 +24,19 @@ from nbdebug.source.scopes import (
     user_function,
 )
 from nbdebug.source.search import (
-    SourceScope,
     assignment_targets,
     call_name,
     call_subject,
     covers_line,
     enclosing_scope,
     syntax_tree,
+)
+from nbdebug.source.variable_values import (
+    Part,
+    assigned_part,
+    own_assigned_names,
+    statements_before,
+    unknown_choices,
 )
 
 _MAX_STEPS = 24
@@ -43,7 +49,6 @@ SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
 _DTYPE_CHANGES = {"astype", "to", "type"}
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-Part = tuple[Expression, int | None]  # an expression, and the position of the value in it
 
 
 def part_producer(
@@ -250,7 +255,7 @@ def _assigned_expression(
     """Return what the last assignment of a variable before an expression assigns; None if it is not certain."""
     statement = _assignment(expression, name, may_make)
     if isinstance(statement, ast.Assign):
-        value, position = _assigned_part(statement, name)
+        value, position = assigned_part(statement, name)
         return Expression(expression.scope, value), position
     return (Expression(expression.scope, statement.value), None) if isinstance(statement, ast.AugAssign) else None
 
@@ -266,12 +271,12 @@ def _assignment(
     number, syntax = expression.node.lineno, enclosing_scope(expression.line)
     if syntax is None:
         return None
-    statements = [statement for statement in statements_before(expression) if name in _assigned_names(statement)]
+    statements = [statement for statement in statements_before(expression) if name in own_assigned_names(statement)]
     last = max(statements, key=lambda statement: statement.lineno, default=None)
     if last is None:
         is_global = not isinstance(syntax, ast.Module) and name not in local_names(syntax)
         return _global_assignment(expression.scope.file, name) if is_global else None
-    unknown = [choice for choice in _unknown_choices(expression.scope, syntax) if covers_line(choice, last.lineno)]
+    unknown = [choice for choice in unknown_choices(expression.scope, syntax) if covers_line(choice, last.lineno)]
     unknown = [choice for choice in unknown if not covers_line(choice, number)]
     if not unknown:
         return last
@@ -279,69 +284,17 @@ def _assignment(
     return possible[0] if may_make is not None and len(possible) == 1 else None
 
 
-def statements_before(expression: Expression) -> list[ast.stmt]:
-    """Return the statements before an expression in its function, file or cell, without branches that do not run."""
-    number, syntax = expression.node.lineno, enclosing_scope(expression.line)
-    statements = sorted(own_statements(syntax) if syntax else (), key=lambda statement: statement.lineno)
-    choices = [node for node in statements if isinstance(node, ast.If)]
-    return [
-        statement
-        for statement in statements
-        if (statement.end_lineno or statement.lineno) < number and expression.scope.runs(statement, choices)
-    ]
-
-
-def possible_assignments(variable: Expression, position: int | None) -> list[Part]:
-    """Return what the assignments of a variable assign that may be its last before an expression, the last first."""
-    syntax, name, parts = enclosing_scope(variable.line), getattr(variable.node, "id", ""), list[Part]()
-    choices = _unknown_choices(variable.scope, syntax) if syntax else []
-    skipped = [choice for choice in choices if not covers_line(choice, variable.node.lineno)]
-    statements = sorted(statements_before(variable), key=lambda statement: statement.lineno, reverse=True)
-    for statement in statements:
-        targets = [
-            target.value if isinstance(target, ast.Subscript) else target for target in assignment_targets(statement)
-        ]
-        if not isinstance(statement, ast.Assign) or name not in [getattr(target, "id", "") for target in targets]:
-            continue
-        value, own_position = _assigned_part(statement, name)
-        parts.append((Expression(variable.scope, value), position if own_position is None else own_position))
-        if name in _assigned_names(statement) and not any(covers_line(c, statement.lineno) for c in skipped):
-            break
-    return parts
-
-
-def _unknown_choices(scope: Scope, syntax: SourceScope) -> list[ast.stmt]:
-    """Return the choices of a function, outermost first, of which it is unknown which branch runs."""
-    choices = [node for node in own_statements(syntax) if isinstance(node, (ast.If, ast.Try, ast.Match))]
-    choices.sort(key=lambda choice: choice.lineno)
-    return [c for c in choices if not isinstance(c, ast.If) or scope.truth(c.test) is None]
-
-
 def _may_be(statement: ast.stmt, name: str, may_make: Callable[[ast.expr], bool] | None) -> bool:
     if may_make is None or not isinstance(statement, ast.Assign):
         return False
-    value, position = _assigned_part(statement, name)
+    value, position = assigned_part(statement, name)
     parts = getattr(value, "elts", None)
     return may_make(parts[position] if parts and position is not None else value)
 
 
-def _assigned_part(statement: ast.Assign, name: str) -> tuple[ast.expr, int | None]:
-    """Return the value of an assignment, and the position in it of what a variable gets."""
-    for target in statement.targets:
-        names = [getattr(part, "id", getattr(part, "attr", None)) for part in getattr(target, "elts", [])]
-        if name in names:
-            return statement.value, names.index(name)
-    return statement.value, None
-
-
-def _assigned_names(statement: ast.stmt) -> set[str]:
-    """Return the variables that a statement itself assigns."""
-    return {target.id for target in assignment_targets(statement) if isinstance(target, ast.Name)}
-
-
 def _global_assignment(file: str, name: str) -> ast.stmt | None:
     tree = syntax_tree(file)
-    statements = [node for node in (own_statements(tree) if tree else ()) if name in _assigned_names(node)]
+    statements = [node for node in (own_statements(tree) if tree else ()) if name in own_assigned_names(node)]
     return statements[0] if len(statements) == 1 else None
 
 
@@ -415,7 +368,7 @@ def assigned_attribute(expression: Expression, name: str) -> Part | None:
         for statement in _running_statements(scope, syntax.body):
             targets = [getattr(target, "attr", None) for target in assignment_targets(statement)]
             if name in targets and isinstance(statement, ast.Assign):
-                value, position = _assigned_part(statement, name)
+                value, position = assigned_part(statement, name)
                 values.append((Expression(scope, value), position))
             elif name in targets and isinstance(statement, ast.AnnAssign) and statement.value:
                 values.append((Expression(scope, statement.value), None))
