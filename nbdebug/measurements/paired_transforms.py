@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -12,13 +13,14 @@ import torch
 from torch import Tensor
 
 from nbdebug.measurements.registry import slow_measurement
+from nbdebug.measurements.transform_lines import find_transform_line, moves
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import pairing_line
+from nbdebug.setup.data_lines import collate_method, pairing_line
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.source.location import SourceLine, get_definition_line
 
-_SAMPLES, _READS = 8, 6
+_SAMPLES, _READS, _TRACED_READS = 8, 6, 12
 _MIN_SIDE, _MAX_VALUES = 4, 1_000_000
 _CLEAR_RATIO = 0.5  # the error of the best transform over that of the next; noise that is drawn again stays above it
 
@@ -28,7 +30,8 @@ class UnpairedTransforms:
     """Pairs of reads of one sample between which input and target are flipped or rotated differently.
 
     ``compared`` counts the pairs of reads whose transforms are known, ``different`` those in which the two differ.
-    ``line`` makes the target in the function that pairs it with the input, or defines how the dataset reads a sample.
+    ``line`` transforms one of both alone. If that is unknown, it makes the target in the function that pairs it with
+    the input, or defines how the dataset reads a sample.
     """
 
     compared: int
@@ -49,12 +52,13 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
     if not is_map_style(loader) or len(loader.dataset) < _SAMPLES:
         return None
     transforms: list[tuple[int, int]] = []
-    samples, is_square = 0, True
+    samples, is_square, line = 0, True, None
     try:
         indices = get_visited_indices(loader)
-        with Preserve(loader.dataset), torch.no_grad():
+        with Preserve(loader.dataset, loaders=[_collating_object(loader)]), torch.no_grad():
             for index in indices[:: max(len(indices) // _SAMPLES, 1)][:_SAMPLES]:
-                pairs = [_as_pair(_read(loader.dataset, index, number)) for number in range(_READS)]
+                read = partial(_read, loader, index)
+                pairs = [_as_pair(read(number)) for number in range(_READS)]
                 known = [pair for pair in pairs if pair is not None]
                 if len(known) < len(pairs):
                     return None
@@ -62,19 +66,29 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
                 of_sample = list(_find_transforms(known))
                 samples += bool(of_sample)
                 transforms += of_sample
+                if line is None and any(of_image != of_target for of_image, of_target in of_sample):
+                    line = find_transform_line(read, _as_pair, _TRACED_READS)
     except Exception:  # samples that cannot be read are reported elsewhere
         return None
     grid = torch.arange(9).view(3, 3) if is_square else torch.arange(6).view(2, 3)
-    if any(_agree_in_coordinates(transforms, grid, number) for number, _ in enumerate(_moved(grid))):
+    if any(_agree_in_coordinates(transforms, grid, number) for number, _ in enumerate(moves(grid))):
         return None
     different = sum(of_image != of_target for of_image, of_target in transforms)
-    line = pairing_line(setup) or get_definition_line(type(loader.dataset).__getitem__)
+    line = line or pairing_line(setup) or get_definition_line(type(loader.dataset).__getitem__)
     return UnpairedTransforms(len(transforms), different, samples, line)
 
 
-def _read(dataset: Any, index: int, seed: int) -> Any:
+def _read(loader: Any, index: int, seed: int) -> Any:
+    """Read a sample, through the user's collate function if there is one: this may transform it."""
     seed_all(seed)
-    return dataset[index]
+    sample = loader.dataset[index]
+    return loader.collate_fn([sample]) if collate_method(loader) else sample
+
+
+def _collating_object(loader: Any) -> Any:
+    """Return the object of which the user's collate function is a method, since it may have a state; else None."""
+    method = collate_method(loader)
+    return method[1] if method else None
 
 
 def _as_pair(sample: Any) -> tuple[Tensor, Tensor] | None:
@@ -94,8 +108,8 @@ def _find_transforms(pairs: list[tuple[Tensor, Tensor]]) -> Iterator[tuple[int, 
     for (first_image, first_target), (image, target) in combinations(pairs, 2):
         if first_image.shape != image.shape or first_target.shape != target.shape:
             continue
-        of_target = [number for number, moved in enumerate(_moved(first_target)) if _equals(moved, target)]
-        errors = torch.tensor([_distance(moved, image) for moved in _moved(first_image)])
+        of_target = [number for number, moved in enumerate(moves(first_target)) if _equals(moved, target)]
+        errors = torch.tensor([_distance(moved, image) for moved in moves(first_image)])
         best, next_best = errors.sort().values[:2].tolist()
         if len(of_target) == 1 and best < _CLEAR_RATIO * next_best:
             yield int(errors.argmin()), of_target[0]
@@ -103,20 +117,11 @@ def _find_transforms(pairs: list[tuple[Tensor, Tensor]]) -> Iterator[tuple[int, 
 
 def _agree_in_coordinates(transforms: list[tuple[int, int]], grid: Tensor, coordinates: int) -> bool:
     """Check whether each image is transformed like its target, which another transform brings into its coordinates."""
-    to_target = list(_moved(grid))[coordinates]
+    to_target = list(moves(grid))[coordinates]
     return all(
-        torch.equal(list(_moved(to_target))[of_target], list(_moved(list(_moved(grid))[of_image]))[coordinates])
+        torch.equal(list(moves(to_target))[of_target], list(moves(list(moves(grid))[of_image]))[coordinates])
         for of_image, of_target in set(transforms)
     )
-
-
-def _moved(values: Tensor) -> Iterator[Tensor]:
-    """Yield the values after each flip and rotation that keeps their shape."""
-    turns = range(4) if values.shape[-1] == values.shape[-2] else (0, 2)
-    for turn in turns:
-        turned = values.rot90(turn, (-2, -1))
-        yield turned
-        yield turned.flip(-1)
 
 
 def _equals(first: Tensor, second: Tensor) -> bool:

@@ -65,7 +65,7 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
     if origin == "loader":
         sampler = getattr(loader, "sampler", None)
         stream = getattr(loader, "dataset", None)
-        if isinstance(stream, IterableDataset) and (samples := next(_sample_functions(loader, [stream]), None)):
+        if isinstance(stream, IterableDataset) and (samples := next(sample_functions(loader, [stream]), None)):
             return _returned_line(setup, samples, None, [])
         chosen_sampler = None if isinstance(sampler, (RandomSampler, SequentialSampler)) else sampler
         return _sampler_line(loader) or creation_line(setup, chosen_sampler) or creation_line(setup, loader)
@@ -84,7 +84,7 @@ def pairing_line(setup: Setup) -> SourceLine | None:
     That is the method of the dataset or the collate function, or the last function that it calls for both.
     """
     loader = setup.train_loader
-    for function in _sample_functions(loader, [*_nested_datasets(getattr(loader, "dataset", None))]):
+    for function in sample_functions(loader, [*nested_datasets(getattr(loader, "dataset", None))]):
         pair = executed_return(*function)
         for _ in range(_MAX_NESTING):
             pair = chosen_branch(pair) if pair else None
@@ -162,7 +162,7 @@ def _split_line(setup: Setup, loader: Any) -> SourceLine | None:
         return max(assigned, key=lambda assigned: assigned.number, default=producer.line)
     dataset = getattr(loader, "dataset", None)
     is_training_set = dataset is not None and dataset is getattr(setup.train_loader, "dataset", None)
-    lines = (creation_line(setup, part) for part in (_nested_datasets(dataset) if not is_training_set else ()))
+    lines = (creation_line(setup, part) for part in (nested_datasets(dataset) if not is_training_set else ()))
     return next(filter(None, lines), creation.line if creation else None)
 
 
@@ -224,8 +224,8 @@ def _data_line(setup: Setup, loader: Any, position: int | None, *, passes_conver
     That is what the user's dataset or collate function returns, or the argument that the dataset keeps, else the
     tensors of a TensorDataset, else the line that creates the dataset or the loader.
     """
-    datasets = [*_nested_datasets(getattr(loader, "dataset", None))]
-    for function in _sample_functions(loader, datasets):
+    datasets = [*nested_datasets(getattr(loader, "dataset", None))]
+    for function in sample_functions(loader, datasets):
         if line := _returned_line(setup, function, position, datasets, passes_conversions=passes_conversions):
             return line
     return _created_data_line(setup, loader, datasets, position, passes_conversions=passes_conversions)
@@ -264,13 +264,13 @@ def _created_data_line(
     setup: Setup, loader: Any, datasets: list[Any], position: int | None, *, passes_conversions: bool
 ) -> SourceLine | None:
     """Return the line that makes the tensors of a loader, or that creates its dataset or the loader."""
-    if position is not None and (tensor := _tensor_argument(setup, loader, datasets, position)):
+    if position is not None and (tensor := tensor_argument(setup, loader, datasets, position)):
         return part_producer(tensor, None, passes_conversions=passes_conversions).line
     lines = (creation_line(setup, created) for created in [*reversed(datasets), loader])
     return next(filter(None, lines), None)
 
 
-def _tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: int) -> Expression | None:
+def tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: int) -> Expression | None:
     """Return the argument for a tensor of a TensorDataset in the call that creates the dataset."""
     for call in _tensor_dataset_calls(setup, loader, datasets):
         parts = call.node.args if isinstance(call.node, ast.Call) else []
@@ -325,8 +325,8 @@ def window_line(setup: Setup) -> SourceLine | None:
 
 def _item_window_line(setup: Setup) -> SourceLine | None:
     """Return the line of the user's dataset that selects the window of a sample, or its target, from a series."""
-    datasets = [*_nested_datasets(getattr(setup.train_loader, "dataset", None))]
-    for method, dataset in _sample_functions(setup.train_loader, datasets):
+    datasets = [*nested_datasets(getattr(setup.train_loader, "dataset", None))]
+    for method, dataset in sample_functions(setup.train_loader, datasets):
         pair = executed_return(method, dataset) if method.__name__ == "__getitem__" else None
         if pair is not None and isinstance(dataset, Sized) and len(dataset):
             return misplaced_item_line(pair, method.__code__.co_varnames[1], len(dataset) - 1)
@@ -335,8 +335,8 @@ def _item_window_line(setup: Setup) -> SourceLine | None:
 
 def _stored_tensor(setup: Setup, position: int) -> Expression | None:
     """Return the argument for a tensor of the TensorDataset that holds the training data."""
-    datasets = [*_nested_datasets(getattr(setup.train_loader, "dataset", None))]
-    return _tensor_argument(setup, setup.train_loader, datasets, position)
+    datasets = [*nested_datasets(getattr(setup.train_loader, "dataset", None))]
+    return tensor_argument(setup, setup.train_loader, datasets, position)
 
 
 def _without_row_selection(parts: list[ast.expr]) -> list[ast.expr]:
@@ -347,7 +347,7 @@ def _without_row_selection(parts: list[ast.expr]) -> list[ast.expr]:
     return parts if is_same_tensor or len(selections) < len(parts) else wholes
 
 
-def _nested_datasets(dataset: Any) -> Iterator[Any]:
+def nested_datasets(dataset: Any) -> Iterator[Any]:
     """Yield a dataset and those inside its subsets, the outermost first."""
     for _ in range(_MAX_NESTING):
         if dataset is None:
@@ -359,7 +359,7 @@ def _nested_datasets(dataset: Any) -> Iterator[Any]:
             dataset = dataset.dataset if isinstance(dataset, Subset) else None
 
 
-def _sample_functions(loader: Any, datasets: list[Any]) -> Iterator[_Method]:
+def sample_functions(loader: Any, datasets: list[Any]) -> Iterator[_Method]:
     """Yield the user's functions that make samples and their objects, the most important first.
 
     A collate function makes the parts of a sample only if the dataset returns a single part.
@@ -378,6 +378,11 @@ def _collate_functions(loader: Any) -> Iterator[_Method]:
     """Yield the user's collate function, if the loader has one; it may be a method, or an object with ``__call__``."""
     if collate := user_function(getattr(loader, "collate_fn", None)):
         yield collate
+
+
+def collate_method(loader: Any) -> _Method | None:
+    """Return the user's function that collates the batches of a loader, and its object; None if it has none."""
+    return next(_collate_functions(loader), None)
 
 
 def _returns_parts(datasets: list[Any]) -> bool:

@@ -50,10 +50,21 @@ def made_line(line: SourceLine, owner: object = None, attribute: str = "") -> So
     has_parts = isinstance(statement, ast.Assign) and len(assignment_targets(statement)) > 1 and not attribute
     if not isinstance(value, ast.expr) or has_parts:
         return line
-    return part_producer(Expression(_scope_around(line, owner), value), None).line
+    return part_producer(Expression(scope_around(line, owner), value), None).line
 
 
-def _scope_around(line: SourceLine, owner: object) -> Scope:
+def assigned_value(line: SourceLine, attribute: str) -> tuple[ast.expr, int | None] | None:
+    """Return what the statement on a line assigns to an attribute, and the position of the value in it."""
+    statement = covering_statement(line)
+    for target, part in _pairs(statement) if isinstance(statement, ast.Assign) else ():
+        if getattr(target, "attr", "") == attribute:
+            names = [getattr(other, "attr", "") for other in assignment_targets(statement)]
+            return part, names.index(attribute) if part is statement.value and len(names) > 1 else None
+    value = getattr(statement, "value", None)
+    return (value, None) if isinstance(value, ast.expr) else None
+
+
+def scope_around(line: SourceLine, owner: object) -> Scope:
     """Return the scope of a line of a method of an object."""
     for method in effective_methods(type(owner)):
         code = method.__code__

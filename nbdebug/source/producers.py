@@ -24,13 +24,19 @@ from nbdebug.source.scopes import (
     user_function,
 )
 from nbdebug.source.search import (
-    SourceScope,
     assignment_targets,
     call_name,
     call_subject,
     covers_line,
     enclosing_scope,
     syntax_tree,
+)
+from nbdebug.source.variable_values import (
+    Part,
+    assigned_part,
+    own_assigned_names,
+    statements_before,
+    unknown_choices,
 )
 
 _MAX_STEPS = 24
@@ -43,7 +49,6 @@ SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
 _DTYPE_CHANGES = {"astype", "to", "type"}
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_Part = tuple[Expression, int | None]  # an expression, and the position of the value in it
 
 
 def part_producer(
@@ -62,21 +67,38 @@ def part_producer(
     the one that runs is followed if its test can be evaluated, else the one that ``may_make`` accepts. With
     ``passes_conversions``, a conversion to a tensor, another dtype or shape counts as what it converts.
     """
+    steps = part_steps(
+        expression, position, keys, enters=enters, may_make=may_make, passes_conversions=passes_conversions
+    )
+    return [*steps][-1][0]
+
+
+def part_steps(
+    expression: Expression,
+    position: int | None,
+    keys: Container[str] = (),
+    *,
+    enters: Callable[[ast.Call], bool] = lambda _: True,
+    may_make: Callable[[ast.expr], bool] | None = None,
+    passes_conversions: bool = False,
+) -> Iterator[Part]:
+    """Yield each expression on the way to the one that makes a value, and the position of the value in it."""
     for _ in range(_MAX_STEPS):
         expression, position = _part(expression, position, keys)
+        yield expression, position
         value = expression.node
         if isinstance(value, ast.Call) and not enters(value):
-            return expression
+            return
         converted = _converted(value) if passes_conversions else None
         source = (Expression(expression.scope, converted), position) if converted else None
         source = source or _source(expression, position, may_make)
         if source is None:
-            return expression
+            return
         is_parameter = _is_parameter(source[0])
         expression, position = source
         if isinstance(value, ast.Call) and converted is None and is_parameter:
-            return expression  # a function that returns its argument
-    return expression
+            break  # a function that returns its argument
+    yield expression, position
 
 
 def chosen_branch(expression: Expression) -> Expression:
@@ -84,7 +106,7 @@ def chosen_branch(expression: Expression) -> Expression:
     return _part(expression, None, ())[0]
 
 
-def _part(expression: Expression, position: int | None, keys: Container[str]) -> _Part:
+def _part(expression: Expression, position: int | None, keys: Container[str]) -> Part:
     """Return the part of a tuple or a dictionary, or the branch of a conditional expression that runs."""
     scope, value = expression.scope, expression.node
     if isinstance(value, ast.IfExp) and (truth := scope.truth(value.test)) is not None:
@@ -138,7 +160,7 @@ def _is_parameter(expression: Expression) -> bool:
 
 def _source(
     expression: Expression, position: int | None, may_make: Callable[[ast.expr], bool] | None = None
-) -> _Part | None:
+) -> Part | None:
     """Return the expression that makes a value, and the position of the value in it; None if the value makes itself."""
     scope, value = expression.scope, expression.node
     if isinstance(value, ast.Call):
@@ -229,11 +251,11 @@ def _returned_values(statement: ast.stmt) -> Iterator[ast.expr]:
 
 def _assigned_expression(
     expression: Expression, name: str, may_make: Callable[[ast.expr], bool] | None = None
-) -> _Part | None:
+) -> Part | None:
     """Return what the last assignment of a variable before an expression assigns; None if it is not certain."""
     statement = _assignment(expression, name, may_make)
     if isinstance(statement, ast.Assign):
-        value, position = _assigned_part(statement, name)
+        value, position = assigned_part(statement, name)
         return Expression(expression.scope, value), position
     return (Expression(expression.scope, statement.value), None) if isinstance(statement, ast.AugAssign) else None
 
@@ -249,19 +271,12 @@ def _assignment(
     number, syntax = expression.node.lineno, enclosing_scope(expression.line)
     if syntax is None:
         return None
-    choices = [node for node in own_statements(syntax) if isinstance(node, ast.If)]
-    statements = [
-        statement
-        for statement in own_statements(syntax)
-        if (statement.end_lineno or statement.lineno) < number
-        and name in _assigned_names(statement)
-        and expression.scope.runs(statement, choices)
-    ]
+    statements = [statement for statement in statements_before(expression) if name in own_assigned_names(statement)]
     last = max(statements, key=lambda statement: statement.lineno, default=None)
     if last is None:
         is_global = not isinstance(syntax, ast.Module) and name not in local_names(syntax)
         return _global_assignment(expression.scope.file, name) if is_global else None
-    unknown = [choice for choice in _unknown_choices(expression.scope, syntax) if covers_line(choice, last.lineno)]
+    unknown = [choice for choice in unknown_choices(expression.scope, syntax) if covers_line(choice, last.lineno)]
     unknown = [choice for choice in unknown if not covers_line(choice, number)]
     if not unknown:
         return last
@@ -269,38 +284,17 @@ def _assignment(
     return possible[0] if may_make is not None and len(possible) == 1 else None
 
 
-def _unknown_choices(scope: Scope, syntax: SourceScope) -> list[ast.stmt]:
-    """Return the choices of a function, outermost first, of which it is unknown which branch runs."""
-    choices = [node for node in own_statements(syntax) if isinstance(node, (ast.If, ast.Try, ast.Match))]
-    choices.sort(key=lambda choice: choice.lineno)
-    return [c for c in choices if not isinstance(c, ast.If) or scope.truth(c.test) is None]
-
-
 def _may_be(statement: ast.stmt, name: str, may_make: Callable[[ast.expr], bool] | None) -> bool:
     if may_make is None or not isinstance(statement, ast.Assign):
         return False
-    value, position = _assigned_part(statement, name)
+    value, position = assigned_part(statement, name)
     parts = getattr(value, "elts", None)
     return may_make(parts[position] if parts and position is not None else value)
 
 
-def _assigned_part(statement: ast.Assign, name: str) -> tuple[ast.expr, int | None]:
-    """Return the value of an assignment, and the position in it of what a variable gets."""
-    for target in statement.targets:
-        names = [getattr(part, "id", getattr(part, "attr", None)) for part in getattr(target, "elts", [])]
-        if name in names:
-            return statement.value, names.index(name)
-    return statement.value, None
-
-
-def _assigned_names(statement: ast.stmt) -> set[str]:
-    """Return the variables that a statement itself assigns."""
-    return {target.id for target in assignment_targets(statement) if isinstance(target, ast.Name)}
-
-
 def _global_assignment(file: str, name: str) -> ast.stmt | None:
     tree = syntax_tree(file)
-    statements = [node for node in (own_statements(tree) if tree else ()) if name in _assigned_names(node)]
+    statements = [node for node in (own_statements(tree) if tree else ()) if name in own_assigned_names(node)]
     return statements[0] if len(statements) == 1 else None
 
 
@@ -320,7 +314,7 @@ def _column_name(value: ast.expr) -> str:
     return key if isinstance(key, str) else ""
 
 
-def _column_source(expression: Expression, column: str) -> _Part | None:
+def _column_source(expression: Expression, column: str) -> Part | None:
     """Return what a column of a table was set to, or the same column of the table from which this one was made."""
     scope, table = expression.scope, expression.node.value  # type: ignore[attr-defined]
     for _ in range(_MAX_STEPS):
@@ -367,14 +361,14 @@ def _rows_of(value: ast.expr) -> ast.expr | None:
     return None
 
 
-def assigned_attribute(expression: Expression, name: str) -> _Part | None:
+def assigned_attribute(expression: Expression, name: str) -> Part | None:
     """Return the only value that the methods of a class assign to an attribute, and the position of it in a tuple."""
-    values: list[_Part] = []
+    values: list[Part] = []
     for scope, syntax in _methods(expression):
         for statement in _running_statements(scope, syntax.body):
             targets = [getattr(target, "attr", None) for target in assignment_targets(statement)]
             if name in targets and isinstance(statement, ast.Assign):
-                value, position = _assigned_part(statement, name)
+                value, position = assigned_part(statement, name)
                 values.append((Expression(scope, value), position))
             elif name in targets and isinstance(statement, ast.AnnAssign) and statement.value:
                 values.append((Expression(scope, statement.value), None))

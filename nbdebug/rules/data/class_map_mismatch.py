@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from types import FunctionType
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +18,10 @@ from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.assignments import certain_line, covering_statement, find_assignments
-from nbdebug.source.attribute_makers import attribute_maker
-from nbdebug.source.location import SourceLine, get_location, is_library_code
-from nbdebug.source.producers import executed_return
+from nbdebug.source.attribute_makers import scope_around
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.numbering_lines import numbering_of_attribute, numbering_of_expression
+from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name, read_names
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
@@ -79,7 +78,7 @@ def class_map_mismatch(
     for name in shared:
         differing = {key: (n, val[name][key]) for key, n in train[name].items() if val[name].get(key, n) != n}
         if differing:
-            where = get_location(_numbering_line(setup, name))
+            where = get_location(_numbering_line(setup, name, train[name], val[name]))
             yield _name_mismatch_finding(name, where, differing, sorted(set(train[name]) ^ set(val[name])))
             return
     if (
@@ -90,28 +89,26 @@ def class_map_mismatch(
         yield from _renumbered_class_findings(setup, label_probe.cross_split_confusion, share, least)
 
 
-def _numbering_line(setup: Setup, attribute: str) -> SourceLine | None:
-    """Return the line that numbers the classes of the validation split.
+def _numbering_line(setup: Setup, attribute: str, train: dict[str, int], val: dict[str, int]) -> SourceLine | None:
+    """Return the line that fixes the order in which the classes of the validation split are numbered.
 
-    If the same line numbers those of both splits, it is the one that creates the dataset, to which the classes of the
-    training split should be passed.
+    If the splits contain other classes, and the same lines number them, it is the one that creates the dataset, to
+    which the classes of the training split should be passed. Of several branches, names that are out of order were not
+    sorted.
     """
     dataset, train_dataset = (getattr(loader, "dataset", None) for loader in (setup.val_loader, setup.train_loader))
     lines = find_assignments(dataset, attribute)
-    own_line = lines[0] if len(lines) == 1 and not is_library_code(lines[0].file) else None
-    is_shared = own_line is not None and find_assignments(train_dataset, attribute) == lines
-    return (creation_line(setup, dataset) if is_shared else None) or (own_line and _source_of_names(own_line, dataset))
+    is_shared = bool(lines) and find_assignments(train_dataset, attribute) == lines
+    if is_shared and {*train} != {*val} and (creation := creation_line(setup, dataset)):
+        return creation
+    makers = numbering_of_attribute(dataset, attribute)
+    if any([*sorted(numbers)] != sorted(numbers, key=numbers.__getitem__) for numbers in (train, val)):
+        makers = [maker for maker in makers if not _sorts(maker.node)] or makers
+    return max((maker.line for maker in makers), key=lambda line: line.number, default=None)
 
 
-def _source_of_names(line: SourceLine, dataset: Any) -> SourceLine:
-    """Return the line that makes what a line stores: a method's result, or an encoder's classes; else the line."""
-    statement = covering_statement(line)
-    called = call_name(statement.value) if isinstance(statement, ast.Assign) else ""
-    method = getattr(type(dataset), called, None)
-    if isinstance(method, FunctionType) and (returned := executed_return(method, dataset)):
-        line, statement = returned.line, covering_statement(returned.line)
-    assigned = [certain_line(line, name) for name in (read_names(statement) if statement else ())]
-    return max(filter(None, assigned), key=lambda source: source.number, default=line)
+def _sorts(node: ast.expr) -> bool:
+    return any(call_name(part) in ("sorted", "sort", "sort_values") for part in ast.walk(node))
 
 
 def _mapping_line(setup: Setup) -> SourceLine | None:
@@ -129,15 +126,9 @@ def _mapping_line(setup: Setup) -> SourceLine | None:
 
 def _source_of_mapping(setup: Setup, line: SourceLine) -> SourceLine:
     """Return the line that makes the names which a dictionary numbers; the line of the dictionary if it makes them."""
-    mapping = getattr(covering_statement(line), "value", None)
-    names = mapping.generators[0].iter if isinstance(mapping, ast.DictComp) else None
-    if isinstance(names, ast.Call) and call_name(names) == "enumerate" and names.args:
-        names = names.args[0]
-    if isinstance(names, ast.Name):
-        return certain_line(line, names.id) or line
-    if isinstance(names, ast.Attribute) and getattr(names.value, "id", "") == "self":
-        return attribute_maker(getattr(setup.val_loader, "dataset", None), names.attr) or line
-    return line
+    dataset, value = getattr(setup.val_loader, "dataset", None), getattr(covering_statement(line), "value", None)
+    makers = numbering_of_expression(Expression(scope_around(line, dataset), value), None, dataset) if value else []
+    return makers[0].line if len(makers) == 1 else line
 
 
 def _makes_mapping(statement: ast.stmt | None) -> bool:

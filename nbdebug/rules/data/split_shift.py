@@ -24,6 +24,7 @@ from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import Origin, origin_line
 from nbdebug.setup.loaders import is_map_style
+from nbdebug.setup.split_transforms import find_lacking_transform
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.executed_lines import find_differing_line
@@ -126,13 +127,14 @@ def _unit_findings(
 ) -> Iterator[Finding]:
     """Report the parts of the data that have other units, another order or another offset in validation."""
     for part_units in comparisons:
+        position = -1 if part_units.name == "target" else 0
         if part_units.column_order:
             yield _order_finding(setup, part_units)
             continue
         factor, threshold = part_units.scale_factor, units if part_units.step_ratio is not None else alone
         if max(factor, 1 / factor) >= max(threshold, part_units.chance.scale_factor):
             change = f"{factor:.3g} times larger" if factor > 1 else f"{1 / factor:.3g} times smaller"
-            where = get_location(_scaling_line(setup, factor) or _differing_line(setup))
+            where = get_location(_scaling_line(setup, factor) or _differing_line(setup, position))
             yield _finding(
                 part_units,
                 f"have a scale that is {change} in validation than in training",
@@ -144,7 +146,7 @@ def _unit_findings(
                 part_units,
                 "have their channels in reverse order in validation",
                 _CHANNEL_ORDER_FIX,
-                get_location(_differing_line(setup)),
+                get_location(_differing_line(setup, position)),
             )
         elif part_units.frequent_values is not None:
             train_value, val_value = part_units.frequent_values
@@ -153,7 +155,7 @@ def _unit_findings(
                 f"have another offset in validation: the most frequent value is {train_value:.4g} in training and "
                 f"{val_value:.4g} in validation, and neither occurs in the other split",
                 _SAME_PREPROCESSING_FIX,
-                get_location(_differing_line(setup)),
+                get_location(_differing_line(setup, position)),
             )
         elif part_units.column_factors:
             yield _finding(
@@ -161,10 +163,12 @@ def _unit_findings(
                 f"have another unit in validation in {_describe_columns(part_units)}, while they agree with training "
                 "after a change of the unit",
                 _SAME_PREPROCESSING_FIX,
-                get_location(_differing_line(setup)),
+                get_location(_differing_line(setup, position)),
             )
         elif observation := _describe_other_units(part_units, alone):
-            yield _finding(part_units, observation, _SAME_PREPROCESSING_FIX, get_location(_differing_line(setup)))
+            yield _finding(
+                part_units, observation, _SAME_PREPROCESSING_FIX, get_location(_differing_line(setup, position))
+            )
         elif part_units.mean_shift > max(moved, part_units.chance.mean_shift):
             yield _drift_finding(part_units)
 
@@ -259,16 +263,17 @@ def _scaling_line(setup: Setup, factor: float) -> SourceLine | None:
     return line if scope.name in calls | {origin.function for origin in origins} or not origins else None
 
 
-def _differing_line(setup: Setup) -> SourceLine | None:
-    """The first line of the datasets that only one split executes; None if they run the same code."""
+def _differing_line(setup: Setup, position: int = 0) -> SourceLine | None:
+    """Return the first line of the datasets that only one split executes; else where one lacks a transform."""
     if setup.val_loader is None:
         return None
     datasets = [getattr(loader, "dataset", None) for loader in (setup.train_loader, setup.val_loader)]
-    if not all(map(is_map_style, (setup.train_loader, setup.val_loader))):
-        return None
-    with Preserve(*datasets):
-        train, val = (partial(_read_samples, dataset) for dataset in datasets)
-        return find_differing_line(train, val)
+    line = None
+    if all(map(is_map_style, (setup.train_loader, setup.val_loader))):
+        with Preserve(*datasets):
+            train, val = (partial(_read_samples, dataset) for dataset in datasets)
+            line = find_differing_line(train, val)
+    return line or find_lacking_transform(setup, position)
 
 
 def _read_samples(dataset: Any) -> None:

@@ -37,6 +37,12 @@ _IN_SCRIPT = (
     "{}train = TensorDataset(make_inputs(train_table), torch.tensor(train_y))\n"
     "val = TensorDataset(make_inputs(val_table), torch.tensor(val_y))\n"
 )
+_FOLDER = (
+    "class Folder(Dataset):\n    def __init__(self, table, sorts=False):\n        kinds = list(table['kind'])\n{}"
+    "        self.x, self.y = make_inputs(table), [self.numbers[kind] for kind in kinds]\n"
+    "    def __len__(self): return len(self.y)\n    def __getitem__(self, i): return self.x[i], self.y[i]\n"
+    "train, val = Folder(train_table), Folder(val_table)\n"
+)
 # The line with "here" numbers the classes of the validation split by the order in which they occur.
 NUMBERED = {
     "factorize": _IN_FUNCTION.format("    y = pd.factorize(table['kind'])[0]  # here\n"),
@@ -95,6 +101,28 @@ NUMBERED = {
         "        numbers = {kind: i for i, kind in enumerate(self.names)}\n"
         "        self.y = torch.tensor([numbers[kind] for kind in table['kind']])\n"
         "train, val = Own(train_table), Own(val_table)\n"
+    ),
+    "a dictionary of a list": _FOLDER.format(
+        "        self.names = list(dict.fromkeys(kinds))  # here\n"
+        "        self.numbers = {kind: i for i, kind in enumerate(self.names)}\n"
+    ),
+    "one of two branches": _FOLDER.format(
+        "        if sorts:\n            names = sorted(set(kinds))\n        else:\n"
+        "            names = pd.unique(pd.Series(kinds))  # here\n"
+        "        self.numbers = dict(zip(names, range(len(names))))\n"
+    ),
+    "a dictionary that grows": _FOLDER.format(
+        "        self.numbers = {}\n        for kind in kinds:\n            if kind not in self.numbers:\n"
+        "                self.numbers[kind] = len(self.numbers)  # here\n"
+    ),
+    "a list that grows": _FOLDER.format(
+        "        found = []\n        for kind in kinds:\n            if kind not in found:\n"
+        "                found.append(kind)  # here\n"
+        "        self.labels = tuple(found)\n        self.numbers = {kind: i for i, kind in enumerate(self.labels)}\n"
+    ),
+    "a function of the names": "def first_seen(values):\n    return [*dict.fromkeys(values)]  # here\n"
+    + _FOLDER.format(
+        "        order = first_seen(kinds)\n        self.numbers = {name: order.index(name) for name in order}\n"
     ),
     "labels that are swapped without a dictionary": _IN_SCRIPT.format(
         "names = ['cat', 'dog', 'eel']\ntrain_y = [names.index(kind) for kind in train_table['kind']]\n"

@@ -1,0 +1,75 @@
+"""Where the inputs or targets of a loader come from in the source, and the data of which an expression makes others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from nbdebug.setup.data_lines import nested_datasets, sample_functions, tensor_argument
+from nbdebug.setup.setup import Setup
+from nbdebug.setup.source_lines import call_argument, find_setup_creation
+from nbdebug.source.creation import Creation
+from nbdebug.source.producers import executed_return, part_producer
+from nbdebug.source.scopes import Expression
+from nbdebug.source.search import call_name
+from nbdebug.source.variable_values import Part
+
+_ARGUMENT_METHODS = {"fit_transform", "transform", "predict", "inverse_transform"}
+
+
+def find_part(setup: Setup, loader: Any, position: int) -> Part | None:
+    """Return the expression that makes the inputs (0) or targets (-1) of a loader, and their position in it."""
+    datasets = [*nested_datasets(getattr(loader, "dataset", None))]
+    if tensor := tensor_argument(setup, loader, datasets, position):
+        return tensor, None
+    pairs = (executed_return(*method) for method in sample_functions(loader, datasets))
+    return next(((pair, position) for pair in pairs if pair), None)
+
+
+def constructor_argument(setup: Setup, loader: Any, name: str) -> Expression | None:
+    """Return the argument for a parameter of the constructor of a loader's dataset."""
+    for dataset in nested_datasets(getattr(loader, "dataset", None)):
+        creation = find_setup_creation(setup, dataset)
+        if creation and (argument := creation.argument(dataset, name)):
+            return call_argument(creation, dataset, argument)
+    creation = find_setup_creation(setup, loader)
+    argument = creation.argument(loader, "dataset") if creation else None
+    made = part_producer(call_argument(creation, loader, argument), None) if creation and argument else None
+    for dataset in nested_datasets(getattr(loader, "dataset", None)) if made else ():
+        if made and isinstance(made.node, ast.Call) and call_name(made.node) == type(dataset).__name__:
+            passed = Creation(made.scope.file, made.node).argument(dataset, name)
+            return Expression(made.scope, passed) if passed else None
+    return None
+
+
+def operands(expression: Expression, position: int | None) -> Iterator[Part]:
+    """Yield the data of which an expression that is not followed makes others: the array of a call, or of an index."""
+    scope, node = expression.scope, expression.node
+    if isinstance(node, ast.Call):
+        if subject := _subject(expression, node, position):
+            yield Expression(scope, subject), None
+    elif isinstance(node, ast.BinOp):
+        yield from ((Expression(scope, side), None) for side in (node.left, node.right))
+    elif isinstance(node, ast.UnaryOp):
+        yield Expression(scope, node.operand), None
+    elif isinstance(node, ast.ListComp):
+        yield Expression(scope, node.generators[0].iter), None
+    elif isinstance(node, (ast.Attribute, ast.Subscript)):
+        owner = node.value
+        is_indexer = isinstance(owner, ast.Attribute) and owner.attr in ("iloc", "loc")
+        yield Expression(scope, owner.value if isinstance(owner, ast.Attribute) and is_indexer else owner), None
+
+
+def _subject(expression: Expression, call: ast.Call, position: int | None) -> ast.expr | None:
+    """Return the data that a call changes: its argument at the same position, or the owner of the method."""
+    name, arguments = call_name(call), [part for part in call.args if not isinstance(part, ast.Starred)]
+    if name == "train_test_split" and position is not None:
+        return next(iter(arguments[position // 2 : position // 2 + 1]), None)
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    is_function = owner is None or isinstance(expression.scope.value(owner), ModuleType)
+    if is_function or name in _ARGUMENT_METHODS or (arguments and name in ("shuffle", "permutation", "permuted")):
+        index = position if position is not None and position < len(arguments) else 0
+        return arguments[index] if arguments else None
+    return owner

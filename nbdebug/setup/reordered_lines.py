@@ -1,0 +1,201 @@
+"""The line that reorders the inputs or the targets of a split alone, before they are paired."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nbdebug.setup.batch import TARGET_KEYS
+from nbdebug.setup.part_sources import constructor_argument, find_part, operands
+from nbdebug.setup.setup import Setup
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.producers import part_producer, part_steps
+from nbdebug.source.scopes import Expression
+from nbdebug.source.search import assignment_targets, call_name
+from nbdebug.source.variable_values import Part, possible_assignments, statements_before
+
+_SHUFFLES = {"shuffle", "permutation", "permuted", "sample", "sorted", "sort", "sort_values", "sort_index", "reversed"}
+_SHUFFLES |= {"roll", "flip", "flipud", "random_permutation"}
+_SELECTIONS = {"take", "index_select", "reindex", "take_along_axis", "gather"}
+_IN_PLACE = {"shuffle", "sort", "reverse"}
+_ORDERS = _SHUFFLES | {"randperm", "argsort", "lexsort", "arange", "range", "list", "choice", "randint", "multinomial"}
+_MAX_STEPS = 60
+_Order = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class _Reordering:
+    """A change of the order of rows: what makes the new order, its line, and the calls that lead to it."""
+
+    order: _Order
+    line: SourceLine
+    calls: tuple[Expression, ...]
+
+
+def find_lone_reordering(setup: Setup, split: str = "train") -> SourceLine | None:
+    """Return the line that reorders inputs or targets of a split by an order that the other does not have.
+
+    Both are followed back through variables, attributes and functions of the user. Where it is unknown which branch of
+    a choice ran, both count. If either part is reordered alone, it is the line of the targets, and the last of several.
+    A function that reorders one part is named where it is called.
+    """
+    loader = setup.val_loader if split == "val" else setup.train_loader
+    try:
+        histories = [_History(setup, loader, position) for position in (-1, 0)]
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+    for own, other in (histories, histories[::-1]):
+        orders = {reordering.order for reordering in other.reorderings}
+        alone = [reordering for reordering in own.reorderings if reordering.order not in orders]
+        if alone:
+            own_calls = [call for call in alone[0].calls if _place(call) not in other.entered]
+            return own_calls[0].line if own_calls else alone[0].line
+    return None
+
+
+class _History:
+    """The reorderings of the inputs or targets of a loader, the last first, and the calls of functions on the way."""
+
+    def __init__(self, setup: Setup, loader: Any, position: int) -> None:
+        self.reorderings: list[_Reordering] = []
+        self.entered: set[_Order] = set()
+        self._setup, self._loader = setup, loader
+        self._calls: dict[int, tuple[Expression, ...]] = {}
+        self._scopes: list[object] = []  # referenced, so that their ids stay theirs
+        self._visited: set[_Order] = set()
+        if part := find_part(setup, loader, position):
+            self._follow(*part)
+
+    def _follow(self, expression: Expression, position: int | None) -> None:
+        """Record the reorderings of what makes an expression."""
+        key = (*_place(expression), position, *map(_place, self._calls.get(id(expression.scope), ())))
+        if key in self._visited or len(self._visited) > _MAX_STEPS:
+            return
+        self._visited.add(key)
+        previous = expression
+        for step, step_position in part_steps(expression, position, TARGET_KEYS, passes_conversions=True):
+            self._enter(previous, step)
+            self._record_in_place(step)
+            if isinstance(step.node, ast.Name) and step.node.id in step.scope.arguments:
+                for assigned in possible_assignments(step, step_position):  # a parameter that is assigned again
+                    self._follow(*assigned)
+            previous, position = step, step_position
+        for source in self._sources(previous, position):
+            self._follow(*source)
+
+    def _enter(self, previous: Expression, step: Expression) -> None:
+        """Record the call that leads to the function of a step."""
+        if id(step.scope) in self._calls:
+            return
+        calls = self._calls.get(id(previous.scope), ())
+        self._scopes.append(step.scope)
+        if previous is not step and isinstance(previous.node, ast.Call):
+            self.entered.add(_place(previous))
+            calls = (*calls, previous)
+        self._calls[id(step.scope)] = calls
+
+    def _record(self, order: _Order, expression: Expression) -> None:
+        self.reorderings.append(_Reordering(order, expression.line, self._calls.get(id(expression.scope), ())))
+
+    def _record_in_place(self, variable: Expression) -> None:
+        """Record the statements before an expression that reorder a variable in place."""
+        if isinstance(variable.node, ast.Name):
+            for call in reversed([*_in_place_calls(variable)]):
+                self._record(self._order_of(Expression(variable.scope, call)), Expression(variable.scope, call))
+
+    def _sources(self, expression: Expression, position: int | None) -> Iterator[Part]:
+        """Record how an expression reorders rows, and yield the expressions of which it makes them."""
+        scope, node = expression.scope, expression.node
+        if isinstance(node, ast.Name):
+            yield from possible_assignments(expression, position)
+            passed = constructor_argument(self._setup, self._loader, node.id) if scope.function == "__init__" else None
+            yield from [(passed, None)] if passed else []
+        elif isinstance(node, ast.Subscript):
+            yield from self._selected(expression, node.value, node.slice)
+        elif isinstance(node, ast.ListComp):
+            yield from self._comprehended(expression, node)
+        elif isinstance(node, ast.Call):
+            self._record_call(expression, node)
+            yield from operands(expression, position)
+        else:
+            yield from operands(expression, position)
+
+    def _selected(self, expression: Expression, value: ast.expr, index: ast.expr) -> Iterator[Part]:
+        scope = expression.scope
+        if isinstance(value, ast.Attribute) and value.attr in ("iloc", "loc"):
+            value = value.value
+        if isinstance(index, (ast.Slice, ast.Constant, ast.Tuple, ast.List, ast.UnaryOp)):
+            if isinstance(index, ast.Slice) and index.step is not None:
+                self._record(("step", ast.unparse(index)), expression)
+            yield Expression(scope, value), None
+            return
+        order = part_producer(Expression(scope, index), None)
+        if call_name(order.node) in _ORDERS or _replaces(expression, value):
+            self._record(self._order_of(order, Expression(scope, index)), expression)
+        else:
+            yield Expression(scope, index), None  # a table of values by number
+        yield Expression(scope, value), None
+
+    def _comprehended(self, expression: Expression, node: ast.ListComp) -> Iterator[Part]:
+        loop = node.generators[0]
+        items = [part for part in ast.walk(node.elt) if isinstance(part, ast.Subscript)]
+        items = [item for item in items if ast.unparse(item.slice) == ast.unparse(loop.target)]
+        if len(items) == 1:
+            yield from self._selected(expression, items[0].value, loop.iter)
+        else:
+            yield Expression(expression.scope, loop.iter), None
+
+    def _record_call(self, expression: Expression, call: ast.Call) -> None:
+        """Record a call that shuffles, sorts or selects rows."""
+        arguments = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
+        if call_name(call) in _SELECTIONS and arguments:
+            order = Expression(expression.scope, arguments[-1])
+            self._record(self._order_of(part_producer(order, None), order), expression)
+        elif call_name(call) in _SHUFFLES:
+            self._record(self._order_of(expression), expression)
+
+    def _order_of(self, maker: Expression, used: Expression | None = None) -> _Order:
+        """Return what tells the order that an expression makes from others: its place, or the seed of its numbers.
+
+        A variable that is shuffled in place holds another order from then on.
+        """
+        shuffles = [_place(Expression(used.scope, call)) for call in _in_place_calls(used)] if used else []
+        seeds = [ast.unparse(seed) for seed in _seeds(maker.node)]
+        calls = self._calls.get(id(maker.scope), ())
+        return ("seed", *seeds) if seeds else (*_place(maker), *map(_place, calls), *shuffles[-1:])
+
+
+def _place(expression: Expression) -> _Order:
+    node = expression.node
+    return expression.scope.file, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+
+
+def _seeds(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the constants that seed the random numbers of an expression."""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call):
+            yield from (k.value for k in call.keywords if k.arg in ("random_state", "seed"))
+            if call_name(call) in ("RandomState", "default_rng", "Random", "manual_seed"):
+                yield from (argument for argument in call.args if isinstance(argument, ast.Constant))
+
+
+def _in_place_calls(variable: Expression) -> Iterator[ast.Call]:
+    """Yield the statements before an expression that reorder the variable which it names, since it was assigned."""
+    name = getattr(variable.node, "id", "")
+    assigned = [part.node.lineno for part, _ in possible_assignments(variable, None)]
+    for statement in statements_before(variable) if name else ():
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and call_name(call) in _IN_PLACE and call.lineno > min(assigned, default=0):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) and not call.args else None
+            subject = call.args[0] if call.args else owner
+            if getattr(subject, "id", "") == name:
+                yield call
+
+
+def _replaces(expression: Expression, value: ast.expr) -> bool:
+    """Check whether a statement selects rows of what it assigns, as in ``x = x[order]``."""
+    statement = covering_statement(expression.line)
+    return ast.unparse(value) in {ast.unparse(t) for t in (assignment_targets(statement) if statement else ())}

@@ -1,0 +1,82 @@
+"""Tests of the line that D105 names if inputs and labels were brought into different orders before they were paired."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rules.rule_findings import rule_faults
+
+HEADER = """\
+import random
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.model_selection import train_test_split
+from sklearn.utils import shuffle
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from nbdebug.setup import Setup
+rng = np.random.default_rng(0)
+points = rng.normal(size=(500, 4)).astype("float32")
+kinds = (points @ rng.normal(size=(4, 3))).argmax(1)
+table = pd.DataFrame(points).assign(kind=kinds)
+val = TensorDataset(torch.tensor(points[400:]), torch.tensor(kinds[400:]))
+points, kinds, table = points[:400], kinds[:400], table[:400]
+"""
+FOOTER = """
+train_loader, val_loader = DataLoader(train, 16, shuffle=True), DataLoader(val, 16)
+setup = Setup(nn.Linear(4, 3), train_loader, val_loader, loss_fn=nn.CrossEntropyLoss())
+"""
+_PAIR = "train = TensorDataset(torch.tensor(a), torch.tensor(b))\n"
+_DATASET = (
+    "class Rows(Dataset):\n    def __init__(self, rows, answers):\n        self.rows, self.answers = rows, answers\n"
+    "    def __len__(self): return len(self.rows)\n"
+    "    def __getitem__(self, i): return torch.tensor(self.rows[i]), int(self.answers[i])\n"
+)
+# The line with "here" reorders the inputs or the labels alone.
+PROGRAMS = {
+    "each by a permutation of its own": "a = points[rng.permutation(400)]\nb = kinds[rng.permutation(400)]  # here\n"
+    + _PAIR,
+    "a permutation in a variable": "order = torch.randperm(400)\nx, y = torch.tensor(points), torch.tensor(kinds)\n"
+    "x = x[order]\norder = torch.randperm(400)\ny = y[order]  # here\ntrain = TensorDataset(x, y)\n",
+    "in place": "a, b = points.copy(), kinds.copy()\nnp.random.shuffle(b)  # here\n" + _PAIR,
+    "inputs in place, in a function": "def load():\n    x, y = points.copy(), kinds.copy()\n"
+    "    rng.shuffle(x)  # here\n    return x, y\na, b = load()\n" + _PAIR,
+    "by a library": "answers = shuffle(kinds, random_state=3)  # here\ntrain = TensorDataset(torch.tensor(points), "
+    "torch.from_numpy(answers))\n",
+    "rows of a table": "answers = table['kind'].sample(frac=1)  # here\n"
+    "train = TensorDataset(torch.tensor(table[[0, 1, 2, 3]].values), torch.tensor(answers.values))\n",
+    "table shuffled before": "frame = table.sample(frac=1)\na = frame[[0, 1, 2, 3]].values\n"
+    "b = frame['kind'].sample(frac=1, random_state=1).values  # here\n" + _PAIR,
+    "a helper for each": "def mixed(values):\n    return values[rng.permutation(len(values))]\n"
+    "def load():\n    x = mixed(points)\n    y = mixed(kinds)  # here\n    return x, y\na, b = load()\n" + _PAIR,
+    "a helper of both": "def mix(values, answers):\n    order = rng.permutation(len(values))\n"
+    "    answers = answers[rng.permutation(len(values))]  # here\n    return values[order], answers[order]\n"
+    "a, b = mix(points, kinds)\n" + _PAIR,
+    "a choice": "def load(mix):\n    x, y = points, kinds\n    if mix:\n        order = rng.permutation(400)\n"
+    "        x, y = x[order], y[order]\n    else:\n        y = rng.permutation(y)  # here\n"
+    "    return TensorDataset(torch.tensor(x), torch.tensor(y))\n"
+    "def program(mix=False): return load(mix)\ntrain = program()\n",
+    "a dataset": _DATASET + "answers = list(kinds)\nrandom.shuffle(answers)  # here\ntrain = Rows(points, answers)\n",
+    "in a dataset": _DATASET.replace(
+        "self.rows, self.answers = rows, answers", "self.rows = rows\n        self.answers = sorted(answers)  # here"
+    )
+    + "train = Rows(points, kinds)\n",
+    "before a division": "answers = kinds.copy()\nrng.shuffle(answers)  # here\n"
+    "a, rest, b, others = train_test_split(points, answers, test_size=0.2, random_state=0)\n" + _PAIR,
+    "indices of a list": "order = list(range(400))\nrandom.shuffle(order)\na = points[order]\nrandom.shuffle(order)\n"
+    "b = [int(kinds[k]) for k in order]  # here\n" + _PAIR,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_labels_in_another_order_name_the_line_that_reorders_them(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(HEADER + PROGRAMS[name] + FOOTER)
+    variables: dict[str, Any] = {"__name__": "program"}
+    exec(compile(path.read_text(), str(path), "exec"), variables)
+    (finding,) = rule_faults(variables["setup"], "D105")
+    assert "# here" in (finding.where.source or ""), finding.where
