@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from typing import Any
 
 from nbdebug.source.assignments import covering_statement, function_by_name, returned_by_function, returned_value
@@ -12,6 +12,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.search import SourceScope, assignment_targets, call_name, enclosing_scope, read_names, syntax_tree
 
 _MAX_STEPS = 4
+_PERMUTATIONS = {"permutation", "randperm", "argsort"}
 _REPEATING_CALLS = {"merge", "explode", "repeat", "repeat_interleave", "tile"}
 _NOT_A_NUMBER, _INFINITY = {"nan", "NaN", "NAN"}, {"inf", "Inf", "infty"}
 
@@ -62,13 +63,16 @@ def _find_repetitions(
         if not related.isdisjoint(_text(target) for target in assignment_targets(node))
     ]
     lines = {SourceLine(line.file, node.lineno, line.function) for node in statements if _may_repeat(node, line.file)}
+    lines |= {SourceLine(line.file, node.lineno, line.function) for node in nodes if _exchanges_views(node, related)}
     for node in statements if depth and not lines else ():
         function = function_by_name(line.file, call_name(node.value))
         returned = returned_value(function) if function else None
         if function and returned:
             end = SourceLine(line.file, returned.lineno, function.name)
             inner = _find_repetitions(end, function, read_names(returned), depth - 1)
-            lines |= {SourceLine(line.file, node.lineno, line.function)} if inner and _replaces_data(node) else inner
+            exchanges = any(isinstance(covering_statement(item), ast.Expr) for item in inner)
+            is_named_by_call = inner and not exchanges and _replaces_data(node)
+            lines |= {SourceLine(line.file, node.lineno, line.function)} if is_named_by_call else inner
     return lines
 
 
@@ -77,6 +81,16 @@ def _may_repeat(statement: ast.Assign, file: str) -> bool:
     name = call_name(statement.value)
     repeats_rows = _repeats_rows(statement.value) or _repeats_rows(returned_by_function(file, name))
     return name in _REPEATING_CALLS or (_replaces_data(statement) and repeats_rows)
+
+
+def _exchanges_views(statement: ast.stmt, names: Container[str]) -> bool:
+    """Check whether a statement shuffles one of some variables by ``random.shuffle``.
+
+    It exchanges two items through a view of the first one, so that rows of an array overwrite each other.
+    """
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    shuffles = isinstance(call, ast.Call) and ast.unparse(call.func) == "random.shuffle" and len(call.args) == 1
+    return shuffles and isinstance(call, ast.Call) and _text(call.args[0]) in names
 
 
 def _replaces_data(statement: ast.Assign) -> bool:
@@ -112,7 +126,8 @@ def written_columns(line: SourceLine) -> set[str]:
 def _repeats_rows(value: ast.expr | None) -> bool:
     """Check whether an expression selects rows by a computed index, or joins several parts."""
     for part in getattr(value, "elts", [value]):
-        if isinstance(part, ast.Subscript) and isinstance(part.slice, (ast.Name, ast.Call, ast.Subscript)):
+        is_computed = isinstance(part, ast.Subscript) and isinstance(part.slice, (ast.Name, ast.Call, ast.Subscript))
+        if is_computed and call_name(part.slice) not in _PERMUTATIONS:
             return True
         arguments = part.args[:1] if isinstance(part, ast.Call) else []
         if any(len(getattr(argument, "elts", [])) > 1 for argument in arguments):

@@ -102,6 +102,13 @@ LEAKS: dict[str, tuple[str, Callable[[Setup], SourceLine | None]]] = {
         "    return DataLoader(TensorDataset(x[:6])), DataLoader(TensorDataset(x[6:]), 4)\n",
         repetition_line,
     ),
+    "rows exchanged through views in a function": (
+        "import random\nimport numpy as np\ndef ordered(x):\n    return x[np.random.permutation(len(x))]\n"
+        "def shuffled(x):\n    random.shuffle(x)  # here\n    return x\n"
+        "def build():\n    x = rows.numpy()\n    x = ordered(x)\n    x = shuffled(x)\n    x = torch.as_tensor(x)\n"
+        "    return DataLoader(TensorDataset(x[:6])), DataLoader(TensorDataset(x[6:]), 4)\n",
+        repetition_line,
+    ),
     "copies in a function that splits": (
         "def with_copies(x, y):\n    x = x.repeat_interleave(2, 0)\n    y = y.repeat_interleave(2, 0)\n"
         "    return x + 0.01, y\n"
