@@ -22,6 +22,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import leaking_line, target_column_line, window_line
+from nbdebug.setup.target_reads import find_target_read
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line
@@ -313,7 +314,7 @@ def _encoding_finding(setup: Setup, table: SplitTable | None, encoding: TargetEn
     rows = "training and validation rows" if encoding.has_validation else "training rows"
     kind, relation = _ENCODING_TEXTS[encoding.kind]
     return Finding(
-        where=get_location(leaking_line(setup)),
+        where=get_location(leaking_line(setup) or find_target_read(setup)),
         message=f"{name} of input {encoding.input_index} is {kind}: over the {encoding.rows:,} {rows}, {relation}, for "
         f"{encoding.values} values. {encoding.pure_share:.0%} of the rows have a value that occurs with a single "
         "target.",

@@ -1,0 +1,143 @@
+"""The statement that reads the targets among those from which the inputs are computed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from nbdebug.setup.part_sources import constructor_argument, find_part
+from nbdebug.setup.setup import Setup
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.producers import assigned_attribute, part_steps, returned_expression
+from nbdebug.source.scopes import Expression
+from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope
+from nbdebug.source.variable_values import Part, possible_assignments, statements_before
+
+_MAX_EXPRESSIONS = 400
+_NAMING_CALLS = {"drop", "dropna", "rename", "sort_values", "set_index"}
+_Identity = tuple[object, ...]
+
+
+def find_target_read(setup: Setup) -> SourceLine | None:
+    """Return the statement that reads the targets to compute the inputs of training; None if there is none.
+
+    The inputs are followed back through variables, items, loops and functions of the user. Reads of all rows come
+    before those of some, such as ``y[known]``. Of several, it is the one that is nearest to the inputs.
+    """
+    try:
+        inputs, targets = (find_part(setup, setup.train_loader, position) for position in (0, -1))
+        return _Search(setup, targets).run(inputs) if inputs and targets else None
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+
+
+class _Search:
+    """A search for reads of the targets of a setup."""
+
+    def __init__(self, setup: Setup, targets: Part) -> None:
+        self._setup = setup
+        self._targets, self._column = self._identities(targets)
+
+    def run(self, inputs: Part) -> SourceLine | None:
+        pending, visited, partial = [inputs], set[_Identity](), list[SourceLine]()
+        while pending and len(visited) < _MAX_EXPRESSIONS:
+            expression, position = pending.pop(0)
+            parts = getattr(expression.node, "elts", None)
+            if parts and position is not None and position < len(parts):
+                expression, position = Expression(expression.scope, parts[position]), None
+            scopes = tuple((name, _place(argument)) for name, argument in expression.scope.arguments.items())
+            if (key := (*_place(expression), position, scopes)) in visited:
+                continue
+            visited.add(key)
+            reads = [*self._reads(expression, expression.node)]
+            if reads and visited != {key}:
+                statement = covering_statement(expression.line)
+                number = statement.lineno if statement else expression.node.lineno
+                line = SourceLine(expression.scope.file, number, expression.scope.function)
+                if not all(reads):
+                    return line
+                partial.append(line)
+                continue
+            pending += self._sources(expression, position)
+        return partial[0] if partial else None
+
+    def _identities(self, targets: Part) -> tuple[set[_Identity], str]:
+        """Return what identifies the targets wherever they are read, and the column of a table that holds them."""
+        steps = [*part_steps(*targets, passes_conversions=True)]
+        end = steps[-1][0].node
+        while isinstance(end, ast.Subscript) and not isinstance(end.slice, ast.Constant):
+            steps += [*part_steps(Expression(steps[-1][0].scope, end.value), None, passes_conversions=True)]
+            end = steps[-1][0].node
+        column = end.slice.value if isinstance(end, ast.Subscript) and isinstance(end.slice, ast.Constant) else ""
+        column = column if isinstance(column, str) else ""
+        own = steps[-1] if not column else None
+        return ({(*_place(own[0]), own[1])} if own else set()), column
+
+    def _reads(self, expression: Expression, node: ast.expr, *, selects: bool = False) -> Iterator[bool]:
+        """Yield, for each read of the targets in an expression, whether it selects some rows."""
+        makes_table = call_name(node) == "DataFrame" or (isinstance(node, ast.Dict) and node is expression.node)
+        if makes_table:
+            return
+        if isinstance(node, ast.Call) and call_name(node) in _NAMING_CALLS:
+            node = node.func  # its arguments name columns, and read none
+        is_column = self._column and self._column in (getattr(node, "value", ""), getattr(node, "attr", ""))
+        if is_column or (isinstance(node, ast.Name) and self._is_target(Expression(expression.scope, node))):
+            yield selects
+            return
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.keyword):
+                child = child.value
+            if isinstance(child, ast.expr):
+                is_selected = isinstance(node, ast.Subscript) and child is node.value and not _is_key(node.slice)
+                yield from self._reads(expression, child, selects=selects or is_selected)
+
+    def _is_target(self, variable: Expression) -> bool:
+        *_, (end, position) = part_steps(variable, None, passes_conversions=True)
+        return (*_place(end), position) in self._targets
+
+    def _sources(self, expression: Expression, position: int | None) -> Iterator[Part]:
+        """Yield the expressions from which the variables, attributes and calls in an expression are computed."""
+        scope = expression.scope
+        for node in ast.walk(expression.node):
+            here = Expression(scope, node) if isinstance(node, ast.expr) else None
+            if here is None:
+                continue
+            if isinstance(node, ast.Call) and (returned := returned_expression(here)):
+                yield returned, position
+            elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
+                yield from filter(None, [assigned_attribute(here, node.attr)])
+            elif isinstance(node, ast.Name):
+                yield from self._of_variable(here, node.id, position if node is expression.node else None)
+
+    def _of_variable(self, variable: Expression, name: str, position: int | None) -> Iterator[Part]:
+        scope, number = variable.scope, variable.node.lineno
+        yield from possible_assignments(variable, position)
+        for statement in statements_before(variable):
+            bases = [getattr(target, "value", target) for target in assignment_targets(statement)]
+            if isinstance(statement, ast.AugAssign) and name in [getattr(base, "id", "") for base in bases]:
+                yield Expression(scope, statement.value), None
+        syntax = enclosing_scope(variable.line)
+        for loop in enclosing_loops(syntax, number) if syntax else ():
+            if name in {getattr(part, "id", "") for part in ast.walk(loop.target)}:
+                yield Expression(scope, loop.iter), None
+        if name in scope.arguments:
+            yield scope.arguments[name], position
+        elif scope.function == "__init__":
+            passed = constructor_argument(self._setup, self._setup.train_loader, name)
+            yield from [(passed, position)] if passed else []
+
+
+def _is_key(index: ast.expr) -> bool:
+    """Check whether an index selects columns or all rows, not some of the rows."""
+    parts = getattr(index, "elts", [index])
+    return all(isinstance(part, ast.Constant) or _is_whole(part) for part in parts)
+
+
+def _is_whole(part: ast.expr) -> bool:
+    return isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step)
+
+
+def _place(expression: Expression) -> _Identity:
+    node = expression.node
+    return expression.scope.file, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
