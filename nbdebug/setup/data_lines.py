@@ -23,7 +23,7 @@ from nbdebug.source.assignments import (
 )
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.source.producers import chosen_branch, executed_return, part_producer, returned_expression
+from nbdebug.source.producers import chosen_branch, executed_return, part_producer, part_steps, returned_expression
 from nbdebug.source.scopes import Expression, file_scope, user_function
 from nbdebug.source.search import (
     assigned_names,
@@ -92,6 +92,18 @@ def pairing_line(setup: Setup) -> SourceLine | None:
         if pair is not None:
             target = part_producer(pair, -1, TARGET_KEYS, enters=lambda _: False)
             return target.line if target.scope is pair.scope else pair.line
+    return None
+
+
+def alias_line(setup: Setup) -> SourceLine | None:
+    """Return the line that gives another name to the inputs of a sample, under which they become its target."""
+    loader = setup.train_loader
+    for function in sample_functions(loader, [*nested_datasets(getattr(loader, "dataset", None))]):
+        pair = executed_return(*function)
+        for step, _ in part_steps(pair, -1, TARGET_KEYS) if pair else ():
+            statement = covering_statement(step.line) if isinstance(step.node, ast.Name) else None
+            if isinstance(statement, ast.Assign) and statement.value is step.node:
+                return step.line
     return None
 
 

@@ -19,7 +19,9 @@ from nbdebug.measurements.sequence_order import FutureInfluence, NextTokenOffset
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import alias_line
 from nbdebug.source.location import get_location
+from nbdebug.tensors.pytree import tree_tensors
 
 
 @rule("D126", "error", origin="target order")
@@ -69,6 +71,8 @@ def targets_not_shifted(
     if next_token_offset.loss_offset and isinstance(first_pass, ForwardPass) and isinstance(graph, Graph):
         line = target_selection_line(setup, first_pass) if total > 1 else None
         line = line or selection_line(first_pass, graph)
+    elif _share_memory(eval_outputs, next_token_offset):
+        line = alias_line(setup)
     position = list(eval_outputs.inputs).index(next_token_offset.input_name)
     yield Finding(
         message=f"The targets are {abs(total)} token{'s' * (abs(total) != 1)} "
@@ -91,6 +95,12 @@ def targets_not_shifted(
         explains=("E703", "T606", "T607", "T611"),
         assumes=(argument_unchanged(position),),
     )
+
+
+def _share_memory(outputs: EvalOutputs, ahead: NextTokenOffset) -> bool:
+    """Return whether a write to the targets would also change the inputs."""
+    tokens = outputs.inputs[ahead.input_name]
+    return any(target.data_ptr() == tokens.data_ptr() for target in tree_tensors(outputs.batch.targets))
 
 
 def _setup_fix(ahead: NextTokenOffset, position: int) -> str:

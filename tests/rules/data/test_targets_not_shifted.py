@@ -110,6 +110,19 @@ def test_targets_not_shifted_by_one_step_is_an_error_with_both_shifts(name: str)
     assert (finding.severity, finding.evidence["in_data"], finding.evidence["in_loss"]) == ("error", in_data, in_loss)
 
 
+def batch_with_alias(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
+    tokens = torch.stack(rows)
+    following = tokens
+    following[:, :-1] = tokens[:, 1:].clone()
+    return tokens[:, :-1], following[:, :-1]
+
+
+def test_targets_that_are_another_name_of_the_inputs_are_placed_at_that_name() -> None:
+    loader: DataLoader[Any] = DataLoader([*TOKENS], batch_size=16, collate_fn=batch_with_alias)  # type: ignore[arg-type]
+    (finding,) = checkup_findings(Setup(RecurrentLanguageModel(), loader, loss_fn=token_cross_entropy), "D126")
+    assert (finding.where.source or "").strip() == "following = tokens"
+
+
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "shifted by the model": language_model_builder(TOKENS, TOKENS, model=Decoder()),
     "shifted in the data": language_model_builder(TOKENS[:, :-1], TOKENS[:, 1:]),
