@@ -56,10 +56,11 @@ def made_line(line: SourceLine, owner: object = None, attribute: str = "") -> So
 def assigned_value(line: SourceLine, attribute: str) -> tuple[ast.expr, int | None] | None:
     """Return what the statement on a line assigns to an attribute, and the position of the value in it."""
     statement = covering_statement(line)
-    for target, part in _pairs(statement) if isinstance(statement, ast.Assign) else ():
-        if getattr(target, "attr", "") == attribute:
-            names = [getattr(other, "attr", "") for other in assignment_targets(statement)]
-            return part, names.index(attribute) if part is statement.value and len(names) > 1 else None
+    if isinstance(statement, ast.Assign):
+        names = [getattr(target, "attr", "") for target in assignment_targets(statement)]
+        for target, part in _pairs(statement):
+            if getattr(target, "attr", "") == attribute:
+                return part, names.index(attribute) if part is statement.value and len(names) > 1 else None
     value = getattr(statement, "value", None)
     return (value, None) if isinstance(value, ast.expr) else None
 
