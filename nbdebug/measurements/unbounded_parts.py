@@ -142,7 +142,8 @@ def _fall(setup: Setup, part: LossInput, sign: float, output: Any, batch: Batch)
 def _is_linear(setup: Setup, part: LossInput, sign: float, output: Any, batch: Batch) -> bool:
     """Check whether the loss rises in one direction as it falls in the other."""
     below, center, above = (_loss(setup, part, sign * size, output, batch) for size in (-_SIZES[0], 0.0, _SIZES[0]))
-    return abs(above + below - 2 * center) <= _LINEAR_TOLERANCE * abs(above - below)
+    bend, rise = above + below - 2 * center, above - below
+    return math.isfinite(bend) and abs(bend) <= _LINEAR_TOLERANCE * abs(rise)
 
 
 def _loss(setup: Setup, part: LossInput | None, size: float | None, output: Any, batch: Batch) -> float:
@@ -224,14 +225,23 @@ def _width(tensor: Tensor, target: Tensor) -> int:
 
 
 def _is_minimal(setup: Setup, output: Any, batch: Batch, candidate: _Prediction, target: Tensor) -> bool:
+    """Check whether the loss is minimal where a part equals a target, for the other parts as they are or all zero.
+
+    They may have left the range in which the prediction matters.
+    """
     std = float(target.std())
+    zeros = copy_output(output, dict.fromkeys(range(len(output_tensors(output))), torch.zeros_like))
 
-    def loss_at(shift: float) -> float:
+    def loss_at(shift: float, others: Any) -> float:
         replacement = candidate.replacement(target + shift * std)
-        return _loss(setup, None, None, copy_output(output, {candidate.leaf: replacement}), batch)
+        return _loss(setup, None, None, copy_output(others, {candidate.leaf: replacement}), batch)
 
-    base = loss_at(0.0)
-    return all(base < loss_at(sign * _SHIFTS[0]) < loss_at(sign * _SHIFTS[1]) for sign in (-1, 1))
+    def is_lowest(others: Any) -> bool:
+        lowest = loss_at(0.0, others)
+        losses = [[loss_at(sign * shift, others) for shift in _SHIFTS] for sign in (-1, 1)]
+        return all(lowest < near < far for near, far in losses)
+
+    return is_lowest(output) or is_lowest(zeros)
 
 
 def _nonlinear_line(setup: Setup, part: LossInput, output: Any, batch: Batch) -> SourceLine | None:

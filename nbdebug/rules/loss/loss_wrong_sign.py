@@ -110,10 +110,11 @@ def loss_wrong_sign(
     if isinstance(loop, LoopSummary) and _is_negated(setup, loop):
         yield _negated_finding(loop)
         return
+    part_line = unbounded_part.line if isinstance(unbounded_part, UnboundedPart) else None
     homogeneous_loss = loop.homogeneous_loss if isinstance(loop, LoopSummary) else None
     if isinstance(record, Record) and homogeneous_loss and (last := _end_below_zero(record)) is not None:
         lines = loop.lines if isinstance(loop, LoopSummary) else {}
-        yield _margin_finding(lines.get("loss") or lines.get("root"), homogeneous_loss, last)
+        yield _margin_finding(part_line or lines.get("loss") or lines.get("root"), homogeneous_loss, last)
         return
     has_one_optimizer = isinstance(loop, LoopSummary) and loop.has_one_optimizer
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record, may_accelerate=has_one_optimizer)):
@@ -123,7 +124,7 @@ def loss_wrong_sign(
             starts_below_zero and isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
         )
         term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
-        loss_line = None if is_negated_in_loop else term_line or _root_line(graph)
+        loss_line = None if is_negated_in_loop else part_line or term_line or _root_line(graph)
         yield _unbounded_finding(loss_line or root_line, *lowest)
         return
     if isinstance(loop, LoopSummary) and isinstance(record, Record) and (opposed := _opposed_decisions(loop, record)):

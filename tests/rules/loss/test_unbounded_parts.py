@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -33,6 +34,17 @@ class Parts(nn.Module):
     def forward(self, x: Tensor) -> Any:
         hidden = self.body(x)
         return self.make(hidden, self.weights) if hasattr(self, "weights") else self.make(hidden)
+
+
+class OwnScale(nn.Module):
+    """Errors relative to a scale, and that scale, which the loss itself holds; it has a lower bound above zero only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        return ((output - target) ** 2 / self.scale + self.scale).mean()
 
 
 class OwnUncertainty(nn.Module):
@@ -155,6 +167,11 @@ def sampled_divergence(output: tuple[Tensor, Tensor, Tensor, Tensor], target: Te
     return F.mse_loss(prediction, target) + 0.1 * (posterior + 0.5 * code**2).sum(1).mean()
 
 
+def mutual_information(output: tuple[Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
+    prediction, joint, marginal = output
+    return F.mse_loss(prediction, target) - (joint.mean() - marginal.logsumexp(0).mean())
+
+
 def flow(output: tuple[Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
     prediction, code, log_determinant = output
     return F.mse_loss(prediction, target) + (0.5 * code.square().sum(1) - log_determinant.squeeze(1)).mean()
@@ -239,6 +256,8 @@ HEALTHY: dict[str, tuple[Model, Any, Tensor]] = {
     "flow": (lambda: Parts(3, flow_parts), flow, Y),
     "share below one": (lambda: Parts(2, with_share), abstention, Y),
     "scale above zero": (lambda: Parts(2, with_scale), concomitant_scale, Y),
+    "own scale above zero": (lambda: network(1), OwnScale(), Y),
+    "mutual information": (lambda: Parts(3, thirds), mutual_information, Y),
     "critic": (lambda: Parts(2, pair), critic, Y),
     "actor and critic": (lambda: Parts(3, thirds), actor_critic, RETURNS),
     "policy gradient": (lambda: Parts(2, pair), reinforce, RETURNS),
@@ -275,6 +294,26 @@ def test_loss_that_a_part_lowers_without_end_is_error_at_the_line_that_reads_it(
 def test_loss_with_lower_bound_for_wrong_predictions_is_quiet(name: str) -> None:
     build, loss, target = HEALTHY[name]
     assert unbounded_findings(make_setup(build(), loss, target)) == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "build", "epochs"),
+    [(gaussian(1, 1), lambda: network(2), 30), (divergence(-1), lambda: Parts(5, with_latent), 60)],
+    ids=["short run", "ten thousand times below zero"],
+)
+def test_watch_of_loss_that_a_part_lowers_names_the_line_that_reads_it(loss: Any, build: Model, epochs: int) -> None:
+    setup = make_setup(build(), loss, Y)
+    setup.optimizers[0].param_groups[0]["lr"] = 0.1
+    debugger = Debugger.of(setup)
+    with debugger.watch():
+        for _ in range(epochs):
+            for x, y in setup.train_loader:
+                setup.optimizers[0].zero_grad()
+                loss(setup.model(x), y).backward()
+                setup.optimizers[0].step()
+    (finding,) = [finding for finding in debugger.findings if finding.code == "L213"]
+    assert "unbounded below" in finding.message
+    assert (finding.where.source or "").endswith("# here")
 
 
 def test_measurement_leaves_parameters_of_the_loss_and_random_numbers_as_they_were() -> None:
