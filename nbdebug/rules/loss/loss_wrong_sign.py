@@ -22,6 +22,7 @@ from nbdebug.measurements.loss_places import negative_line, producing_line, reve
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.measurements.policy_gradient import PolicyGradient
+from nbdebug.measurements.unbounded_parts import UnboundedPart
 from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import expressions_at, flip_only_sign, negate_value
 from nbdebug.rule_engine.rule_registry import rule
@@ -54,6 +55,7 @@ def loss_wrong_sign(
     ideal_loss: IdealLoss | NotChecked,
     pair_loss: PairLoss | NotChecked,
     policy_gradient: PolicyGradient | NotChecked,
+    unbounded_part: UnboundedPart | NotChecked | None,
     first_pass: ForwardPass | NotChecked,
     record: Record | NotChecked,
     loop: LoopSummary | NotChecked,
@@ -84,7 +86,14 @@ def loss_wrong_sign(
     of the outputs and their gradients is once or twice the loss without a constant, to 1% of the range of the losses,
     so larger outputs lower it without end. A hinge with its clamp is not, and neither is a likelihood. Losses whose
     gradients have one sign, such as a negative log-likelihood that the model returns, do not count, nor do loops with
-    several optimizers, such as those of a critic and a generator. For a distance or
+    several optimizers, such as those of a critic and a generator.
+
+    Without a run: each part of the output that no target is compared with, such as a log-variance, and each small
+    parameter that only the loss reads is set to 10, 30 and 100 times its size, up and down, while the predictions are
+    wrong: those of the model, then all equal to the largest target, then to the smallest. It is an error if the loss of
+    each of two batches falls at least in proportion, to less than minus its value. A likelihood with the right signs
+    has no lower bound for perfect predictions only. A part that the loss reads as a score, in proportion, does not
+    count, nor does one that another part of the output is computed from. For a distance or
     similarity of two inputs, which is extreme for equal inputs, or for two embeddings: the gradient of the loss shows
     the label of the pairs that it pulls together. It is an error if the inputs of those pairs are farther apart than
     those of the others, by five standard errors of the rank sum.
@@ -101,10 +110,11 @@ def loss_wrong_sign(
     if isinstance(loop, LoopSummary) and _is_negated(setup, loop):
         yield _negated_finding(loop)
         return
+    part_line = unbounded_part.line if isinstance(unbounded_part, UnboundedPart) else None
     homogeneous_loss = loop.homogeneous_loss if isinstance(loop, LoopSummary) else None
     if isinstance(record, Record) and homogeneous_loss and (last := _end_below_zero(record)) is not None:
         lines = loop.lines if isinstance(loop, LoopSummary) else {}
-        yield _margin_finding(lines.get("loss") or lines.get("root"), homogeneous_loss, last)
+        yield _margin_finding(part_line or lines.get("loss") or lines.get("root"), homogeneous_loss, last)
         return
     has_one_optimizer = isinstance(loop, LoopSummary) and loop.has_one_optimizer
     if isinstance(record, Record) and (lowest := _unbounded_decrease(record, may_accelerate=has_one_optimizer)):
@@ -114,7 +124,7 @@ def loss_wrong_sign(
             starts_below_zero and isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
         )
         term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
-        loss_line = None if is_negated_in_loop else term_line or _root_line(graph)
+        loss_line = None if is_negated_in_loop else part_line or term_line or _root_line(graph)
         yield _unbounded_finding(loss_line or root_line, *lowest)
         return
     if isinstance(loop, LoopSummary) and isinstance(record, Record) and (opposed := _opposed_decisions(loop, record)):
@@ -130,6 +140,9 @@ def loss_wrong_sign(
     if isinstance(policy_gradient, PolicyGradient):
         if policy_gradient.followed == 0:
             yield _policy_finding(policy_gradient)
+        return
+    if isinstance(unbounded_part, UnboundedPart):
+        yield _unbounded_part_finding(unbounded_part)
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss
@@ -384,6 +397,33 @@ def _unbounded_finding(line: SourceLine | None, step: int, lowest: float, initia
         edits=flip_only_sign(line),
         evidence={"lowest": lowest, "first": initial, "step": step},
         explains=(*_CONSEQUENCES, "T603", "G405", "G406"),
+    )
+
+
+def _unbounded_part_finding(part: UnboundedPart) -> Finding:
+    values, losses = (", ".join(f"{number:.3g}" for number in numbers) for numbers in (part.values, part.losses))
+    return Finding(
+        where=get_location(part.line),
+        message=f"The loss is unbounded below: it falls the {part.direction} {part.name} is, whatever the predictions "
+        f"are. It is {part.first:.3g} on the first batch, and {losses} with the values {values} there and the same "
+        "predictions.",
+        cause=f"A term that should penalize {part.direction} values of {part.name} is missing or has the wrong sign.",
+        fix=_SIGN_FIX,
+        evidence={"part": part.name, "values": part.values, "losses": part.losses, "batches": part.batches},
+        explains=(
+            *_CONSEQUENCES,
+            "T603",
+            "T606",
+            "T609",
+            "T614",
+            "G403",
+            "G405",
+            "G406",
+            "G409",
+            "G415",
+            "G416",
+            "L208",
+        ),
     )
 
 

@@ -1,0 +1,277 @@
+"""Losses that a part beside the prediction lowers without end, whatever is predicted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
+from nbdebug.autograd.tracing import ModuleStack
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.loss_inputs import LossInput, copy_output, get_loss_inputs, output_tensors
+from nbdebug.measurements.registry import measurement
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.setup import Batch, Setup
+from nbdebug.source.location import SourceLine
+from nbdebug.tensors.pytree import tree_tensors
+
+_SIZES = (10.0, 30.0, 100.0)
+_MIN_SLOPE_RATIO, _LINEAR_TOLERANCE = 0.9, 1e-3
+_MAX_TENSORS = 12
+_SHIFTS = (0.1, 1.0)  # from the target, in standard deviations
+_Replacement = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class UnboundedPart:
+    """A part that lowers the loss without end, the values tried, and the loss as it is and for each of them.
+
+    ``line`` is the first that makes something of the part which is not proportional to it.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    first: float
+    losses: tuple[float, ...]
+    batches: int
+    line: SourceLine | None
+
+    @property
+    def direction(self) -> str:
+        """The direction in which the loss falls."""
+        return "larger" if self.values[-1] > self.values[0] else "smaller"
+
+
+@dataclass(frozen=True)
+class _Prediction:
+    """A tensor of the output, or the column after ``start``, that the loss compares with a target."""
+
+    leaf: int
+    target: int
+    start: int | None = None
+
+    def columns(self, width: int) -> frozenset[int]:
+        return frozenset() if self.start is None else frozenset(range(self.start, self.start + width))
+
+    def replacement(self, values: Tensor) -> _Replacement:
+        def replace(copy: Tensor) -> Tensor:
+            if self.start is None:
+                return values.reshape(copy.shape).to(copy)
+            part = copy[..., self.start : self.start + _width(copy, values)]
+            part.copy_(values.reshape(part.shape))
+            return copy
+
+        return replace
+
+
+@measurement
+def unbounded_part(
+    setup: Setup, first_pass: ForwardPass, output: Any, loss: Tensor, batches: list[Batch]
+) -> UnboundedPart | None:
+    """A part of the output, or a parameter of the loss, that lowers the loss without end while predictions are wrong.
+
+    A likelihood has no lower bound for perfect predictions only. So the part grows while the predictions are those of
+    the model, then all equal to the largest target, then to the smallest: weights of both signs, such as advantages,
+    would lower the loss for one of these only. A loss that is linear in a part takes it for a score, such as a
+    log-determinant, and does not count.
+    """
+    if setup.loss_fn is None or setup.step_fn is not None or len(setup.optimizers) > 1:
+        raise NotChecked("the loss is not a function of the output that one optimizer minimizes")
+    if any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups):
+        raise NotChecked("the optimizer maximizes the loss")
+    tensors = output_tensors(output)
+    if not first_pass.batch.targets or not 0 < len(tensors) <= _MAX_TENSORS or not bool(loss.isfinite()):
+        raise NotChecked("needs targets, an output of tensors and a finite loss")
+    predictions = _find_predictions(setup, output, first_pass.batch)
+    targets = _get_targets(first_pass.batch)
+    predicted: dict[int, frozenset[int]] = {}
+    for prediction in predictions:
+        width = _width(tensors[prediction.leaf], targets[prediction.target])
+        predicted[prediction.leaf] = predicted.get(prediction.leaf, frozenset()) | prediction.columns(width)
+    for part in get_loss_inputs(setup, first_pass, predicted, with_columns=len(tensors) == 1):
+        for sign in (-1.0, 1.0):
+            if found := _try_direction(setup, part, sign, output, batches, predictions):
+                values, losses = found
+                line = _nonlinear_line(setup, part, output, first_pass.batch)
+                return UnboundedPart(part.name, values, float(loss.detach()), losses, min(len(batches), 2), line)
+    return None
+
+
+def _try_direction(
+    setup: Setup, part: LossInput, sign: float, output: Any, batches: Sequence[Batch], predictions: list[_Prediction]
+) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return the values tried and the losses if these fall without end for the predictions of two batches."""
+    losses = _fall(setup, part, sign, output, batches[0])
+    if losses is None or _is_linear(setup, part, sign, output, batches[0]):
+        return None
+    for number, batch in enumerate(batches[:2]):
+        own_output = output if number == 0 else _predict(setup, batch)
+        for replaced in _replace_predictions(own_output, batch, predictions):
+            if _fall(setup, part, sign, replaced, batch) is None:
+                return None
+    return tuple(part.at(sign * size) for size in _SIZES), losses
+
+
+def _predict(setup: Setup, batch: Batch) -> Any:
+    with Preserve(setup.eager_model), torch.no_grad():
+        seed_all(0)
+        return setup.predict(batch)
+
+
+def _fall(setup: Setup, part: LossInput, sign: float, output: Any, batch: Batch) -> tuple[float, ...] | None:
+    """Return the losses for growing sizes if they fall at least linearly, to below zero; None otherwise."""
+    base = _loss(setup, part, None, output, batch)
+    last = _loss(setup, part, sign * _SIZES[-1], output, batch)
+    if not math.isfinite(base) or not last < -abs(base):
+        return None
+    losses = (*(_loss(setup, part, sign * size, output, batch) for size in _SIZES[:-1]), last)
+    slopes = [
+        (before - after) / (larger - smaller)
+        for before, after, smaller, larger in zip(losses, losses[1:], _SIZES, _SIZES[1:], strict=False)
+    ]
+    falls = losses[0] < base and slopes[0] > 0 and slopes[1] >= _MIN_SLOPE_RATIO * slopes[0]
+    return losses if falls else None
+
+
+def _is_linear(setup: Setup, part: LossInput, sign: float, output: Any, batch: Batch) -> bool:
+    """Check whether the loss rises in one direction as it falls in the other."""
+    below, center, above = (_loss(setup, part, sign * size, output, batch) for size in (-_SIZES[0], 0.0, _SIZES[0]))
+    bend, rise = above + below - 2 * center, above - below
+    return math.isfinite(bend) and abs(bend) <= _LINEAR_TOLERANCE * abs(rise)
+
+
+def _loss(setup: Setup, part: LossInput | None, size: float | None, output: Any, batch: Batch) -> float:
+    """Return the loss with a part at some size; nan for a loss that rejects such values."""
+    try:
+        if part is None:
+            return _evaluate(setup, copy_output(output), batch)
+        with part.set_to(output, None if size is None else part.at(size)) as replaced:
+            return _evaluate(setup, replaced, batch)
+    except Exception:
+        return math.nan
+
+
+def _evaluate(setup: Setup, output: Any, batch: Batch) -> float:
+    seed_all(0)
+    with torch.no_grad():
+        return float(setup.loss(output, batch))
+
+
+def _replace_predictions(output: Any, batch: Batch, predictions: list[_Prediction]) -> Iterator[Any]:
+    """Yield the output as it is, and with all predictions equal to the largest and to the smallest target."""
+    yield output
+    targets = _get_targets(batch)
+    for extreme in (torch.amax, torch.amin) if predictions else ():
+        replaced = output
+        for prediction in predictions:
+            target = targets[prediction.target]
+            values = extreme(target, dim=0, keepdim=True).expand_as(target)
+            replaced = copy_output(replaced, {prediction.leaf: prediction.replacement(values)})
+        yield replaced
+
+
+def _get_targets(batch: Batch) -> list[Tensor]:
+    return tree_tensors(batch.targets)
+
+
+def _find_predictions(setup: Setup, output: Any, batch: Batch) -> list[_Prediction]:
+    """Return the parts of the output at which the loss is minimal if they equal a real-valued target.
+
+    Raises NotChecked if a target that no part predicts has values of both signs: it may be a weight.
+    """
+    predictions: list[_Prediction] = []
+    tensors, targets = output_tensors(output), _get_targets(batch)
+    for number, target in enumerate(targets):
+        if not _is_real_valued(target):
+            continue
+        candidates = [
+            _Prediction(leaf, number, start)
+            for leaf, tensor in enumerate(tensors)
+            for start in _candidate_starts(tensor, target)
+        ]
+        own = [candidate for candidate in candidates if _is_minimal(setup, output, batch, candidate, target)]
+        if not own and bool((target < 0).any()):
+            raise NotChecked("a real-valued target is not predicted by any part of the output")
+        predictions += own
+    return predictions
+
+
+def _is_real_valued(target: Tensor) -> bool:
+    has_values = target.is_floating_point() and target.dim() > 0 and target.numel() > 1
+    return has_values and not bool(((target == 0) | (target == 1)).all()) and float(target.std()) > 0
+
+
+def _candidate_starts(tensor: Tensor, target: Tensor) -> list[int | None]:
+    """Return the first columns of the parts of a tensor that have the shape of a target; None for the whole tensor."""
+    if not tensor.is_floating_point():
+        return []
+    if [size for size in tensor.shape if size > 1] == [size for size in target.shape if size > 1]:
+        return [None]
+    width = _width(tensor, target)
+    if tensor.dim() < 2 or tensor.shape[:-1] not in (target.shape, target.shape[:-1]) or tensor.shape[-1] <= width:
+        return []
+    return [*range(0, tensor.shape[-1] - width + 1, width)]
+
+
+def _width(tensor: Tensor, target: Tensor) -> int:
+    """Return the number of columns of a tensor that a target with one axis less, or as many, needs."""
+    return target.shape[-1] if tensor.dim() == target.dim() else 1
+
+
+def _is_minimal(setup: Setup, output: Any, batch: Batch, candidate: _Prediction, target: Tensor) -> bool:
+    """Check whether the loss is minimal where a part equals a target, for the other parts as they are or all zero.
+
+    They may have left the range in which the prediction matters.
+    """
+    std = float(target.std())
+    zeros = copy_output(output, dict.fromkeys(range(len(output_tensors(output))), torch.zeros_like))
+
+    def loss_at(shift: float, others: Any) -> float:
+        replacement = candidate.replacement(target + shift * std)
+        return _loss(setup, None, None, copy_output(others, {candidate.leaf: replacement}), batch)
+
+    def is_lowest(others: Any) -> bool:
+        lowest = loss_at(0.0, others)
+        losses = [[loss_at(sign * shift, others) for shift in _SHIFTS] for sign in (-1, 1)]
+        return all(lowest < near < far for near, far in losses)
+
+    return is_lowest(output) or is_lowest(zeros)
+
+
+def _nonlinear_line(setup: Setup, part: LossInput, output: Any, batch: Batch) -> SourceLine | None:
+    """Return the line of the first call of the loss whose result is not linear in the part."""
+    steps = (-1.0, 0.0, 1.0) if part.domain == "real" else (0.5, 1.0, 1.5)
+    below, center, above = (_record(setup, part, part.scale * step, output, batch) for step in steps)
+    for (call, low), (_, middle), (_, high) in zip(below, center, above, strict=False):
+        for values in zip(low, middle, high, strict=False):
+            if call.line is not None and _bends(*values):
+                return call.line
+    return None
+
+
+def _bends(low: Tensor, middle: Tensor, high: Tensor) -> bool:
+    """Check whether values at the same distance from each other are no arithmetic sequence."""
+    has_shape = low.shape == middle.shape == high.shape
+    return has_shape and not torch.allclose(low + high, 2 * middle, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def _record(
+    setup: Setup, part: LossInput, value: float, output: Any, batch: Batch
+) -> list[tuple[TorchCall, tuple[Tensor, ...]]]:
+    """Return the calls of the loss, each with copies of the real values that it returns."""
+    calls: list[tuple[TorchCall, tuple[Tensor, ...]]] = []
+
+    def on_call(call: TorchCall) -> None:
+        values = (tensor.detach().clone().double() for tensor in call.outputs if tensor.is_floating_point())
+        calls.append((call, tuple(values)))
+
+    seed_all(0)
+    with part.set_to(output, value) as replaced, torch.no_grad(), CallRecorder(ModuleStack(), on_call):
+        setup.loss(replaced, batch)
+    return calls

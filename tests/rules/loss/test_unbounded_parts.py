@@ -1,0 +1,327 @@
+"""Tests of L213 for losses that a part beside the prediction lowers without end, before any run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nbdebug.debugger import Debugger
+from nbdebug.finding import Finding
+from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_faults
+
+X, CLASSES = points()
+Y = X.sum(1, keepdim=True) / 2 + 0.3 * torch.randn(64, 1, generator=torch.Generator().manual_seed(1))
+RETURNS = -1 - torch.rand(64, 1, generator=torch.Generator().manual_seed(2))
+Model = Callable[[], nn.Module]
+
+
+class Parts(nn.Module):
+    """A trunk whose outputs ``make`` turns into parts; ``parameters`` are further parameters, at first zero."""
+
+    def __init__(self, width: int, make: Callable[..., Any], parameters: int = 0) -> None:
+        super().__init__()
+        self.body, self.make = network(width), make
+        if parameters:
+            self.weights = nn.Parameter(torch.zeros(parameters))
+
+    def forward(self, x: Tensor) -> Any:
+        hidden = self.body(x)
+        return self.make(hidden, self.weights) if hasattr(self, "weights") else self.make(hidden)
+
+
+class OwnScale(nn.Module):
+    """Errors relative to a scale, and that scale, which the loss itself holds; it has a lower bound above zero only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        return ((output - target) ** 2 / self.scale + self.scale).mean()
+
+
+class OwnUncertainty(nn.Module):
+    """The losses of two outputs, weighted by uncertainties that the loss itself holds."""
+
+    def __init__(self, sign: float) -> None:
+        super().__init__()
+        self.log_variance, self.sign = nn.Parameter(torch.zeros(2)), sign
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        errors = (output - target).square().mean(0)
+        return (torch.exp(-self.log_variance) * errors + self.sign * self.log_variance).sum()  # here
+
+
+def pair(hidden: Tensor) -> tuple[Tensor, Tensor]:
+    mean, other = hidden.chunk(2, 1)
+    return mean, other
+
+
+def with_scale(hidden: Tensor) -> tuple[Tensor, Tensor]:
+    mean, scale = hidden.chunk(2, 1)
+    return mean, F.softplus(scale)
+
+
+def with_latent(hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    mean, log_variance = hidden[:, 1:3], hidden[:, 3:]
+    code = mean + torch.randn_like(mean) * (log_variance / 2).exp()
+    return hidden[:, :1] + code.sum(1, keepdim=True), mean, log_variance
+
+
+def with_sample(hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    mean, log_variance = hidden[:, 1:3], hidden[:, 3:]
+    code = mean + torch.randn_like(mean) * (log_variance / 2).exp()
+    return hidden[:, :1] + code.sum(1, keepdim=True), mean, log_variance, code
+
+
+def gaussian(power: float, sign: float) -> Callable[..., Tensor]:
+    """Return a likelihood with log-variances; it is right for a power of -1 and a sign of 1."""
+
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        log_variance = output[:, 1:]
+        precision = torch.exp(power * log_variance)  # here
+        return (sign * log_variance + precision * (target - output[:, :1]) ** 2).mean()
+
+    return loss
+
+
+def flat_gaussian(output: Tensor, target: Tensor) -> Tensor:
+    mean, log_variance = output[:, 0], output[:, 1]
+    precision = torch.exp(log_variance)  # here
+    return (log_variance + precision * (target - mean) ** 2).mean()
+
+
+def inverted_scale(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    mean, scale = output
+    precision = scale.square()  # here
+    return (scale.log() + precision * (target - mean) ** 2).mean()
+
+
+def divergence(sign: float) -> Callable[..., Tensor]:
+    def loss(output: tuple[Tensor, ...], target: Tensor) -> Tensor:
+        mean, log_variance = output[1:3]
+        divergence = -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(1).mean()  # here
+        return F.mse_loss(output[0], target) + sign * 0.1 * divergence
+
+    return loss
+
+
+def weighted_tasks(sign: float) -> Callable[..., Tensor]:
+    def loss(output: tuple[Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
+        first, second, log_variance = output
+        errors = torch.stack([F.mse_loss(first, target), F.l1_loss(second, target)])
+        return (torch.exp(-log_variance) * errors + sign * log_variance).sum()  # here
+
+    return loss
+
+
+def laplace(output: Tensor, target: Tensor) -> Tensor:
+    return (output[:, 1:] + (output[:, :1] - target).abs() * torch.exp(-output[:, 1:])).mean()
+
+
+def normal_with_scale(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    return -torch.distributions.Normal(*output).log_prob(target).mean()  # type: ignore[no-untyped-call,no-any-return]
+
+
+def student(output: Tensor, target: Tensor) -> Tensor:
+    mean, scale, freedom = output[:, :1], F.softplus(output[:, 1:2]) + 1e-3, 2 + F.softplus(output[:, 2:])
+    return -torch.distributions.StudentT(freedom, mean, scale).log_prob(target).mean()  # type: ignore[no-untyped-call,no-any-return]
+
+
+def beta_gaussian(output: Tensor, target: Tensor) -> Tensor:
+    mean, log_variance = output[:, :1], output[:, 1:]
+    loss = log_variance + (target - mean) ** 2 * torch.exp(-log_variance)
+    return (loss * log_variance.exp().detach() ** 0.5).mean()
+
+
+def built_in_gaussian(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    return F.gaussian_nll_loss(output[0], target, output[1])
+
+
+def quantiles(output: Tensor, target: Tensor) -> Tensor:
+    errors = target - output
+    levels = torch.tensor([0.1, 0.5, 0.9])
+    return torch.maximum(levels * errors, (levels - 1) * errors).mean()
+
+
+def mixture(output: tuple[Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
+    weights, means, log_scales = output
+    logs = -0.5 * ((target - means) * torch.exp(-log_scales)) ** 2 - log_scales
+    return -torch.logsumexp(F.log_softmax(weights, 1) + logs, 1).mean()
+
+
+def mixture_columns(output: Tensor, target: Tensor) -> Tensor:
+    return mixture((output[:, :2], output[:, 2:4], output[:, 4:]), target)
+
+
+def sampled_divergence(output: tuple[Tensor, Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
+    prediction, mean, log_variance, code = output
+    posterior = -0.5 * (log_variance + (code - mean) ** 2 * torch.exp(-log_variance))
+    return F.mse_loss(prediction, target) + 0.1 * (posterior + 0.5 * code**2).sum(1).mean()
+
+
+def mutual_information(output: tuple[Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
+    prediction, joint, marginal = output
+    return F.mse_loss(prediction, target) - (joint.mean() - marginal.logsumexp(0).mean())
+
+
+def flow(output: tuple[Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
+    prediction, code, log_determinant = output
+    return F.mse_loss(prediction, target) + (0.5 * code.square().sum(1) - log_determinant.squeeze(1)).mean()
+
+
+def flow_parts(hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return hidden[:, :1], hidden[:, 1:2] * hidden[:, 2:].exp(), hidden[:, 2:]
+
+
+def abstention(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    """Return errors of the rows that a model does not abstain from, with a penalty for those that it does."""
+    return ((1 - output[1]) * (output[0] - target) ** 2 + 0.5 * output[1].log1p()).mean()
+
+
+def with_share(hidden: Tensor) -> tuple[Tensor, Tensor]:
+    return hidden[:, :1], torch.sigmoid(hidden[:, 1:])
+
+
+def concomitant_scale(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    return ((output[0] - target) ** 2 / output[1] + output[1]).mean()
+
+
+def critic(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    return F.mse_loss(output[0], target) - output[1].mean()
+
+
+def actor_critic(output: tuple[Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
+    """Return the loss of a Gaussian policy with one action, whose returns are all negative, and of its value."""
+    value, mean, log_scale = output
+    action = X[: len(target), :1]
+    log_probability = -0.5 * ((action - mean) * torch.exp(-log_scale)) ** 2 - log_scale
+    return 100 * F.mse_loss(value, target) - ((target - value).detach() * log_probability).mean()
+
+
+def reinforce(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    action = X[: len(target), :1]
+    return -(target * (-0.5 * ((action - output[0]) * torch.exp(-output[1])) ** 2 - output[1])).mean()
+
+
+def classification_with_bottleneck(output: tuple[Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
+    logits, mean, log_variance = output
+    divergence = -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).mean()
+    return F.cross_entropy(logits, target) + 0.1 * divergence
+
+
+def hinge_to_embedding(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    embedded, logits = output
+    distances = torch.cdist(embedded, embedded)
+    alike = target[:, None] == target
+    return F.cross_entropy(logits, target) + torch.where(alike, distances, torch.relu(1 - distances)).mean()
+
+
+def thirds(hidden: Tensor) -> tuple[Tensor, ...]:
+    return hidden.chunk(3, 1)
+
+
+def with_parameter(hidden: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+    return hidden[:, :1], hidden[:, 1:], weights
+
+
+FAULTY: dict[str, tuple[Model, Any, str, str]] = {
+    "precision is the variance": (lambda: network(2), gaussian(1, 1), "smaller", "column 1 of the output"),
+    "negative log-variance": (lambda: network(2), gaussian(-1, -1), "larger", "column 1 of the output"),
+    "columns of a flat target": (lambda: network(2), flat_gaussian, "smaller", "column 1 of the output"),
+    "precision is the scale": (lambda: Parts(2, with_scale), inverted_scale, "smaller", "output 1"),
+    "rewarded divergence": (lambda: Parts(5, with_latent), divergence(-1), "smaller", "output 1"),
+    "uncertainty returned": (lambda: Parts(2, with_parameter, 2), weighted_tasks(-1), "larger", "output 2"),
+    "uncertainty in the loss": (lambda: network(2), OwnUncertainty(-1), "larger", "the parameter log_variance"),
+}
+HEALTHY: dict[str, tuple[Model, Any, Tensor]] = {
+    "gaussian": (lambda: network(2), gaussian(-1, 1), Y),
+    "gaussian with a scale": (lambda: Parts(2, with_scale), normal_with_scale, Y),
+    "gaussian of torch": (lambda: Parts(2, with_scale), built_in_gaussian, Y),
+    "laplace": (lambda: network(2), laplace, Y),
+    "student": (lambda: network(3), student, Y),
+    "beta likelihood": (lambda: network(2), beta_gaussian, Y),
+    "quantiles": (lambda: network(3), quantiles, Y),
+    "mixture": (lambda: Parts(6, thirds), mixture, Y),
+    "mixture in columns": (lambda: network(6), mixture_columns, Y),
+    "divergence": (lambda: Parts(5, with_latent), divergence(1), Y),
+    "divergence of a sample": (lambda: Parts(5, with_sample), sampled_divergence, Y),
+    "flow": (lambda: Parts(3, flow_parts), flow, Y),
+    "share below one": (lambda: Parts(2, with_share), abstention, Y),
+    "scale above zero": (lambda: Parts(2, with_scale), concomitant_scale, Y),
+    "own scale above zero": (lambda: network(1), OwnScale(), Y),
+    "mutual information": (lambda: Parts(3, thirds), mutual_information, Y),
+    "critic": (lambda: Parts(2, pair), critic, Y),
+    "actor and critic": (lambda: Parts(3, thirds), actor_critic, RETURNS),
+    "policy gradient": (lambda: Parts(2, pair), reinforce, RETURNS),
+    "uncertainty returned": (lambda: Parts(2, with_parameter, 2), weighted_tasks(1), Y),
+    "uncertainty in the loss": (lambda: network(2), OwnUncertainty(1), Y),
+    "bottleneck of classes": (lambda: Parts(9, thirds), classification_with_bottleneck, CLASSES),
+    "embedding and classes": (lambda: Parts(6, lambda h: (h[:, :3], h[:, 3:])), hinge_to_embedding, CLASSES),
+    "cross-entropy": (lambda: network(3), nn.CrossEntropyLoss(), CLASSES),
+}
+
+
+def make_setup(model: nn.Module, loss: Any, target: Tensor) -> Setup:
+    parameters = [*model.parameters(), *(loss.parameters() if isinstance(loss, nn.Module) else ())]
+    return minimal_setup(model, X, target, loss, optimizers=(torch.optim.Adam(parameters, lr=1e-2),))
+
+
+def unbounded_findings(setup: Setup) -> list[Finding]:
+    return [finding for finding in rule_faults(setup, "L213") if "unbounded below" in finding.message]
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_loss_that_a_part_lowers_without_end_is_error_at_the_line_that_reads_it(name: str) -> None:
+    build, loss, direction, part = FAULTY[name]
+    target = Y[:, 0] if loss is flat_gaussian else Y
+    (finding,) = unbounded_findings(make_setup(build(), loss, target))
+    assert finding.severity == "error"
+    assert finding.evidence["part"] == part
+    assert f"penalize {direction} values" in finding.cause
+    assert (finding.where.source or "").endswith("# here")
+    assert 0 > finding.evidence["losses"][0] > finding.evidence["losses"][-1]
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_loss_with_lower_bound_for_wrong_predictions_is_quiet(name: str) -> None:
+    build, loss, target = HEALTHY[name]
+    assert unbounded_findings(make_setup(build(), loss, target)) == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "build", "epochs"),
+    [(gaussian(1, 1), lambda: network(2), 30), (divergence(-1), lambda: Parts(5, with_latent), 60)],
+    ids=["short run", "ten thousand times below zero"],
+)
+def test_watch_of_loss_that_a_part_lowers_names_the_line_that_reads_it(loss: Any, build: Model, epochs: int) -> None:
+    setup = make_setup(build(), loss, Y)
+    setup.optimizers[0].param_groups[0]["lr"] = 0.1
+    debugger = Debugger.of(setup)
+    with debugger.watch():
+        for _ in range(epochs):
+            for x, y in setup.train_loader:
+                setup.optimizers[0].zero_grad()
+                loss(setup.model(x), y).backward()
+                setup.optimizers[0].step()
+    (finding,) = [finding for finding in debugger.findings if finding.code == "L213"]
+    assert "unbounded below" in finding.message
+    assert (finding.where.source or "").endswith("# here")
+
+
+def test_measurement_leaves_parameters_of_the_loss_and_random_numbers_as_they_were() -> None:
+    loss = OwnUncertainty(-1)
+    loss.log_variance.data.copy_(torch.tensor([0.25, -0.5]))
+    setup = make_setup(network(2), loss, Y)
+    before, version = torch.get_rng_state(), loss.log_variance._version
+    assert unbounded_findings(setup)
+    assert torch.equal(loss.log_variance, torch.tensor([0.25, -0.5]))
+    assert loss.log_variance._version == version
+    assert torch.equal(before, torch.get_rng_state())
