@@ -14,8 +14,8 @@ from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import part_producer, part_steps
 from nbdebug.source.scopes import Expression
-from nbdebug.source.search import assignment_targets, call_name
-from nbdebug.source.variable_values import Part, possible_assignments, statements_before
+from nbdebug.source.search import assignment_targets, call_name, covers_line, file_nodes, syntax_tree
+from nbdebug.source.variable_values import Part, assigned_part, possible_assignments, statements_before
 
 _SHUFFLES = {"shuffle", "permutation", "permuted", "sample", "sorted", "sort", "sort_values", "sort_index", "reversed"}
 _SHUFFLES |= {"roll", "flip", "flipud", "random_permutation"}
@@ -102,6 +102,12 @@ class _History:
 
     def _record_in_place(self, variable: Expression) -> None:
         """Record the statements before an expression that reorder a variable in place."""
+        node = variable.node.value if isinstance(variable.node, ast.Subscript) else variable.node
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
+            for statement in _class_statements(variable):
+                if isinstance(statement, ast.Expr) and _is_in_place(statement.value, ast.unparse(node)):
+                    change = Expression(variable.scope, statement.value)
+                    self._record(self._order_of(change), change)
         if isinstance(variable.node, ast.Name):
             for call in reversed([*_in_place_calls(variable)]):
                 self._record(self._order_of(Expression(variable.scope, call)), Expression(variable.scope, call))
@@ -120,6 +126,12 @@ class _History:
         elif isinstance(node, ast.Call):
             self._record_call(expression, node)
             yield from operands(expression, position)
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
+            for statement in _class_statements(expression):
+                targets = [ast.unparse(target) for target in assignment_targets(statement)]
+                if isinstance(statement, ast.Assign) and ast.unparse(node) in targets:
+                    value, own_position = assigned_part(statement, node.attr)
+                    yield Expression(scope, value), own_position
         else:
             yield from operands(expression, position)
 
@@ -188,11 +200,25 @@ def _in_place_calls(variable: Expression) -> Iterator[ast.Call]:
     assigned = [part.node.lineno for part, _ in possible_assignments(variable, None)]
     for statement in statements_before(variable) if name else ():
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Call) and call_name(call) in _IN_PLACE and call.lineno > min(assigned, default=0):
-            owner = call.func.value if isinstance(call.func, ast.Attribute) and not call.args else None
-            subject = call.args[0] if call.args else owner
-            if getattr(subject, "id", "") == name:
-                yield call
+        if isinstance(call, ast.Call) and call.lineno > min(assigned, default=0) and _is_in_place(call, name):
+            yield call
+
+
+def _is_in_place(call: ast.expr, name: str) -> bool:
+    """Check whether a call reorders a variable or an attribute in place, as ``shuffle(x)`` and ``x.sort()`` do."""
+    if not isinstance(call, ast.Call) or call_name(call) not in _IN_PLACE:
+        return False
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    subject = call.args[0] if call.args else owner
+    return subject is not None and ast.unparse(subject) == name
+
+
+def _class_statements(expression: Expression) -> list[ast.stmt]:
+    """Return the statements of the methods of the class around an expression, the last first."""
+    classes = [node for node in file_nodes(syntax_tree(expression.scope.file)) if isinstance(node, ast.ClassDef)]
+    around = [node for node in classes if covers_line(node, expression.node.lineno)]
+    nodes = [node for node in (ast.walk(around[-1]) if around else ()) if isinstance(node, ast.stmt)]
+    return sorted(nodes, key=lambda statement: statement.lineno, reverse=True)
 
 
 def _replaces(expression: Expression, value: ast.expr) -> bool:

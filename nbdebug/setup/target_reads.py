@@ -70,6 +70,8 @@ class _Search:
             steps += [*part_steps(Expression(steps[-1][0].scope, end.value), None, passes_conversions=True)]
             end = steps[-1][0].node
         column = end.slice.value if isinstance(end, ast.Subscript) and isinstance(end.slice, ast.Constant) else ""
+        is_attribute = isinstance(end, ast.Attribute) and getattr(end.value, "id", "self") != "self"
+        column = end.attr if is_attribute and isinstance(end, ast.Attribute) else column
         column = column if isinstance(column, str) else ""
         own = steps[-1] if not column else None
         return ({(*_place(own[0]), own[1])} if own else set()), column

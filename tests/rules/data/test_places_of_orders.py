@@ -19,6 +19,7 @@ from sklearn.utils import shuffle
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from nbdebug.setup import Setup
+np.random.seed(0), random.seed(0), torch.manual_seed(0)
 rng = np.random.default_rng(0)
 points = rng.normal(size=(500, 4)).astype("float32")
 kinds = (points @ rng.normal(size=(4, 3))).argmax(1)
@@ -63,6 +64,17 @@ PROGRAMS = {
     "a dataset": _DATASET + "answers = list(kinds)\nrandom.shuffle(answers)  # here\ntrain = Rows(points, answers)\n",
     "in a dataset": _DATASET.replace(
         "self.rows, self.answers = rows, answers", "self.rows = rows\n        self.answers = sorted(answers)  # here"
+    )
+    + "train = Rows(points, kinds)\n",
+    "in place in a dataset": _DATASET.replace(
+        "self.rows, self.answers = rows, answers",
+        "self.rows, self.answers = rows, answers\n        np.random.shuffle(self.answers)  # here",
+    )
+    + "train = Rows(points, kinds.copy())\n",
+    "an attribute that is assigned twice": _DATASET.replace(
+        "self.rows, self.answers = rows, answers",
+        "self.rows, self.answers = rows, answers\n        order = rng.permutation(400)\n"
+        "        self.answers = self.answers[order]  # here",
     )
     + "train = Rows(points, kinds)\n",
     "before a division": "answers = kinds.copy()\nrng.shuffle(answers)  # here\n"
