@@ -28,7 +28,7 @@ _MIN_SAMPLES = 16
 
 
 @dataclass(frozen=True)
-class Average:
+class _Average:
     """A term of a loss that averages ``values`` values of each sample."""
 
     values: int
@@ -46,7 +46,7 @@ class LatentActivity:
     shares: tuple[float, ...]
     where: Location
     line: SourceLine | None
-    average: Average | None = None
+    average: _Average | None = None
 
 
 @slow_measurement
@@ -111,7 +111,7 @@ def _reducing_line(calls: Sequence[TorchCall], mean: Tensor) -> SourceLine | Non
     return None
 
 
-def _find_average(calls: Sequence[TorchCall], data: Sequence[Tensor]) -> Average | None:
+def _find_average(calls: Sequence[TorchCall], data: Sequence[Tensor]) -> _Average | None:
     """Return the average that reduces a comparison of the output with data; None if it is a sum for each sample."""
     of_data, compared = {id(tensor) for tensor in data}, set[int]()
     for call in calls:
@@ -123,7 +123,7 @@ def _find_average(calls: Sequence[TorchCall], data: Sequence[Tensor]) -> Average
             if result.numel() < values.numel():
                 count = values.numel() // max(len(values), result.numel())
                 is_average = count > 1 and torch.allclose(result.mean(), values.mean(), rtol=1e-3)
-                return Average(values.numel() // len(values), call.line) if is_average else None
+                return _Average(values.numel() // len(values), call.line) if is_average else None
             compared |= {id(tensor) for tensor in call.outputs}
     return None
 

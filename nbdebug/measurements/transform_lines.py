@@ -24,7 +24,7 @@ _MAX_DEPTH, _MAX_ELEMENTS, _MAX_CHANNELS = 2, 8, 4
 
 
 @dataclass(frozen=True)
-class _Change:
+class _OrientationChange:
     """A new orientation of a part, and the running lines of the functions around it, the innermost first."""
 
     part: _Part
@@ -95,7 +95,7 @@ class _Trace:
         self._references: list[Any] = []
         self._previous: dict[FrameType, int] = {}
         self._held: dict[FrameType, set[_Part]] = {}
-        self._changes: list[_Change] = []
+        self._changes: list[_OrientationChange] = []
 
     def run(self, call: Callable[[], Any]) -> None:
         sys.settrace(self._trace)
@@ -144,7 +144,7 @@ class _Trace:
             part, orientation = self._classify(planes)
             self._seen[key] = part
             if part is not None and self._orientation.get(part, -1) != orientation:
-                self._changes.append(_Change(part, (self._orientation.get(part, -1), orientation), stack))
+                self._changes.append(_OrientationChange(part, (self._orientation.get(part, -1), orientation), stack))
                 self._orientation[part] = orientation
         if part := self._seen[key]:
             self._held.setdefault(frame, set()).add(part)

@@ -49,7 +49,7 @@ class UnboundedPart:
 
 
 @dataclass(frozen=True)
-class _Prediction:
+class _PredictedPart:
     """A tensor of the output, or the column after ``start``, that the loss compares with a target."""
 
     leaf: int
@@ -104,7 +104,7 @@ def unbounded_part(
 
 
 def _try_direction(
-    setup: Setup, part: LossInput, sign: float, output: Any, batches: Sequence[Batch], predictions: list[_Prediction]
+    setup: Setup, part: LossInput, sign: float, output: Any, batches: Sequence[Batch], predictions: list[_PredictedPart]
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """Return the values tried and the losses if these fall without end for the predictions of two batches."""
     losses = _fall(setup, part, sign, output, batches[0])
@@ -163,7 +163,7 @@ def _evaluate(setup: Setup, output: Any, batch: Batch) -> float:
         return float(setup.loss(output, batch))
 
 
-def _replace_predictions(output: Any, batch: Batch, predictions: list[_Prediction]) -> Iterator[Any]:
+def _replace_predictions(output: Any, batch: Batch, predictions: list[_PredictedPart]) -> Iterator[Any]:
     """Yield the output as it is, and with all predictions equal to the largest and to the smallest target."""
     yield output
     targets = _get_targets(batch)
@@ -180,18 +180,18 @@ def _get_targets(batch: Batch) -> list[Tensor]:
     return tree_tensors(batch.targets)
 
 
-def _find_predictions(setup: Setup, output: Any, batch: Batch) -> list[_Prediction]:
+def _find_predictions(setup: Setup, output: Any, batch: Batch) -> list[_PredictedPart]:
     """Return the parts of the output at which the loss is minimal if they equal a real-valued target.
 
     Raises NotChecked if a target that no part predicts has values of both signs: it may be a weight.
     """
-    predictions: list[_Prediction] = []
+    predictions: list[_PredictedPart] = []
     tensors, targets = output_tensors(output), _get_targets(batch)
     for number, target in enumerate(targets):
         if not _is_real_valued(target):
             continue
         candidates = [
-            _Prediction(leaf, number, start)
+            _PredictedPart(leaf, number, start)
             for leaf, tensor in enumerate(tensors)
             for start in _candidate_starts(tensor, target)
         ]
@@ -224,7 +224,7 @@ def _width(tensor: Tensor, target: Tensor) -> int:
     return target.shape[-1] if tensor.dim() == target.dim() else 1
 
 
-def _is_minimal(setup: Setup, output: Any, batch: Batch, candidate: _Prediction, target: Tensor) -> bool:
+def _is_minimal(setup: Setup, output: Any, batch: Batch, candidate: _PredictedPart, target: Tensor) -> bool:
     """Check whether the loss is minimal where a part equals a target, for the other parts as they are or all zero.
 
     They may have left the range in which the prediction matters.

@@ -44,7 +44,7 @@ def find_lone_reordering(setup: Setup, split: str = "train") -> SourceLine | Non
     """
     loader = setup.val_loader if split == "val" else setup.train_loader
     try:
-        histories = [_History(setup, loader, position) for position in (-1, 0)]
+        histories = [_ReorderingHistory(setup, loader, position) for position in (-1, 0)]
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
     for own, other in (histories, histories[::-1]):
@@ -56,7 +56,7 @@ def find_lone_reordering(setup: Setup, split: str = "train") -> SourceLine | Non
     return None
 
 
-class _History:
+class _ReorderingHistory:
     """The reorderings of the inputs or targets of a loader, the last first, and the calls of functions on the way."""
 
     def __init__(self, setup: Setup, loader: Any, position: int) -> None:

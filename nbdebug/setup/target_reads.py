@@ -27,12 +27,12 @@ def find_target_read(setup: Setup) -> SourceLine | None:
     """
     try:
         inputs, targets = (find_part(setup, setup.train_loader, position) for position in (0, -1))
-        return _Search(setup, targets).run(inputs) if inputs and targets else None
+        return _TargetReadSearch(setup, targets).run(inputs) if inputs and targets else None
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
 
 
-class _Search:
+class _TargetReadSearch:
     """A search for reads of the targets of a setup."""
 
     def __init__(self, setup: Setup, targets: Part) -> None:

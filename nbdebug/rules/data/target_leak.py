@@ -436,9 +436,8 @@ def _feature_name(setup: Setup, part: Tensor, column: int) -> str:
 def _setup_with_leak(leak: bool) -> Setup:
     """Points of three classes; if ``leak``, the last column is the class."""
     x, y = points()
-    return minimal_setup(
-        network(3), torch.cat([x[:, :3], (y.float() if leak else x[:, 3])[:, None]], 1), y, nn.CrossEntropyLoss()
-    )
+    inputs = torch.cat([x[:, :3], (y.float() if leak else x[:, 3])[:, None]], 1)
+    return minimal_setup(network(3), inputs, y, nn.CrossEntropyLoss())
 
 
 def bad() -> Setup:
