@@ -66,7 +66,7 @@ def is_reported_for_losses(losses: list[float]) -> bool:
         "ideal_loss": unavailable,
         "pair_loss": unavailable,
         "policy_gradient": unavailable,
-        "unbounded_part": None,
+        "unbounded_part": unavailable,
         "first_pass": unavailable,
         "record": record,
         "loop": unavailable,
