@@ -61,12 +61,12 @@ def is_reported_for_losses(losses: list[float]) -> bool:
         record.run.append(step, {"loss": loss})
     unavailable = NotChecked("not available")
     measurements = {
-        "setup": None,
+        "setup": classifier(),
         "graph": unavailable,
         "ideal_loss": unavailable,
         "pair_loss": unavailable,
         "policy_gradient": unavailable,
-        "unbounded_part": None,
+        "unbounded_part": unavailable,
         "first_pass": unavailable,
         "record": record,
         "loop": unavailable,

@@ -296,17 +296,12 @@ def test_loss_with_lower_bound_for_wrong_predictions_is_quiet(name: str) -> None
     assert unbounded_findings(make_setup(build(), loss, target)) == []
 
 
-@pytest.mark.parametrize(
-    ("loss", "build", "epochs"),
-    [(gaussian(1, 1), lambda: network(2), 30), (divergence(-1), lambda: Parts(5, with_latent), 60)],
-    ids=["short run", "ten thousand times below zero"],
-)
-def test_watch_of_loss_that_a_part_lowers_names_the_line_that_reads_it(loss: Any, build: Model, epochs: int) -> None:
-    setup = make_setup(build(), loss, Y)
-    setup.optimizers[0].param_groups[0]["lr"] = 0.1
+def test_watch_of_loss_that_a_part_lowers_names_the_line_that_reads_it() -> None:
+    loss = gaussian(1, 1)
+    setup = make_setup(network(2), loss, Y)
     debugger = Debugger.of(setup)
     with debugger.watch():
-        for _ in range(epochs):
+        for _ in range(30):
             for x, y in setup.train_loader:
                 setup.optimizers[0].zero_grad()
                 loss(setup.model(x), y).backward()
