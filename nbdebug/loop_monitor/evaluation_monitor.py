@@ -21,6 +21,7 @@ from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
 from nbdebug.loop_monitor.fold_data import FoldDataMonitor
 from nbdebug.loop_monitor.modes import ComparisonMonitor
 from nbdebug.loop_monitor.shared_lists import SharedListMonitor
+from nbdebug.loop_monitor.shared_meters import SharedMeterMonitor
 from nbdebug.loop_monitor.stale_predictions import StalePredictionMonitor
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import LossKind
@@ -148,8 +149,9 @@ class EvaluationMonitor:
         self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
         self.batches, self.folds = _EvaluatedBatches(setup.train_loader), FoldDataMonitor(setup.eager_model)
         self.shared_lists, self.stale_inputs = SharedListMonitor(), _StaleInputMonitor()
+        self.shared_meters = SharedMeterMonitor()
         self.of_outputs = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions
-        self.of_batches = self.batches, self.shared_lists, self.stale_inputs, *self.of_outputs
+        self.of_batches = self.batches, self.shared_lists, self.shared_meters, self.stale_inputs, *self.of_outputs
 
     def on_forward_begin(self, steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a pass after some steps."""

@@ -41,6 +41,7 @@ from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
 from nbdebug.loop_monitor.schedules import SchedulerUse
 from nbdebug.loop_monitor.shared_lists import SharedList
+from nbdebug.loop_monitor.shared_meters import SharedMeter
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.step_groups import StepGroups
 from nbdebug.loop_monitor.training_averages import TrainingAverage
@@ -158,6 +159,7 @@ class LoopSummary:
     wrong_decisions: tuple[WrongDecision, ...] = ()
     two_valued_decisions: TwoValuedDecisions | None = None
     shared_list: SharedList | None = None
+    shared_meter: SharedMeter | None = None
     stale_inputs: StaleInputs | None = None
     stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
@@ -270,6 +272,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         wrong_decisions=monitor.evaluation.decisions.wrong_decisions.summary(),
         two_valued_decisions=monitor.evaluation.decisions.two_valued.summary(),
         shared_list=monitor.evaluation.shared_lists.first,
+        shared_meter=monitor.evaluation.shared_meters.summary(),
         stale_inputs=monitor.evaluation.stale_inputs.summary(),
         stale_predictions=monitor.evaluation.stale_predictions.summary(),
         batch_averages=monitor.evaluation.batch_averages.summary(),

@@ -15,11 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.loop_monitor.graph_holders import STORING_METHODS, storing_line
+from nbdebug.loop_monitor.self_differences import SelfDifferences, is_difference, operand_pairs
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.loop_monitor.write_trace import CallTrace, is_plain_tensor, writes_to_first_argument
 from nbdebug.source.location import SourceLine
-from nbdebug.source.references import find_references, user_files
+from nbdebug.source.references import find_references, frame_variables, user_files, user_frames
 from nbdebug.source.search import parse_expressions, search_files, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -36,7 +38,8 @@ class WeightAlias:
 
     ``averaged_steps`` of those traced averaged them with the parameters in place.
     ``restored`` counts copies of a parameter's own values into the parameter. ``collected`` is the largest number of
-    such tensors for each parameter that came to exist at once while the loop ran.
+    such tensors for each parameter that came to exist at once while the loop ran. ``subtracted`` counts the parameters
+    whose difference from such a tensor, or from themselves, was computed.
     """
 
     name: str = ""
@@ -45,18 +48,21 @@ class WeightAlias:
     averaged_steps: int = 0
     restored: int = 0
     collected: int = 0
+    subtracted: int = 0
 
 
 class WeightAliasMonitor:
     """Searches for aliases when references to the memory of all parameters exist, and traces their use."""
 
     def __init__(self, model: nn.Module) -> None:
+        self.model = model
         self.parameters = dict([(name, p) for name, p in model.named_parameters() if p.numel()][:_MAX_PARAMETERS])
         self.aliases: list[weakref.ref[Tensor]] = []
         self.searches = self.averaged_steps = self.restored = 0
         self.name = ""
         self.line: SourceLine | None = None
-        self.trace = _AliasTrace()
+        self.subtracted = 0
+        self.trace = _AliasTrace(SelfDifferences(model))
         self.initial_sets, self.collected, self.set_searches = self.reference_sets(), 0, 0
 
     def on_step_end(self, frame: FrameType | None) -> None:
@@ -70,6 +76,24 @@ class WeightAliasMonitor:
     def on_step_begin(self) -> None:
         """Stop to trace, and count a step that averaged the weights with themselves."""
         self.averaged_steps += self.trace.stop()
+        self.record_differences(self.trace.differences, sys._getframe(1))
+
+    def on_loss(self, calls: Iterable[TorchCall], frame: FrameType | None) -> None:
+        """Search the traced calls of a step for differences of parameters from themselves."""
+        differences = SelfDifferences(self.model)
+        differences.add_calls(calls)
+        self.record_differences(differences, frame)
+
+    def record_differences(self, differences: SelfDifferences, frame: FrameType | None) -> None:
+        """Record the parameters that were subtracted from themselves, and the line that made the alias."""
+        pairs, line = differences.pairs, differences.line
+        differences.end()
+        if not pairs or self.subtracted:
+            return
+        self.subtracted, self.name, self.line = len(pairs), "", None
+        if aliases := [tensor for tensor in pairs.values() if not isinstance(tensor, nn.Parameter)]:
+            self.locate(aliases, frame)
+        self.line = self.line or line
 
     def on_load(self, _: tuple[Any, Any, Any]) -> None:
         """Count the aliases before a state dict is loaded, which may be made of them."""
@@ -133,7 +157,9 @@ class WeightAliasMonitor:
         files = search_files(user_files(frame))
         stored = [(item.name, storing_line(item, files)) for item in find_references(aliases, frame)]
         name, holder_line = next((item for item in stored if item[1]), stored[0] if stored else ("", None))
-        self.name, self.line = name, _aliasing_line(files) or holder_line
+        variables = {name for user_frame in user_frames(frame) for name in frame_variables(user_frame)}
+        others = variables - {name for name, _ in stored}
+        self.name, self.line = name, _aliasing_line(files, others) or holder_line
 
     def live_aliases(self) -> list[Tensor]:
         """Return the aliases, if all of them are still alive."""
@@ -144,7 +170,8 @@ class WeightAliasMonitor:
         """Return what was observed."""
         self.count_sets(None)
         first_parameter = next(iter(self.parameters), "")
-        return WeightAlias(self.name, self.line, first_parameter, self.averaged_steps, self.restored, self.collected)
+        counts = self.averaged_steps, self.restored, self.collected, self.subtracted
+        return WeightAlias(self.name, self.line, first_parameter, *counts)
 
 
 class _AliasTrace(CallTrace):
@@ -152,8 +179,9 @@ class _AliasTrace(CallTrace):
 
     max_uses = _MAX_TRACES
 
-    def __init__(self) -> None:
+    def __init__(self, differences: SelfDifferences) -> None:
         super().__init__()
+        self.differences = differences
         self.alias_ids: set[int] = set()
         self.parameter_ids: set[int] = set()
         self.values: list[tuple[Tensor, Tensor]] = []
@@ -164,6 +192,7 @@ class _AliasTrace(CallTrace):
         self.alias_ids, self.parameter_ids = {id(alias) for alias in aliases}, {id(p) for p in parameters}
         self.uses_alias = self.uses_parameter = self.writes = False
         self.values = [(alias, first_values(alias)) for alias in aliases[:_MAX_COMPARED]]
+        self.differences.begin()
         self.open(aliases)
 
     def stop(self) -> bool:
@@ -183,6 +212,11 @@ class _AliasTrace(CallTrace):
     def record(self, function: Any, args: tuple[Any, ...], line: SourceLine) -> None:
         """Record which tensors a call reads, and whether it writes to their memory; skips forward passes."""
         writes = writes_to_first_argument(function)
+        if not writes and is_difference(str(getattr(function, "__name__", "")).strip("_")):
+            for first, second in operand_pairs(args):
+                if first is not second and not self.alias_ids.isdisjoint((id(first), id(second))):
+                    origins = [item for item in (first, second) if id(item) in self.alias_ids]
+                    self.differences.add(line, first, second, origins)
         attribute = _accessed_attribute(function)
         if attribute not in ("", "data") or (torch.is_grad_enabled() and not writes and not attribute):
             return
@@ -212,13 +246,17 @@ def _is_same_memory(first: Tensor, second: Tensor) -> bool:
     return first.data_ptr() == second.data_ptr() and first.shape == second.shape
 
 
-def _aliasing_line(files: set[str]) -> SourceLine | None:
-    """Return the only line that stores tensors of a model without a copy; None if there is none, or more than one."""
-    lines = {SourceLine(file, value.lineno) for file in files for value in _stored_tensors(file) if _is_alias(value)}
+def _aliasing_line(files: set[str], others: set[str]) -> SourceLine | None:
+    """Return the only line that stores tensors of a model without a copy; None if there is none, or more than one.
+
+    Lines that add to the variables ``others`` do not count: these hold other tensors, such as detached losses.
+    """
+    values = [(file, value) for file in files for value in _stored_tensors(file, others)]
+    lines = {SourceLine(file, value.lineno) for file, value in values if _is_alias(value)}
     return lines.pop() if len(lines) == 1 else None
 
 
-def _stored_tensors(file: str) -> Iterable[ast.expr]:
+def _stored_tensors(file: str, others: set[str]) -> Iterable[ast.expr]:
     """Yield the values that comprehensions, calls such as ``append`` and assignments to ``data`` or an item store."""
     for node in [*parse_expressions(file), *ast.walk(syntax_tree(file) or ast.Module([], []))]:
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
@@ -226,7 +264,7 @@ def _stored_tensors(file: str) -> Iterable[ast.expr]:
         elif isinstance(node, ast.DictComp):
             yield node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STORING_METHODS:
-            yield from node.args
+            yield from node.args if getattr(node.func.value, "id", "") not in others else ()
         elif isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Subscript) or getattr(target, "attr", "") == "data" for target in node.targets
         ):

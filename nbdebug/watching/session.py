@@ -278,6 +278,8 @@ class WatchSession:
     def judge_first_step(self, roots: BackwardRoots) -> None:
         """Judge the loss of the first step, while its graph exists."""
         if (step := self.step_trace.on_backward_begin(roots)) is not None:
+            monitor = self.loop_monitor
+            monitor.attempt(monitor.weight_aliases.on_loss, step.loss_calls, sys._getframe(1))
             self.first_step = judge_step(self.setup, step)
 
     def evaluation_loss_computed(self, loss: Tensor) -> None:

@@ -22,6 +22,7 @@ from nbdebug.loop_monitor.metric_code import (
     is_division,
     last_batch_only,
 )
+from nbdebug.loop_monitor.shared_meters import SharedMeter
 from nbdebug.loop_monitor.training_averages import LossDivisor, TrainingAverage
 from nbdebug.rule_engine.metric_edits import count_rows, reset_counters
 from nbdebug.rule_engine.rule_registry import rule
@@ -108,11 +109,12 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     number, of batches or of rows, is recognized in the same way; so are the training losses of the first four epochs,
     also if their sum is divided by the number of validation batches, or is not reset to zero when an epoch begins; and
     the accuracy, if it is that of all evaluations so far, or its correct predictions are divided by the number of
-    batches. Counts are recognized by their values in at least two batches, whatever computes them; so are means of the
-    accuracy and of errors over batches of different sizes. For means, the batch sizes of the validation loader are
-    used: their mean is as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a warning from ``warn`` =
-    1.25, a fifth of the rows lost, and a note from ``note`` = 1.02, or if the number itself is known and differs by
-    less than 2% from the mean over all rows.
+    batches. A number is reported if, after two evaluations, it is the mean of a list that several objects share. Counts
+    are recognized by their values in at least two batches, whatever computes them; so are means of the accuracy and of
+    errors over batches of different sizes. For means, the batch sizes of the validation loader are used: their mean is
+    as uncertain as that of fewer rows, by the factor N·Σ1/(B²·n). It is a warning from ``warn`` = 1.25, a fifth of the
+    rows lost, and a note from ``note`` = 1.02, or if the number itself is known and differs by less than 2% from the
+    mean over all rows.
 
     ## How to fix
     Multiply by the batch size and divide by the number of rows. Collect outputs and targets if the metric must be
@@ -133,6 +135,8 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     yield from by_code
     if max(sizes, default=2) > 1:
         yield from _findings_by_value(loop, sizes, warn, note, by_code)
+    if loop.shared_meter is not None:
+        yield _shared_meter_finding(loop.shared_meter)
     forward_line = loop.forward_passes.lines.get("forward")
     yield from (_training_finding(average, forward_line) for average in loop.training_averages)
 
@@ -166,6 +170,7 @@ def _findings_by_value(
     kinds = {finding.evidence["kind"] for finding in by_code}
     files = {finding.where.file for finding in by_code if finding.evidence["kind"] in ("whole", "root")}
     shown: set[Divisor] = {divisor for kind, divisor in _DIVISORS_BY_KIND.items() if kind in kinds}
+    shown |= {"evaluations"} if loop.shared_meter is not None else set()
     factor = _variance_factor(sizes)
     for average in loop.batch_averages:
         is_uneven = average.divisor == "equal weights"
@@ -295,6 +300,19 @@ def _training_finding(average: TrainingAverage, forward_line: SourceLine | None)
             "count": average.count,
         },
         explains=("T611",),
+    )
+
+
+def _shared_meter_finding(meter: SharedMeter) -> Finding:
+    """Report a number of an evaluation that is the mean of a list which several objects share."""
+    return Finding(
+        message=f"{meter.variable} is the mean of all {meter.count:,} values in {meter.name}, {meter.value:.4g}. The "
+        f"mean of the {meter.added:,} values that the latest evaluation added is {meter.mean:.4g}.",
+        where=meter.line.where(),
+        cause="Several objects share one list: a default value and an attribute of a class are created once.",
+        fix="self.values = []   # in __init__, a new list for each object",
+        evidence={"kind": "shared", "value": meter.value, "mean": meter.mean, "values": meter.count},
+        explains=("E707", "T611"),
     )
 
 

@@ -52,6 +52,8 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     Weights that the loop collects are no copies if three or more tensors come to share the memory of each parameter
     at once. A loop averages the weights with themselves if, between two steps, it reads the parameters and the tensors
     that share memory with all of them, writes to that memory, and leaves the direction of the weights as it is.
+    Differences and distances are searched in the first traced step, and in what the loop does between steps: one of a
+    parameter and a tensor from before that step which shares its memory is always zero.
 
     ## How to fix
     Copy the tensors when you save them.
@@ -171,11 +173,11 @@ def _imports_copy(file: str) -> bool:
 
 
 def _uses_alias(alias: WeightAlias) -> bool:
-    return alias.averaged_steps >= MIN_AVERAGED_STEPS or alias.restored > 0
+    return alias.averaged_steps >= MIN_AVERAGED_STEPS or alias.restored > 0 or alias.subtracted > 0
 
 
 def _used_alias_finding(alias: WeightAlias) -> Finding:
-    """Report an average of the weights with themselves, or weights that are restored from themselves."""
+    """Report weights that are averaged with themselves, restored from themselves or subtracted from themselves."""
     holder = f"the tensors of {alias.name}" if alias.name else "other tensors"
     message = (
         f"The loop averages the parameters in place with {holder}, which share memory with them: the average is the "
@@ -184,12 +186,21 @@ def _used_alias_finding(alias: WeightAlias) -> Finding:
         else f"{alias.restored} parameters were restored from {holder}, which share memory with them, so that had no "
         "effect."
     )
+    if alias.subtracted:
+        message = (
+            f"The program computes the difference of {alias.subtracted} parameters from {holder}, which share memory "
+            "with them: it is always zero."
+        )
     return Finding(
         message=message,
         where=get_location(alias.line, None, alias.first_parameter),
         cause="p.data, p.detach() and p.cpu() return tensors that share memory with p, not copies.",
         fix="[p.detach().clone() for p in model.parameters()]",
-        evidence={"averaged steps": alias.averaged_steps, "restored": alias.restored},
+        evidence={
+            "averaged steps": alias.averaged_steps,
+            "restored": alias.restored,
+            "subtracted": alias.subtracted,
+        },
         explains=("R904", "T609"),
     )
 
