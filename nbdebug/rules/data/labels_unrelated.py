@@ -64,6 +64,7 @@ def labels_unrelated(
     least: int = 3,
     lagging: float = 4.0,
     faint: float = 0.15,
+    negligible: float = 0.02,
 ) -> Iterator[Finding]:
     """Labels are no easier to predict from the inputs than shuffled labels.
 
@@ -86,7 +87,9 @@ def labels_unrelated(
     is a note if the loss is one for classes or a distance from real values: this learner may be too simple for the
     task. The note becomes a warning if the predictions of the trained model are no better than shuffled ones (E709),
     nothing else explains this, and a stronger learner is no better (T610). Real-valued targets and multiple labels are
-    judged by the explained variance and the accuracy on up to 2,000 samples, each left out once. If there is a class at
+    judged by the explained variance and the accuracy on up to 2,000 samples, each left out once. Real-valued targets
+    have no relation for the note if this gain over shuffled ones is below ``negligible`` = 0.02, since a kernel detects
+    far smaller dependences on so many samples. If there is a class at
     each position, as in segmentation and tagging, the values around random positions
     are the inputs. The table shows measurements on samples of up to 300 rows of four scikit-learn datasets:
 
@@ -158,7 +161,7 @@ def labels_unrelated(
         of_splits = [*_unrelated_target_findings(setup, target_relations, related, unrelated, faint)]
         yield from of_splits
         relation = target_relations.get("train")
-        is_hidden = relation is not None and all(r.sigma < unrelated for r in target_relations.values())
+        is_hidden = all(r.sigma < unrelated or r.gain < negligible for r in target_relations.values())
         if relation is not None and is_hidden and not of_splits and loss_kind in _REGRESSION_LOSSES:
             yield _finding(setup, "train", relation, "This learner may be too simple for the task", "note")
         return
