@@ -18,6 +18,7 @@ from nbdebug.loss_curves.convergence import MIN_STEPS, is_stuck_at_chance
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.axes import TransposedTarget
 from nbdebug.measurements.collation import CollateMisalignment
+from nbdebug.measurements.inverted_ranks import InvertedRanks
 from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
@@ -52,6 +53,7 @@ def labels_unrelated(
     unpaired_transforms: UnpairedTransforms | NotChecked | None,
     transposed_target: TransposedTarget | NotChecked | None,
     text_order: TextOrder | NotChecked | None,
+    inverted_ranks: InvertedRanks | NotChecked | None,
     setup: Setup,
     label_alignment: LabelAlignment | NotChecked,
     loss_kind: LossKind | NotChecked,
@@ -110,7 +112,8 @@ def labels_unrelated(
     different lengths are a warning.
 
     Inputs and labels are also paired as if one of them were in the text order of consecutive numbers, as listed files
-    are. This is an error if a learner then scores at least 0.3 above a constant, and less in the order as they are.
+    are. This is an error if a learner then scores at least 0.3 above a constant, and less in the order as they are. So
+    are targets that are each rank once in each group of samples, of which the inverse permutations are predicted.
 
     If a target has the shape (steps, samples) and the output (samples, steps, classes), the gradient of a cross-entropy
     shows which class each output is compared with.
@@ -150,6 +153,9 @@ def labels_unrelated(
         return
     if isinstance(text_order, TextOrder):
         yield _text_order_finding(text_order, setup)
+        return
+    if isinstance(inverted_ranks, InvertedRanks):
+        yield _inverted_ranks_finding(inverted_ranks)
         return
     if isinstance(label_probe, NotChecked):
         raise label_probe
@@ -329,6 +335,20 @@ def _text_order_finding(order: TextOrder, setup: Setup) -> Finding:
             "in order": order.score_in_order,
             "rows": order.rows,
         },
+        explains=_CONSEQUENCES,
+    )
+
+
+def _inverted_ranks_finding(ranks: InvertedRanks) -> Finding:
+    """Report targets that list who has each rank."""
+    return Finding(
+        message=f"The targets are each of {ranks.group} ranks once in {ranks.group} samples, but of other samples: the "
+        f"{ranks.metric} of a simple learner is {max(ranks.score, 0.0):.0%}, and {ranks.inverted_score:.0%} if each "
+        "permutation is inverted.",
+        where=get_location(ranks.line),
+        cause="argsort returns which sample has each rank, not the rank of each sample.",
+        fix="rank = times.argsort().argsort()   # the second one inverts the first",
+        evidence={"group": ranks.group, "score": ranks.score, "inverted": ranks.inverted_score, "rows": ranks.rows},
         explains=_CONSEQUENCES,
     )
 
