@@ -31,7 +31,7 @@ from nbdebug.source.search import (
     read_names,
 )
 from nbdebug.source.window_lines import misplaced_item_line, misplaced_window_line
-from nbdebug.source.writes import find_meeting, find_repetition, find_write, written_columns
+from nbdebug.source.writes import find_filled_array, find_meeting, find_repetition, find_write, written_columns
 
 Origin = (
     Literal["samples", "inputs", "targets", "padded targets", "target order", "loader"]
@@ -139,6 +139,15 @@ def written_line(
     """Return the line that writes some values, or into some columns, of the data that another line makes."""
     try:
         return find_write(origin_line(setup, origin, split), values, columns)
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+
+
+def filled_array_line(setup: Setup) -> SourceLine | None:
+    """Return the line that makes the array into which inputs are written, like another or of whole numbers."""
+    try:
+        made = _data_line(setup, setup.train_loader, 0, passes_conversions=True)
+        return find_filled_array(made) or find_filled_array(origin_line(setup, "inputs"))
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
 

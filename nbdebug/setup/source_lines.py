@@ -22,6 +22,7 @@ from nbdebug.source.assignments import (
     returned_value,
 )
 from nbdebug.source.creation import Creation, creation_scope, empty_group, find_creation
+from nbdebug.source.element_order import order_maker
 from nbdebug.source.executed_lines import find_return
 from nbdebug.source.location import SourceLine, get_code
 from nbdebug.source.producers import part_producer
@@ -106,6 +107,15 @@ def argument_producer_line(
         return None
     made = call_argument(creation, owner, argument)
     return part_producer(made, None, may_make=may_make, passes_conversions=True).line
+
+
+def argument_order_line(setup: Setup, owner: object, option: str) -> SourceLine | None:
+    """Return the line that gives the elements of such an argument their order, of several choices an unsorted one."""
+    creation = find_setup_creation(setup, owner)
+    argument = creation.argument(owner, option) if creation is not None else None
+    if creation is None or argument is None:
+        return None
+    return order_maker(call_argument(creation, owner, argument)).line
 
 
 def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceLine | None:

@@ -14,6 +14,8 @@ from nbdebug.source.search import SourceScope, assignment_targets, call_name, en
 _MAX_STEPS = 4
 _PERMUTATIONS = {"permutation", "randperm", "argsort"}
 _REPEATING_CALLS = {"merge", "explode", "repeat", "repeat_interleave", "tile"}
+_LIKE_CALLS = {"zeros_like", "empty_like", "ones_like", "full_like", "new_zeros", "new_empty", "copy", "clone"}
+_NEW_ARRAYS = {"zeros", "empty", "ones", "full"}
 _NOT_A_NUMBER, _INFINITY = {"nan", "NaN", "NAN"}, {"inf", "Inf", "infty"}
 
 
@@ -38,6 +40,33 @@ def find_write(line: SourceLine | None, values: Collection[float], columns: Coll
         or {*_indices(target)} & {*columns}
     }
     return lines.pop() if len(lines) == 1 else None
+
+
+def find_filled_array(line: SourceLine | None) -> SourceLine | None:
+    """Return the only statement that makes an array like another, or of whole numbers, which is filled later.
+
+    That is the line itself, or one that makes a variable of its function, file or cell from which it computes.
+    """
+    scope, statement = (enclosing_scope(line), covering_statement(line)) if line else (None, None)
+    if line is None or scope is None or statement is None:
+        return None
+    statements = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)]
+    names = _related_names(statement, statements)
+    lines = {
+        SourceLine(line.file, node.value.lineno, line.function)
+        for node in statements
+        if isinstance(node, ast.Assign) and _makes_like(node.value)
+        if not names.isdisjoint(map(_text, assignment_targets(node)))
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _makes_like(value: ast.expr) -> bool:
+    """Check whether a call makes an array with the dtype of another, or of whole numbers by name."""
+    options = {keyword.arg: ast.unparse(keyword.value) for keyword in getattr(value, "keywords", ())}
+    if call_name(value) in _LIKE_CALLS:
+        return "float" not in options.get("dtype", "")
+    return call_name(value) in _NEW_ARRAYS and "int" in options.get("dtype", "")
 
 
 def find_repetition(line: SourceLine, names: Collection[str]) -> SourceLine | None:

@@ -16,8 +16,9 @@ from nbdebug.rule_engine.predictions import MISSED_CLASS
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import creation_line
+from nbdebug.setup.source_lines import argument_order_line, creation_line
 from nbdebug.source.location import get_location
+from nbdebug.statistics.class_weights import MisplacedWeights, find_misplaced_weights
 
 
 @rule("D106", "warning", origin="targets", prediction=MISSED_CLASS)
@@ -46,10 +47,13 @@ def class_imbalance(
     by half or more (class weights, ``pos_weight``), or if its gradient at an almost correct output is less than half
     of the gradient of cross-entropy (focal loss). Weights that favor the most common class over the rarest do not
     compensate: in that case the counts are multiplied by those gradients, and the rule applies as soon as the rarest
-    class is less than ``rarer`` = half as frequent. With more than ten classes, frequencies are often long-tailed by
-    nature: by Zipf's law, the most common of K words is K times as frequent as the rarest. Up to that ratio the finding
-    is a note. For masks and tags the positions are counted. There a background is usual: the finding is a note unless
-    there are two classes, one of them with less than ``dense_share`` = 1/100 of the positions of the other.
+    class is less than ``rarer`` = half as frequent. Weights that are inverse class counts, or their roots, in another
+    order than the classes are reported at any frequencies: their products with the counts are equal in some order, up
+    to the noise of the counts, but differ by more than half in their own. With more than ten classes, frequencies are
+    often long-tailed by nature: by Zipf's law, the most common of K words is K times as frequent as the rarest. Up to
+    that ratio the finding is a note. For masks and tags the positions are counted. There a background is usual: the
+    finding is a note unless there are two classes, one of them with less than ``dense_share`` = 1/100 of the positions
+    of the other.
 
     ## How to fix
     Weight the classes in the loss or sample them evenly, and evaluate the model by a score for each class.
@@ -62,6 +66,9 @@ def class_imbalance(
     """
     counts = class_counts.sampled
     if len(counts) < 2:
+        return
+    if misplaced := find_misplaced_weights(counts, class_weights.gradient_norms):
+        yield _misplaced_weights_finding(setup, class_counts, class_weights.gradient_norms, misplaced)
         return
     (common, common_count), (rare, rare_count) = counts.most_common(1)[0], min(counts.items(), key=lambda pair: pair[1])
     rare_upper_bound = rare_count + 3 * sqrt(rare_count)
@@ -114,6 +121,30 @@ def _inverted_weights_finding(class_counts: ClassCounts, rare: int, common: int,
             "counts": dict(sorted(counts.items())[:50]),
             "samples": counts.total(),
             "weight of common over rare": weight_ratio,
+        },
+        explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
+    )
+
+
+def _misplaced_weights_finding(
+    setup: Setup, class_counts: ClassCounts, weights: dict[int, float], misplaced: MisplacedWeights
+) -> Finding:
+    """Report weights of the loss that are inverse counts of other classes."""
+    counts, heavy, light = class_counts.sampled, misplaced.heavy, misplaced.light
+    line = argument_order_line(setup, setup.loss_fn, "weight")
+    return Finding(
+        message=f"The loss weights a sample of class {heavy} {misplaced.ratio:.3g} times as much as one of class "
+        f"{light}. Class {heavy} has {counts[heavy]:,} of {counts.total():,} training {_unit(class_counts)}, class "
+        f"{light} has {counts[light]:,}; expected {misplaced.expected:.3g} times. The weights are inverse class "
+        "counts, but of other classes.",
+        where=get_location(line or creation_line(setup, setup.loss_fn)),
+        cause="The class weights are in another order than the classes, such as that in which the labels first occur.",
+        fix=_class_weight_fix(class_counts),
+        setup_fix="class weights",
+        evidence={
+            "counts": dict(sorted(counts.items())[:50]),
+            "samples": counts.total(),
+            "gradient of each class": weights,
         },
         explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
     )

@@ -1,4 +1,4 @@
-"""D122: identical inputs with different labels."""
+"""D122: identical inputs with different labels or real-valued targets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, Severity
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import are_rows_distinctive
+from nbdebug.measurements.repeated_input import RepeatedInput
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import filled_array_line, origin_line
 from nbdebug.setup.task import LearningTask
+from nbdebug.source.location import get_location
 from nbdebug.tensors.row_search import get_row_keys
 
 _CAUSES: dict[Severity, str] = {
@@ -26,12 +29,22 @@ _OF_SINGLE_INPUT = ("D105", "D108", "D109", "D112", "T601", "T607", "T610", "M30
 
 
 @rule("D122", "warning", origin="targets")
-def conflicting_labels(task: LearningTask, tables: dict[str, SplitTable], *, share: float = 0.01) -> Iterator[Finding]:
+def conflicting_labels(
+    setup: Setup,
+    task: LearningTask,
+    tables: dict[str, SplitTable],
+    repeated_input: RepeatedInput | NotChecked | None,
+    *,
+    share: float = 0.01,
+    dominant: float = 0.9,
+    explained: float = 0.2,
+) -> Iterator[Finding]:
     """Identical inputs have different labels.
 
     ## What it does
-    Groups the samples of each split by their inputs, bit by bit, and reports the groups whose labels differ. It only
-    covers tasks with one class for each sample: in other tasks, one input may have several correct targets.
+    Groups the samples of each split by their inputs, bit by bit, and reports the groups whose labels differ. In tasks
+    without one class for each sample, one input may have several correct targets: there it reports only inputs that are
+    the same in nearly all training samples.
 
     ## Why it matters
     No model can fit both labels, so the training loss cannot reach zero, and at least one of the labels is wrong.
@@ -42,6 +55,11 @@ def conflicting_labels(task: LearningTask, tables: dict[str, SplitTable], *, sha
     share if the inputs have few distinct values and repeat by chance. If all samples have the same input, of three
     or more values, it is an error.
 
+    Targets of any kind are reported if ``dominant`` = 90% of the training samples, but not all, have the same input,
+    of two or more values, and if inputs explain at most ``explained`` = 20% of the variance of the targets: the rest is
+    the variance among samples with equal inputs. A table with columns of mostly zeros, such as counts of words or rare
+    flags, has few rows of zeros alone.
+
     ## How to fix
     Inspect the pairs and keep the correct sample of each.
 
@@ -51,6 +69,9 @@ def conflicting_labels(task: LearningTask, tables: dict[str, SplitTable], *, sha
     ## References
     C. Northcutt, A. Athalye, J. Mueller, Pervasive Label Errors in Test Sets (2021).
     """
+    if isinstance(repeated_input, RepeatedInput) and repeated_input.hides_targets(dominant, explained):
+        yield _repeated_input_finding(setup, repeated_input)
+        return
     if task.name not in ("classification", "binary"):
         raise NotChecked(f"the task is {task.name}, where one input may have several correct targets")
     if all(table.labels is None for table in tables.values()):
@@ -58,6 +79,26 @@ def conflicting_labels(task: LearningTask, tables: dict[str, SplitTable], *, sha
     for table in tables.values():
         if groups := _conflicting_groups(table):
             yield _finding(table, groups, share)
+
+
+def _repeated_input_finding(setup: Setup, repeated: RepeatedInput) -> Finding:
+    """Report training samples that nearly all have the same input."""
+    return Finding(
+        message=f"{repeated.count:,} of {repeated.samples:,} training samples "
+        f"({repeated.count / repeated.samples:.1%}) have exactly the same input ({repeated.description}), but "
+        f"{repeated.targets}. The inputs can explain at most {repeated.explained:.1%} of the variance of the targets.",
+        where=get_location(filled_array_line(setup) or origin_line(setup, "inputs")),
+        cause="The values of the inputs were lost: an array of whole numbers cuts off decimals that are written into "
+        "it, or a scaling, a clip or a join left one value.",
+        fix="scaled = np.zeros(x.shape)   # of decimals, also if x has whole numbers",
+        evidence={
+            "split": "train",
+            "samples": repeated.count,
+            "rows": repeated.samples,
+            "explained variance": repeated.explained,
+        },
+        explains=("T606", "T608", "D111", "D107", "G401", *_OF_SINGLE_INPUT),
+    )
 
 
 def _conflicting_groups(table: SplitTable) -> list[list[int]]:

@@ -18,6 +18,7 @@ from nbdebug.loss_curves.convergence import MIN_STEPS, is_stuck_at_chance
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.axes import TransposedTarget
 from nbdebug.measurements.collation import CollateMisalignment
+from nbdebug.measurements.inverted_ranks import InvertedRanks
 from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
@@ -53,6 +54,7 @@ def labels_unrelated(
     unpaired_transforms: UnpairedTransforms | NotChecked | None,
     transposed_target: TransposedTarget | NotChecked | None,
     text_order: TextOrder | NotChecked | None,
+    inverted_ranks: InvertedRanks | NotChecked | None,
     setup: Setup,
     label_alignment: LabelAlignment | NotChecked,
     loss_kind: LossKind | NotChecked,
@@ -65,6 +67,7 @@ def labels_unrelated(
     least: int = 3,
     lagging: float = 4.0,
     faint: float = 0.15,
+    negligible: float = 0.02,
 ) -> Iterator[Finding]:
     """Labels are no easier to predict from the inputs than shuffled labels.
 
@@ -87,7 +90,9 @@ def labels_unrelated(
     is a note if the loss is one for classes or a distance from real values: this learner may be too simple for the
     task. The note becomes a warning if the predictions of the trained model are no better than shuffled ones (E709),
     nothing else explains this, and a stronger learner is no better (T610). Real-valued targets and multiple labels are
-    judged by the explained variance and the accuracy on up to 2,000 samples, each left out once. If there is a class at
+    judged by the explained variance and the accuracy on up to 2,000 samples, each left out once. Real-valued targets
+    have no relation for the note if this gain over shuffled ones is below ``negligible`` = 0.02, since a kernel detects
+    far smaller dependences on so many samples. If there is a class at
     each position, as in segmentation and tagging, the values around random positions
     are the inputs. The table shows measurements on samples of up to 300 rows of four scikit-learn datasets:
 
@@ -108,7 +113,8 @@ def labels_unrelated(
     different lengths are a warning.
 
     Inputs and labels are also paired as if one of them were in the text order of consecutive numbers, as listed files
-    are. This is an error if a learner then scores at least 0.3 above a constant, and less in the order as they are.
+    are. This is an error if a learner then scores at least 0.3 above a constant, and less in the order as they are. So
+    are targets that are each rank once in each group of samples, of which the inverse permutations are predicted.
 
     If a target has the shape (steps, samples) and the output (samples, steps, classes), the gradient of a cross-entropy
     shows which class each output is compared with.
@@ -149,6 +155,9 @@ def labels_unrelated(
     if isinstance(text_order, TextOrder):
         yield _text_order_finding(text_order, setup)
         return
+    if isinstance(inverted_ranks, InvertedRanks):
+        yield _inverted_ranks_finding(inverted_ranks)
+        return
     if isinstance(label_probe, NotChecked):
         raise label_probe
     measured = (*label_probe.within.values(), *label_probe.shifted.values())
@@ -159,7 +168,7 @@ def labels_unrelated(
         of_splits = [*_unrelated_target_findings(setup, target_relations, related, unrelated, faint)]
         yield from of_splits
         relation = target_relations.get("train")
-        is_hidden = relation is not None and all(r.sigma < unrelated for r in target_relations.values())
+        is_hidden = all(r.sigma < unrelated or r.gain < negligible for r in target_relations.values())
         if relation is not None and is_hidden and not of_splits and loss_kind in _REGRESSION_LOSSES:
             yield _finding(setup, "train", relation, "This learner may be too simple for the task", "note")
         return
@@ -328,6 +337,20 @@ def _text_order_finding(order: TextOrder, setup: Setup) -> Finding:
             "in order": order.score_in_order,
             "rows": order.rows,
         },
+        explains=_CONSEQUENCES,
+    )
+
+
+def _inverted_ranks_finding(ranks: InvertedRanks) -> Finding:
+    """Report targets that list who has each rank."""
+    return Finding(
+        message=f"The targets are each of {ranks.group} ranks once in {ranks.group} samples, but of other samples: the "
+        f"{ranks.metric} of a simple learner is {max(ranks.score, 0.0):.0%}, and {ranks.inverted_score:.0%} if each "
+        "permutation is inverted.",
+        where=get_location(ranks.line),
+        cause="argsort returns which sample has each rank, not the rank of each sample.",
+        fix="rank = times.argsort().argsort()   # the second one inverts the first",
+        evidence={"group": ranks.group, "score": ranks.score, "inverted": ranks.inverted_score, "rows": ranks.rows},
         explains=_CONSEQUENCES,
     )
 

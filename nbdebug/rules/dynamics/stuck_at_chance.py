@@ -8,7 +8,7 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.loop_monitor.conclusions import LEARNS_POORLY
+from nbdebug.loop_monitor.conclusions import LABELS_UNRELATED, LEARNS_POORLY
 from nbdebug.loss_curves.convergence import MIN_STEPS, is_stuck_at_chance
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.reference import Reference, ReferenceComparison, compare_with_reference
@@ -78,7 +78,7 @@ def stuck_at_chance(record: Record, reference: Reference | NotChecked) -> Iterat
             "reference": comparison and (comparison.reference, comparison.constant),
         },
         explains=("T601", "T606", "T608", "T610", "T614", "E702", "E703", "E706", "E709"),
-        confirms=(LEARNS_POORLY,),
+        confirms=(LEARNS_POORLY, LABELS_UNRELATED) if is_unlearnable else (LEARNS_POORLY,),
         severity="warning" if is_unlearnable else None,
     )
 
