@@ -21,6 +21,7 @@ SCRIPTS = sorted(PACKAGE.rglob("*.js"))
 MAX_LINES = 450
 MIN_LINES = 60
 SMALL_BY_NATURE = {
+    "nbdebug.statistics.class_weights": "one question about counts and weights, which needs neither a loss nor data",
     **dict.fromkeys(
         [f"nbdebug.integrations.{name}" for name in ("fastai", "ignite", "lightning", "skorch", "transformers")],
         "the callback of one trainer, which is imported only with it",

@@ -41,7 +41,7 @@ def inverted_ranks(setup: Setup, tables: dict[str, SplitTable], reference: Refer
     table = tables.get("train")
     if table is None or not table.is_complete or len(table.targets) != 1:
         raise NotChecked("the training samples cannot all be read")
-    inverted = invert_groups(np.asarray(table.targets[0].double().reshape(len(table), -1)), table.indices)
+    inverted = _invert_groups(np.asarray(table.targets[0].double().reshape(len(table), -1)), table.indices)
     if inverted is None:
         return None
     ranks, values = inverted
@@ -59,7 +59,7 @@ def inverted_ranks(setup: Setup, tables: dict[str, SplitTable], reference: Refer
     return InvertedRanks(len(values), rows.targets.metric, score, inverted_score, len(own), _sorting_line(setup))
 
 
-def invert_groups(
+def _invert_groups(
     targets: NDArray[np.float64], indices: object
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
     """Return the rank of each sample by the inverse of its group, and the value of each rank.

@@ -15,15 +15,13 @@ _MIN_CONTRAST = 1.5
 class MisplacedWeights:
     """Two classes of which ``heavy`` has the weight of a rarer class and ``light`` that of a more common one.
 
-    ``ratio`` is the weight of ``heavy`` over that of ``light``, ``expected`` what their counts give. The order of the
-    weights is that of the classes in ``owners``, as far as their counts differ.
+    ``ratio`` is the weight of ``heavy`` over that of ``light``, ``expected`` what their counts give.
     """
 
     heavy: int
     light: int
     ratio: float
     expected: float
-    owners: tuple[int, ...]
 
 
 def find_misplaced_weights(counts: Mapping[int, int], weights: Mapping[int, float]) -> MisplacedWeights | None:
@@ -42,8 +40,6 @@ def find_misplaced_weights(counts: Mapping[int, int], weights: Mapping[int, floa
         heavy, light = max(own, key=lambda c: own[c]), min(own, key=lambda c: own[c])
         fit = 1 + _EXACT + noise * power
         if max(best) <= fit * min(best) and own[heavy] > _MIN_CONTRAST * fit * own[light]:
-            places = dict(zip(by_weight, by_count, strict=True))
             expected = (counts[light] / counts[heavy]) ** power
-            owners = tuple(places[c] for c in sorted(counts))
-            return MisplacedWeights(heavy, light, weights[heavy] / weights[light], expected, owners)
+            return MisplacedWeights(heavy, light, weights[heavy] / weights[light], expected)
     return None
