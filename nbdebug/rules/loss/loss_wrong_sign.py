@@ -36,6 +36,7 @@ from nbdebug.source.location import SourceLine, get_location
 
 _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
+_OF_UNBOUNDED_PART = ("T603", "T606", "T609", "T614", "G403", "G405", "G406", "G409", "G415", "G416", "L208")
 _UNBOUNDED_FACTOR, _MIN_LOSSES, _MIN_PAIR_SIGMA = 1e4, 3, 5.0
 _ACCELERATED_FACTOR, _ACCELERATION, _MIN_ACCELERATED_LOSSES = 20.0, 1.2, 20
 _MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
@@ -404,26 +405,13 @@ def _unbounded_part_finding(part: UnboundedPart) -> Finding:
     values, losses = (", ".join(f"{number:.3g}" for number in numbers) for numbers in (part.values, part.losses))
     return Finding(
         where=get_location(part.line),
-        message=f"The loss is unbounded below: it falls the {part.direction} {part.name} is, whatever the predictions "
-        f"are. It is {part.first:.3g} on the first batch, and {losses} with the values {values} there and the same "
-        "predictions.",
+        message=f"The loss is unbounded below: it falls without end as {part.name} becomes {part.direction}, whatever "
+        f"the predictions are. On the first batch the loss is {part.first:.3g}. With {part.name} set to {values} and "
+        f"the same predictions, it is {losses}.",
         cause=f"A term that should penalize {part.direction} values of {part.name} is missing or has the wrong sign.",
         fix=_SIGN_FIX,
         evidence={"part": part.name, "values": part.values, "losses": part.losses, "batches": part.batches},
-        explains=(
-            *_CONSEQUENCES,
-            "T603",
-            "T606",
-            "T609",
-            "T614",
-            "G403",
-            "G405",
-            "G406",
-            "G409",
-            "G415",
-            "G416",
-            "L208",
-        ),
+        explains=_CONSEQUENCES + _OF_UNBOUNDED_PART,
     )
 
 
