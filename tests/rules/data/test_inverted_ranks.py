@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import source_line
 from tests.rules.rule_findings import rule_faults
+from tests.source.source_modules import run_program
 
 HEADER = """\
 import numpy as np
@@ -47,11 +47,9 @@ FAULTY = {
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_targets_that_list_who_has_each_rank_are_an_error_where_they_are_sorted(name: str, tmp_path: Path) -> None:
-    file, source = tmp_path / "program.py", HEADER + FAULTY[name]
-    file.write_text(source, encoding="utf-8")
-    scope: dict[str, Any] = {"__name__": "program"}
-    exec(compile(source, str(file), "exec"), scope)
-    setup = Setup(nn.Linear(4, 1), scope["build"](), loss_fn=nn.MSELoss())
+    file = tmp_path / "program.py"
+    build = run_program(file, HEADER + FAULTY[name])["build"]
+    setup = Setup(nn.Linear(4, 1), build(), loss_fn=nn.MSELoss())
     setup.files = {str(file)}
     (finding,) = rule_faults(setup, "D105")
     assert finding.severity == "error"

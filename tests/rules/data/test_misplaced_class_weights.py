@@ -16,6 +16,7 @@ from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import source_line
 from tests.rules.rule_findings import rule_faults
+from tests.source.source_modules import run_program
 
 GENERATOR = torch.Generator().manual_seed(0)
 REPEATED = torch.repeat_interleave(torch.arange(4), torch.tensor([59, 839, 599, 499]))
@@ -78,11 +79,9 @@ def setup_with(loss_fn: Callable[..., Any], labels: Tensor = LABELS) -> Setup:
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_class_weights_of_other_classes_are_reported_at_the_line_of_their_order(name: str, tmp_path: Path) -> None:
-    file, source = tmp_path / "program.py", HEADER + FAULTY[name]
-    file.write_text(source, encoding="utf-8")
-    scope: dict[str, Any] = {"__name__": "program"}
-    exec(compile(source, str(file), "exec"), scope)
-    setup = setup_with(scope["build"](LABELS))
+    file = tmp_path / "program.py"
+    build = run_program(file, HEADER + FAULTY[name])["build"]
+    setup = setup_with(build(LABELS))
     setup.files = {str(file)}
     (finding,) = rule_faults(setup, "D106")
     assert "of other classes" in finding.message

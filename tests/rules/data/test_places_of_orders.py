@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.rules.rule_findings import rule_faults
+from tests.source.source_modules import run_program
 
 HEADER = """\
 import random
@@ -86,9 +86,6 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_labels_in_another_order_name_the_line_that_reorders_them(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(HEADER + PROGRAMS[name] + FOOTER)
-    variables: dict[str, Any] = {"__name__": "program"}
-    exec(compile(path.read_text(), str(path), "exec"), variables)
+    variables = run_program(tmp_path / "program.py", HEADER + PROGRAMS[name] + FOOTER)
     (finding,) = rule_faults(variables["setup"], "D105")
     assert "# here" in (finding.where.source or ""), finding.where

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.rules.rule_findings import rule_faults
+from tests.source.source_modules import run_program
 
 HEADER = """\
 import numpy as np
@@ -52,9 +52,6 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_transform_of_one_split_names_the_line_of_the_other(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(HEADER + PROGRAMS[name] + FOOTER)
-    variables: dict[str, Any] = {"__name__": "program"}
-    exec(compile(path.read_text(), str(path), "exec"), variables)
+    variables = run_program(tmp_path / "program.py", HEADER + PROGRAMS[name] + FOOTER)
     (finding,) = rule_faults(variables["setup"], "D109")
     assert "# here" in (finding.where.source or ""), finding.where

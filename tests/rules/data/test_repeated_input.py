@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import source_line
 from tests.rules.rule_findings import rule_faults
+from tests.source.source_modules import run_program
 
 HEADER = """\
 import numpy as np
@@ -56,13 +56,11 @@ FAULTY = {
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_inputs_that_are_nearly_all_equal_are_reported_at_the_array_that_cut_them(name: str, tmp_path: Path) -> None:
-    file, source = tmp_path / "program.py", HEADER + FAULTY[name]
-    file.write_text(source, encoding="utf-8")
-    scope: dict[str, Any] = {"__name__": "program"}
-    exec(compile(source, str(file), "exec"), scope)
+    file = tmp_path / "program.py"
+    build = run_program(file, HEADER + FAULTY[name])["build"]
     is_class = name == "classes"
     model, loss_fn = nn.Linear(4, 3 if is_class else 1), nn.CrossEntropyLoss() if is_class else nn.MSELoss()
-    setup = Setup(model, scope["build"](), loss_fn=loss_fn)
+    setup = Setup(model, build(), loss_fn=loss_fn)
     setup.files = {str(file)}
     (finding,) = rule_faults(setup, "D122")
     assert "have exactly the same input (all 4 values are 0)" in finding.message
