@@ -228,7 +228,8 @@ def near_duplicates(tables: dict[str, SplitTable]) -> NearDuplicates:
     train_columns, val_columns = _standardize(*(part[indices] for part, indices in zip(parts, rows, strict=True)))
     if not train_columns.shape[1] or not bool(train_columns.isfinite().all() and val_columns.isfinite().all()):
         return NearDuplicates([], 0)
-    return _find_near_pairs(train, val, *rows, torch.cdist(val_columns, train_columns))
+    is_rare = _has_rare_flags(train_columns, val_columns)
+    return _find_near_pairs(train, val, *rows, torch.cdist(val_columns, train_columns), is_rare)
 
 
 def _standardize(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
@@ -241,17 +242,32 @@ def _standardize(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
     return train_values[:, varying] / unit, val_values[:, varying] / unit
 
 
+def _has_rare_flags(train: Tensor, val: Tensor) -> Tensor:
+    """Return the rows whose columns of two values are the same in some training rows, but in fewer than eighty.
+
+    These few are closer than all others, whatever the values beside the flags are, such as those of random masks.
+    """
+    lowest, highest = train.amin(0), train.amax(0)
+    is_flag = ((train == lowest) | (train == highest)).all(0)
+    in_train, in_val = ((rows == highest)[:, is_flag].float() for rows in (train, val))
+    agreeing = in_val @ in_train.T + (1 - in_val) @ (1 - in_train).T
+    alike = (agreeing == int(is_flag.sum())).sum(1)
+    return (alike > 0) & (alike < 2 * _FARTHEST_NEIGHBOR)
+
+
 def _find_near_pairs(
-    train: SplitTable, val: SplitTable, train_rows: Tensor, val_rows: Tensor, distances: Tensor
+    train: SplitTable, val: SplitTable, train_rows: Tensor, val_rows: Tensor, distances: Tensor, is_rare: Tensor
 ) -> NearDuplicates:
     """Return the near pairs, and the share expected from the dimension around samples without a near duplicate.
+
+    A sample with rare flags (``is_rare``) must be as close to the nearest one in relation to the second nearest.
 
     Where samples fill few of many dimensions, as heavily padded ones do, the local dimension of each sample is more
     informative. It is at least one, unless a sample has about twenty copies of itself.
     """
     sorted_distances, order = distances.topk(_FARTHEST_NEIGHBOR, dim=1, largest=False)
     nearest, reference = sorted_distances[:, 0], sorted_distances[:, _REFERENCE_NEIGHBOR - 1]
-    near = (nearest > 0) & (nearest < _MAX_DISTANCE_RATIO * reference)
+    near = (nearest > 0) & (nearest < _MAX_DISTANCE_RATIO * reference.where(~is_rare, sorted_distances[:, 1]))
     growth = (sorted_distances[:, -1] / reference.clamp_min(1e-12)).log()
     others = growth[~near] if int((~near).sum()) >= _MIN_DISTANT_QUERIES else growth
     local_dimensions = math.log(_FARTHEST_NEIGHBOR / _REFERENCE_NEIGHBOR) / growth.clamp_min(1e-3)

@@ -53,10 +53,11 @@ def split_overlap(
     below. Data with few distinct values repeat by chance: there the share is compared with that of at least 39 random
     divisions of all samples into two splits with the same classes. If the share exceeds all of theirs, its excess over
     their mean counts; otherwise it is a note. A near copy is closer than 0.35 of the distance to the twentieth neighbor
-    and has the same class. Near copies are a warning from ``near`` = 10% of the samples, and from ``times`` = 4 times
-    the share that is expected for evenly distributed samples of the same intrinsic dimension, estimated from the more
-    distant neighbors (or that share plus three tenths of all samples). Windows count if they share three quarters of
-    their steps, from ``overlapping`` = half of the validation samples.
+    and has the same class. Where fewer than eighty training samples have the same values in all columns of two values,
+    it must be closer than 0.35 of the distance to the second neighbor. Near copies are a warning from ``near`` = 10% of
+    the samples, and from ``times`` = 4 times the share that is expected for evenly distributed samples of the same
+    intrinsic dimension, estimated from the more distant neighbors (or that share plus three tenths of all samples).
+    Windows count if they share three quarters of their steps, from ``overlapping`` = half of the validation samples.
 
     In your loop, exactly: samples of an evaluation are matched with those of an earlier training set by index in the
     same dataset, or bit by bit in a TensorDataset. Weights that were replaced in between, as before a new fold, start

@@ -57,6 +57,18 @@ def left_padded_sequences() -> Setup:
     return random_split_setup(x, x.sum(1, keepdim=True), 12)
 
 
+def inputs_with_zeros_at_random() -> Setup:
+    """Readings that depend on three numbers, of which three in ten are replaced by zero, beside flags of these."""
+    generator, mixing = torch.Generator().manual_seed(3), torch.randn(3, 10, generator=GENERATOR)
+
+    def readings(count: int) -> TensorDataset:
+        values = torch.tanh(torch.randn(count, 3, generator=generator) @ mixing / 1.7)
+        hidden = torch.rand(count, 10, generator=generator) < 0.3
+        return TensorDataset(torch.cat([values.masked_fill(hidden, 0.0), hidden.float()], 1), values)
+
+    return two_split_setup(readings(1500), readings(500), 20, X)
+
+
 def windows_split_in_time(windows: Tensor = WINDOWS) -> Setup:
     train, val = TensorDataset(windows[:380], NEXT[:380]), TensorDataset(windows[396:], NEXT[396:])
     return two_split_setup(train, val, windows[0].numel(), NEXT)
@@ -75,6 +87,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "windows split in time": windows_split_in_time,
     "windows of channels split in time": lambda: windows_split_in_time(CHANNELS),
     "short sequences among zeros": left_padded_sequences,
+    "zeros at random": inputs_with_zeros_at_random,
     "noise": lambda: random_split_setup(X, Y),
     "points along a line": lambda: random_split_setup(X[:, :1] * torch.ones(8), Y),
     "points in a plane": lambda: random_split_setup(X[:, :2].repeat(1, 4), Y),
