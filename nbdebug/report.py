@@ -303,10 +303,22 @@ def merge_reports(reports: Iterable[Report]) -> Report:
 
 
 def _current_findings(reports: list[Report]) -> Iterator[Finding]:
-    """Yield the findings of all reports, except those of rules that a later report has asked again."""
+    """Yield the findings of all reports, except those of rules that a later report has asked again.
+
+    A later report may also have a finding at the same line with the same cause and other numbers, which replaces it.
+    """
     for position, report in enumerate(reports):
-        replaced = {code for later in reports[position + 1 :] for code in later.asked_again & later.checked_rules}
-        yield from (finding for finding in report.findings if finding.code not in replaced)
+        later = reports[position + 1 :]
+        replaced = {code for other in later for code in other.asked_again & other.checked_rules}
+        repeated = {_identity(finding) for other in later for finding in other.findings if finding.where.line}
+        yield from (f for f in report.findings if f.code not in replaced and _identity(f) not in repeated)
+
+
+def _identity(finding: Finding) -> tuple[object, ...]:
+    """Return what two findings on the same mistake have in common."""
+    where = finding.where
+    place = where.file, where.line, where.module, where.parameter
+    return finding.code, finding.severity, finding.cause, *place
 
 
 def _is_withdrawn(finding: Finding, disproved: Mapping[str, str]) -> bool:

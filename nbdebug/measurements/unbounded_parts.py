@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,11 +20,11 @@ from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.location import SourceLine
-from nbdebug.tensors.pytree import tree_tensors
+from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _SIZES = (10.0, 30.0, 100.0)
 _MIN_SLOPE_RATIO, _LINEAR_TOLERANCE = 0.9, 1e-3
-_MAX_TENSORS = 12
+_MAX_TENSORS, _MIN_VALUES, _DIRECTIONS = 12, 8, 8
 _SHIFTS = (0.1, 1.0)  # from the target, in standard deviations
 _Replacement = Callable[[Tensor], Tensor]
 
@@ -81,13 +82,7 @@ def unbounded_part(
     would lower the loss for one of these only. A loss that is linear in a part takes it for a score, such as a
     log-determinant, and does not count.
     """
-    if setup.loss_fn is None or setup.step_fn is not None or len(setup.optimizers) > 1:
-        raise NotChecked("the loss is not a function of the output that one optimizer minimizes")
-    if any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups):
-        raise NotChecked("the optimizer maximizes the loss")
-    tensors = output_tensors(output)
-    if not first_pass.batch.targets or not 0 < len(tensors) <= _MAX_TENSORS or not bool(loss.isfinite()):
-        raise NotChecked("needs targets, an output of tensors and a finite loss")
+    tensors = _get_tensors(setup, first_pass, output, loss)
     predictions = _find_predictions(setup, output, first_pass.batch)
     targets = _get_targets(first_pass.batch)
     predicted: dict[int, frozenset[int]] = {}
@@ -101,6 +96,83 @@ def unbounded_part(
                 line = _nonlinear_line(setup, part, output, first_pass.batch)
                 return UnboundedPart(part.name, values, float(loss.detach()), losses, min(len(batches), 2), line)
     return None
+
+
+@dataclass(frozen=True)
+class UnboundedOutput:
+    """A loss that falls without end in each of some random ``directions`` of the output, with the losses for each size.
+
+    The sizes are standard deviations of the output, and the losses the highest of all directions and batches.
+    """
+
+    directions: int
+    sizes: tuple[float, ...]
+    first: float
+    losses: tuple[float, ...]
+
+
+@measurement
+def unbounded_output(
+    setup: Setup, first_pass: ForwardPass, output: Any, loss: Tensor, batches: list[Batch]
+) -> UnboundedOutput | None:
+    """A loss that falls without end wherever the output goes, as a log-likelihood without its minus sign does.
+
+    A score to maximize, such as that of a critic, falls in a direction and rises in the opposite one. A loss that is
+    proportional to a target, as that of a policy to its rewards, takes its sign from it and does not count.
+    """
+    tensors = _get_tensors(setup, first_pass, output, loss)
+    if len(tensors) > 1 or not tensors[0].is_floating_point() or tensors[0].numel() < _MIN_VALUES:
+        raise NotChecked("the output is not one tensor")
+    if _is_proportional_to_target(setup, output, first_pass.batch):
+        return None
+    generator, highest = torch.Generator().manual_seed(0), [-math.inf] * len(_SIZES)
+    for number, batch in enumerate(batches[:2]):
+        own_output = output if number == 0 else _predict(setup, batch)
+        scores = output_tensors(own_output)[0].detach()
+        scale, base = max(float(scores.std()), 1.0), _loss(setup, None, None, own_output, batch)
+        for _ in range(_DIRECTIONS // 2):
+            direction = scale * torch.randn(scores.shape, generator=generator).to(scores)
+            for sign in (-1.0, 1.0):
+                moved = [copy_output(own_output, {0: _filling(sign * size * direction)}) for size in _SIZES]
+                losses = tuple(_loss(setup, None, None, replaced, batch) for replaced in moved)
+                if not _is_endless(base, losses):
+                    return None
+                highest = [max(pair) for pair in zip(highest, losses, strict=True)]
+    return UnboundedOutput(_DIRECTIONS, _SIZES, float(loss.detach()), tuple(highest))
+
+
+def _filling(values: Tensor) -> _Replacement:
+    def fill(copy: Tensor) -> Tensor:
+        return copy.copy_(values)
+
+    return fill
+
+
+def _is_proportional_to_target(setup: Setup, output: Any, batch: Batch) -> bool:
+    """Check whether the loss doubles with a real-valued target."""
+    base = _loss(setup, None, None, output, batch)
+    for target in _get_targets(batch):
+        targets = tree_map(batch.targets, partial(_double, target))
+        doubled = _loss(setup, None, None, output, replace(batch, targets=targets))
+        if target.is_floating_point() and math.isclose(doubled, 2 * base, rel_tol=_LINEAR_TOLERANCE):
+            return True
+    return False
+
+
+def _double(target: Tensor, leaf: Any) -> Any:
+    return 2 * leaf if leaf is target else leaf
+
+
+def _get_tensors(setup: Setup, first_pass: ForwardPass, output: Any, loss: Tensor) -> list[Tensor]:
+    """Return the tensors of the output; raise NotChecked unless one optimizer minimizes a loss of them and targets."""
+    if setup.loss_fn is None or setup.step_fn is not None or len(setup.optimizers) > 1:
+        raise NotChecked("the loss is not a function of the output that one optimizer minimizes")
+    if any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups):
+        raise NotChecked("the optimizer maximizes the loss")
+    tensors = output_tensors(output)
+    if not first_pass.batch.targets or not 0 < len(tensors) <= _MAX_TENSORS or not bool(loss.isfinite()):
+        raise NotChecked("needs targets, an output of tensors and a finite loss")
+    return tensors
 
 
 def _try_direction(
@@ -131,12 +203,17 @@ def _fall(setup: Setup, part: LossInput, sign: float, output: Any, batch: Batch)
     if not math.isfinite(base) or not last < -abs(base):
         return None
     losses = (*(_loss(setup, part, sign * size, output, batch) for size in _SIZES[:-1]), last)
+    return losses if _is_endless(base, losses) else None
+
+
+def _is_endless(base: float, losses: Sequence[float]) -> bool:
+    """Check whether the losses for growing sizes fall at least linearly, to below zero."""
     slopes = [
         (before - after) / (larger - smaller)
         for before, after, smaller, larger in zip(losses, losses[1:], _SIZES, _SIZES[1:], strict=False)
     ]
-    falls = losses[0] < base and slopes[0] > 0 and slopes[1] >= _MIN_SLOPE_RATIO * slopes[0]
-    return losses if falls else None
+    is_falling = losses[0] < base and slopes[0] > 0 and slopes[1] >= _MIN_SLOPE_RATIO * slopes[0]
+    return losses[-1] < -abs(base) and is_falling
 
 
 def _is_linear(setup: Setup, part: LossInput, sign: float, output: Any, batch: Batch) -> bool:

@@ -298,3 +298,15 @@ def only_in_training(line: SourceLine | None) -> tuple[Edit, ...]:
     if not isinstance(target, ast.Name) or target.id not in [node.id for node in reads]:
         return ()
     return (wrap_node(line.file, statement.value, f"{{}} if self.training else {target.id}"),)
+
+
+def remove_minus(line: SourceLine) -> tuple[Edit, ...]:
+    """Return the removal of the only minus sign before a call or a variable in the statement on a line."""
+    statement = covering_statement(line)
+    nodes = [node for node in ast.walk(statement) if isinstance(node, ast.UnaryOp)] if statement else []
+    negated = [
+        node for node in nodes if isinstance(node.op, ast.USub) and isinstance(node.operand, (ast.Call, ast.Name))
+    ]
+    if len(negated) != 1:
+        return ()
+    return (replace_node(line.file, negated[0], node_text(line.file, negated[0].operand)),)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from nbdebug.debugger import Debugger
-from nbdebug.finding import Finding, Severity
+from nbdebug.finding import Finding, Location, Severity
 from nbdebug.report import Report, ReportLog, merge_reports, rank_findings
 from nbdebug.rule_engine.predictions import PREDICTIONS
 from nbdebug.rule_engine.rule_registry import load_rules
@@ -292,6 +292,17 @@ def test_merge_reports_when_rule_is_asked_again_keeps_only_the_later_findings() 
     later = Report((), checked_rules=frozenset({"M302"}), asked_again=frozenset({"M302", "M307"}))
     assert [item.code for item in merge_reports([earlier, later])] == ["D104"]
     assert [item.code for item in merge_reports([later, earlier])] == ["D104", "M302"]
+
+
+def test_merge_reports_keeps_the_later_of_two_findings_that_differ_in_their_numbers() -> None:
+    place = Location(file="train.py", line=3)
+    first, second, other = (
+        replace(finding("L213", "error"), message=message, where=where)
+        for message, where in (("It is 1.", place), ("It is 2.", place), ("It is 2.", replace(place, line=4)))
+    )
+    assert [f.message for f in merge_reports([Report((first,)), Report((second,))])] == ["It is 2."]
+    assert len(merge_reports([Report((first, second))])) == 2
+    assert len(merge_reports([Report((first,)), Report((other,))])) == 2
 
 
 def test_report_log_when_tool_runs_again_moves_its_report_to_the_end() -> None:

@@ -22,15 +22,14 @@ from nbdebug.measurements.loss_places import negative_line, producing_line, reve
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.measurements.policy_gradient import PolicyGradient
-from nbdebug.measurements.unbounded_parts import UnboundedPart
+from nbdebug.measurements.unbounded_parts import UnboundedOutput, UnboundedPart
 from nbdebug.records import Record
-from nbdebug.rule_engine.expression_edits import expressions_at, flip_only_sign, negate_value
+from nbdebug.rule_engine.expression_edits import expressions_at, flip_only_sign, negate_value, remove_minus
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
-from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine, get_location
 
@@ -57,6 +56,7 @@ def loss_wrong_sign(
     pair_loss: PairLoss | NotChecked,
     policy_gradient: PolicyGradient | NotChecked,
     unbounded_part: UnboundedPart | NotChecked | None,
+    unbounded_output: UnboundedOutput | NotChecked | None,
     first_pass: ForwardPass | NotChecked,
     record: Record | NotChecked,
     loop: LoopSummary | NotChecked,
@@ -94,10 +94,12 @@ def loss_wrong_sign(
     wrong: those of the model, then all equal to the largest target, then to the smallest. It is an error if the loss of
     each of two batches falls at least in proportion, to less than minus its value. A likelihood with the right signs
     has no lower bound for perfect predictions only. A part that the loss reads as a score, in proportion, does not
-    count, nor does one that another part of the output is computed from. For a distance or
-    similarity of two inputs, which is extreme for equal inputs, or for two embeddings: the gradient of the loss shows
-    the label of the pairs that it pulls together. It is an error if the inputs of those pairs are farther apart than
-    those of the others, by five standard errors of the rank sum.
+    count, nor does one that another part of the output is computed from. A loss that falls in this way in each of eight
+    random directions of the output is a log-likelihood without its minus sign, unless it is proportional to a target.
+
+    For a distance or similarity of two inputs, which is extreme for equal inputs, or for two embeddings: the gradient
+    of the loss shows the label of the pairs that it pulls together. It is an error if the inputs of those pairs are
+    farther apart than those of the others, by five standard errors of the rank sum.
 
     ## How to fix
     Negate the loss, or remove ``maximize=True`` from the optimizer.
@@ -144,6 +146,9 @@ def loss_wrong_sign(
         return
     if isinstance(unbounded_part, UnboundedPart):
         yield _unbounded_part_finding(unbounded_part)
+        return
+    if isinstance(unbounded_output, UnboundedOutput):
+        yield _unbounded_output_finding(unbounded_output, _root_line(graph))
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss
@@ -192,20 +197,8 @@ def _negated_finding(loop: LoopSummary) -> Finding:
         fix="Call backward() on the loss itself, without a minus sign.",
         evidence={"passes": passes},
         explains=(*_CONSEQUENCES, "T606", "T607", "L208"),
-        edits=_without_minus(line) if line else (),
+        edits=remove_minus(line) if line else (),
     )
-
-
-def _without_minus(line: SourceLine) -> tuple[Edit, ...]:
-    """Return the removal of the only minus sign before a call or a variable in the statement on a line."""
-    statement = covering_statement(line)
-    nodes = [node for node in ast.walk(statement) if isinstance(node, ast.UnaryOp)] if statement else []
-    negated = [
-        node for node in nodes if isinstance(node.op, ast.USub) and isinstance(node.operand, (ast.Call, ast.Name))
-    ]
-    if len(negated) != 1:
-        return ()
-    return (replace_node(line.file, negated[0], node_text(line.file, negated[0].operand)),)
 
 
 def _pair_finding(pairs: PairLoss, line: SourceLine | None) -> Finding:
@@ -411,6 +404,23 @@ def _unbounded_part_finding(part: UnboundedPart) -> Finding:
         cause=f"A term that should penalize {part.direction} values of {part.name} is missing or has the wrong sign.",
         fix=_SIGN_FIX,
         evidence={"part": part.name, "values": part.values, "losses": part.losses, "batches": part.batches},
+        explains=_CONSEQUENCES + _OF_UNBOUNDED_PART,
+    )
+
+
+def _unbounded_output_finding(unbounded: UnboundedOutput, line: SourceLine | None) -> Finding:
+    sizes, losses = (
+        ", ".join(f"{number:.3g}" for number in numbers) for numbers in (unbounded.sizes, unbounded.losses)
+    )
+    return Finding(
+        where=get_location(line),
+        message="The loss is unbounded below: it falls without end in each of "
+        f"{unbounded.directions} random directions of the output. On the first batch the loss is "
+        f"{unbounded.first:.3g}. With random outputs of {sizes} standard deviations, it is at most {losses}.",
+        cause="The loss is a log-likelihood, or another score to maximize, without its minus sign.",
+        fix="loss = -loss",
+        edits=negate_value(line),
+        evidence={"sizes": unbounded.sizes, "losses": unbounded.losses, "directions": unbounded.directions},
         explains=_CONSEQUENCES + _OF_UNBOUNDED_PART,
     )
 

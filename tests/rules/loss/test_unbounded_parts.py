@@ -320,3 +320,49 @@ def test_measurement_leaves_parameters_of_the_loss_and_random_numbers_as_they_we
     assert torch.equal(loss.log_variance, torch.tensor([0.25, -0.5]))
     assert loss.log_variance._version == version
     assert torch.equal(before, torch.get_rng_state())
+
+
+def partial_likelihood(sign: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """The log-likelihood of Cox for times, all of which are failures."""
+
+    def loss(output: Tensor, times: Tensor) -> Tensor:
+        hazard = output[times[:, 0].argsort(descending=True), 0]
+        terms = hazard - hazard.logcumsumexp(0)
+        return sign * terms.mean()  # here
+
+    return loss
+
+
+def order_likelihood(output: Tensor, scores: Tensor) -> Tensor:
+    """The log-likelihood of Plackett and Luce for the order of the scores."""
+    ranked = output.flatten()[scores.flatten().argsort()]
+    return (ranked - ranked.logcumsumexp(0)).sum() / len(scores)  # here
+
+
+def reward_loss(output: Tensor, rewards: Tensor) -> Tensor:
+    return -(output.log_softmax(1)[:, :1] * rewards).mean()
+
+
+@pytest.mark.parametrize("loss", [partial_likelihood(1.0), order_likelihood], ids=["Cox", "Plackett and Luce"])
+def test_log_likelihood_without_its_minus_sign_is_error_wherever_the_output_goes(
+    loss: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    (finding,) = unbounded_findings(make_setup(network(1), loss, Y))
+    assert finding.evidence["directions"] == 8
+    assert max(finding.evidence["losses"]) < -1
+    assert (finding.where.source or "").endswith("# here")
+
+
+@pytest.mark.parametrize(
+    ("width", "loss", "target"),
+    [
+        (1, partial_likelihood(-1.0), Y),
+        (2, reward_loss, RETURNS),
+        (1, lambda output, labels: -(output * labels.sign()).mean(), Y),
+        (1, lambda output, target: (output * target).mean(), Y),
+        (3, nn.CrossEntropyLoss(), CLASSES),
+    ],
+    ids=["Cox", "negative rewards", "margin", "score", "cross-entropy"],
+)
+def test_loss_that_rises_in_some_direction_of_the_output_is_quiet(width: int, loss: Any, target: Tensor) -> None:
+    assert unbounded_findings(make_setup(network(width), loss, target)) == []
