@@ -72,7 +72,7 @@ class SelfDifferences:
     def add(self, line: SourceLine, first: Tensor, second: Tensor, origins: Sequence[Tensor]) -> None:
         """Record a difference of two tensors, if any is a parameter; ``origins`` are those that they are parts of."""
         names = self._names.get(_address(first)) or self._names.get(_address(second)) or []
-        if _is_same_memory(first, second) and len(names) == 1:
+        if is_same_memory(first, second) and len(names) == 1:
             others = [item for item in origins if not isinstance(item, nn.Parameter)]
             self._pairs.setdefault(line, {})[names[0]] = (others or [*origins])[0]
         elif names:
@@ -92,7 +92,7 @@ def operand_pairs(operands: Sequence[Any]) -> Iterator[tuple[Tensor, Tensor]]:
             yield first, second
 
 
-def _is_same_memory(first: Tensor, second: Tensor) -> bool:
+def is_same_memory(first: Tensor, second: Tensor) -> bool:
     """Check whether two tensors are the same values at the same addresses."""
     is_same_kind = (first.shape, first.dtype, first.stride()) == (second.shape, second.dtype, second.stride())
     return is_same_kind and _address(first) == _address(second) != 0

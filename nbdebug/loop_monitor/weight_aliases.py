@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.loop_monitor.graph_holders import STORING_METHODS, storing_line
-from nbdebug.loop_monitor.self_differences import SelfDifferences, is_difference, operand_pairs
+from nbdebug.loop_monitor.self_differences import SelfDifferences, is_difference, is_same_memory, operand_pairs
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.loop_monitor.write_trace import CallTrace, is_plain_tensor, writes_to_first_argument
 from nbdebug.source.location import SourceLine
@@ -107,8 +107,8 @@ class WeightAliasMonitor:
             self.count_sets(sys._getframe(1))
         if not is_plain_tensor(source) or not is_plain_tensor(target) or not source.numel():
             return
-        if source is not target and _is_same_memory(source, target):
-            names = [name for name, p in self.parameters.items() if _is_same_memory(p, target)]
+        if source is not target and is_same_memory(source, target):
+            names = [name for name, p in self.parameters.items() if is_same_memory(p, target)]
             if names and not self.restored:
                 self.locate([source], sys._getframe(1))
             self.restored += bool(names)
@@ -227,7 +227,7 @@ class _AliasTrace(CallTrace):
         if writes and self.shares_memory(args[0]):
             self.writes = True
             # A parameter may also be read through a tensor that was made in the same line, as by p.detach().
-            self.uses_parameter |= any(_is_same_memory(args[0], tensor) for tensor in tensors if tensor is not args[0])
+            self.uses_parameter |= any(is_same_memory(args[0], tensor) for tensor in tensors if tensor is not args[0])
 
 
 def _accessed_attribute(function: Any) -> str:
@@ -240,10 +240,6 @@ def _have_one_direction(first: Tensor, second: Tensor) -> bool:
     """Check whether two vectors are proportional, up to rounding."""
     norms = float(first.double().norm() * second.double().norm())
     return norms == 0 or float(first.double() @ second.double()) > (1 - _DIRECTION_TOLERANCE) * norms
-
-
-def _is_same_memory(first: Tensor, second: Tensor) -> bool:
-    return first.data_ptr() == second.data_ptr() and first.shape == second.shape
 
 
 def _aliasing_line(files: set[str], others: set[str]) -> SourceLine | None:

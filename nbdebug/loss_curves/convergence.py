@@ -266,9 +266,8 @@ def find_rate_too_low(
         and remaining >= min_remaining_share / 2
         and _second_half_gain(run) > 0.15
     )
-    is_slow = (
-        is_slow and run.learned_share < 0.75 and run.last_quarter.change < _MIN_LATE_SHARE * run.second_half.change
-    )
+    still_falls = run.last_quarter.change < _MIN_LATE_SHARE * run.second_half.change
+    is_slow = is_slow and run.learned_share < 0.75 and still_falls
     return result if creeps_measurably and (falls_linearly_near_chance or is_slow) else None
 
 

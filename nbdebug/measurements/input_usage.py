@@ -105,10 +105,15 @@ def ignored_column(eval_outputs: EvalOutputs) -> IgnoredColumn | None:
             changed[:, column] = tensor[:, column].roll(1, 0)
             if _vary(tensor[:, column : column + 1]) and _is_ignored(eval_outputs, tensor, changed):
                 lookups = _find_equal_lookups(eval_outputs, int(tensor[:, column].max()) + 1)
-                # Several embeddings of one size are usually called in the order of the columns.
-                position = 0 if len(lookups) == 1 else column if len(lookups) == tensor.shape[1] else len(lookups)
-                return IgnoredColumn(name, column, tensor.shape[1], next(iter(lookups[position:]), None))
+                return IgnoredColumn(name, column, tensor.shape[1], _choose_lookup(lookups, column, tensor.shape[1]))
     return None
+
+
+def _choose_lookup(lookups: list[Location], column: int, width: int) -> Location | None:
+    """Return the only lookup, or that of a column: several embeddings of one size are called in the columns' order."""
+    if len(lookups) == 1:
+        return lookups[0]
+    return lookups[column] if len(lookups) == width else None
 
 
 def _find_equal_lookups(answers: EvalOutputs, rows: int) -> list[Location]:

@@ -16,6 +16,7 @@ from nbdebug.autograd import VALUE_PRESERVING_NODES
 from nbdebug.autograd.graph import build_graph
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.tensors.pytree import tree_leaves, tree_map
 
 _MAX_COLUMNS, _MAX_PARAMETER_VALUES = 8, 64
@@ -133,7 +134,7 @@ def _get_parameters(setup: Setup, first_pass: ForwardPass, tensors: list[Tensor]
         return
     of_output = {id(leaf) for tensor in tensors for leaf in build_graph(tensor.grad_fn, []).leaves}
     of_output |= {id(tensor) for tensor in tensors}
-    trained = {id(p) for optimizer in setup.optimizers for group in optimizer.param_groups for p in group["params"]}
+    trained = set(map(id, optimized_parameters(*setup.optimizers)))
     modules = [module for module in (setup.eager_model, setup.loss_fn) if isinstance(module, nn.Module)]
     names = {id(parameter): name for module in modules for name, parameter in module.named_parameters()}
     for leaf in first_pass.trace.get_graph(first_pass.loss).leaves:

@@ -19,6 +19,7 @@ from nbdebug.measurements.loss_inputs import LossInput, copy_output, get_loss_in
 from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.setup import maximizing_optimizer
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
@@ -133,19 +134,12 @@ def unbounded_output(
         for _ in range(_DIRECTIONS // 2):
             direction = scale * torch.randn(scores.shape, generator=generator).to(scores)
             for sign in (-1.0, 1.0):
-                moved = [copy_output(own_output, {0: _filling(sign * size * direction)}) for size in _SIZES]
-                losses = tuple(_loss(setup, None, None, replaced, batch) for replaced in moved)
+                moves = [_PredictedPart(0, 0).replacement(sign * size * direction) for size in _SIZES]
+                losses = tuple(_loss(setup, None, None, copy_output(own_output, {0: move}), batch) for move in moves)
                 if not _is_endless(base, losses):
                     return None
                 highest = [max(pair) for pair in zip(highest, losses, strict=True)]
     return UnboundedOutput(_DIRECTIONS, _SIZES, float(loss.detach()), tuple(highest))
-
-
-def _filling(values: Tensor) -> _Replacement:
-    def fill(copy: Tensor) -> Tensor:
-        return copy.copy_(values)
-
-    return fill
 
 
 def _is_proportional_to_target(setup: Setup, output: Any, batch: Batch) -> bool:
@@ -167,7 +161,7 @@ def _get_tensors(setup: Setup, first_pass: ForwardPass, output: Any, loss: Tenso
     """Return the tensors of the output; raise NotChecked unless one optimizer minimizes a loss of them and targets."""
     if setup.loss_fn is None or setup.step_fn is not None or len(setup.optimizers) > 1:
         raise NotChecked("the loss is not a function of the output that one optimizer minimizes")
-    if any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups):
+    if maximizing_optimizer(setup) is not None:
         raise NotChecked("the optimizer maximizes the loss")
     tensors = output_tensors(output)
     if not first_pass.batch.targets or not 0 < len(tensors) <= _MAX_TENSORS or not bool(loss.isfinite()):

@@ -349,6 +349,12 @@ def optimized_parameters(*optimizers: torch.optim.Optimizer) -> list[Tensor]:
     return [p for optimizer in optimizers for group in optimizer.param_groups for p in group.get("params", ())]
 
 
+def maximizing_optimizer(setup: Setup) -> torch.optim.Optimizer | None:
+    """Return the first optimizer of a setup with ``maximize=True``; None if all minimize."""
+    maximizing = (o for o in setup.optimizers if any(group.get("maximize") for group in o.param_groups))
+    return next(maximizing, None)
+
+
 def unwrap_optimizer(optimizer: Any) -> list[torch.optim.Optimizer]:
     """Return the optimizers that update the parameters: those inside a wrapper, otherwise the optimizer itself.
 

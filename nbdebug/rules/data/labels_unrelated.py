@@ -344,7 +344,7 @@ def _text_order_finding(order: TextOrder, setup: Setup) -> Finding:
 def _inverted_ranks_finding(ranks: InvertedRanks) -> Finding:
     """Report targets that list who has each rank."""
     return Finding(
-        message=f"Each {ranks.group} targets hold each rank once, but at the places of other samples: the "
+        message=f"In each group of {ranks.group} samples, the targets list which sample has each rank: the "
         f"{ranks.metric} of a simple learner is {max(ranks.score, 0.0):.0%}, and {ranks.inverted_score:.0%} if each "
         "permutation is inverted.",
         where=get_location(ranks.line),

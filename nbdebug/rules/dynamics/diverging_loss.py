@@ -14,6 +14,7 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.setup import maximizing_optimizer
 from nbdebug.setup.source_lines import option_line
 from nbdebug.source.location import get_location
 
@@ -48,8 +49,8 @@ def diverging_loss(setup: Setup, record: Record) -> Iterator[Finding]:
     summary = get_run_summary(record)
     if (divergence := find_divergence(summary)) is None:
         return
-    maximizing = [optimizer for optimizer in setup.optimizers if any(g.get("maximize") for g in optimizer.param_groups)]
-    line = option_line(setup, maximizing[0], "maximize", True) if maximizing else None
+    maximizing = maximizing_optimizer(setup)
+    line = option_line(setup, maximizing, "maximize", True) if maximizing is not None else None
     yield Finding(
         message=f"The loss increased from {summary.start:.4g} at the first steps to a mean of {divergence.end:.4g} in "
         "the last fifth of the run.",

@@ -29,6 +29,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
+from nbdebug.setup.setup import maximizing_optimizer
 from nbdebug.setup.source_lines import option_line
 from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine, get_location
@@ -133,7 +134,7 @@ def loss_wrong_sign(
     if isinstance(loop, LoopSummary) and isinstance(record, Record) and (opposed := _opposed_decisions(loop, record)):
         yield _opposed_finding(opposed, _root_line(graph) or loop.lines.get("loss"))
         return
-    maximizes = any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups)
+    maximizes = maximizing_optimizer(setup) is not None
     if isinstance(pair_loss, PairLoss):
         if pair_loss.sigma < -_MIN_PAIR_SIGMA and not maximizes:
             yield _pair_finding(pair_loss, _root_line(graph))
@@ -181,7 +182,7 @@ def loss_wrong_sign(
 def _is_negated(setup: Setup, loop: LoopSummary) -> bool:
     """Return whether each inspected pass of the only optimizer maximized losses of torch."""
     changes = loop.gradient_changes
-    maximizes = any(group.get("maximize") for optimizer in setup.optimizers for group in optimizer.param_groups)
+    maximizes = maximizing_optimizer(setup) is not None
     has_one_optimizer = len(setup.optimizers) <= 1 and loop.uncovered_parameters.optimizers <= 1
     return _MIN_PASSES <= changes.weighted_passes == changes.negated_passes and has_one_optimizer and not maximizes
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -9,6 +12,8 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import mlp, rings, training_setup
+
+WEIGHTED_CLASSES = Path(__file__).parents[3] / "benchmarks/mutants/programs/weighted_classes.py"
 
 
 def rate_instead_of_factor(step: int) -> float:
@@ -44,3 +49,13 @@ def test_lr_too_low_of_a_schedule_names_its_function_if_its_factors_are_small(
     (finding,) = [finding for finding in debugger.findings if finding.code == "O502"]
     assert cause in finding.cause
     assert (finding.where.source or "").strip().startswith(place)
+
+
+def test_lr_too_low_is_quiet_if_the_loss_had_settled() -> None:
+    torch.manual_seed(0)
+    program = runpy.run_path(str(WEIGHTED_CLASSES))
+    options = {name: program[name] for name in ("loss_fn", "optimizer", "scheduler")}
+    debugger = Debugger(program["model"], program["train_loader"], program["val_loader"], **options)
+    with debugger.watch():
+        program["train"]()
+    assert [finding.code for finding in debugger.findings if finding.code == "O502"] == []
