@@ -51,7 +51,7 @@ def find_lone_reordering(setup: Setup, split: str = "train") -> SourceLine | Non
         orders = {reordering.order for reordering in other.reorderings}
         alone = [reordering for reordering in own.reorderings if reordering.order not in orders]
         if alone:
-            own_calls = [call for call in alone[0].calls if _place(call) not in other.entered]
+            own_calls = [call for call in alone[0].calls if call.span not in other.entered]
             return own_calls[0].line if own_calls else alone[0].line
     return None
 
@@ -71,7 +71,7 @@ class _ReorderingHistory:
 
     def _follow(self, expression: Expression, position: int | None) -> None:
         """Record the reorderings of what makes an expression."""
-        key = (*_place(expression), position, *map(_place, self._calls.get(id(expression.scope), ())))
+        key = (*expression.span, position, *(call.span for call in self._calls.get(id(expression.scope), ())))
         if key in self._visited or len(self._visited) > _MAX_STEPS:
             return
         self._visited.add(key)
@@ -93,7 +93,7 @@ class _ReorderingHistory:
         calls = self._calls.get(id(previous.scope), ())
         self._scopes.append(step.scope)
         if previous is not step and isinstance(previous.node, ast.Call):
-            self.entered.add(_place(previous))
+            self.entered.add(previous.span)
             calls = (*calls, previous)
         self._calls[id(step.scope)] = calls
 
@@ -174,15 +174,10 @@ class _ReorderingHistory:
 
         A variable that is shuffled in place holds another order from then on.
         """
-        shuffles = [_place(Expression(used.scope, call)) for call in _in_place_calls(used)] if used else []
+        shuffles = [Expression(used.scope, call).span for call in _in_place_calls(used)] if used else []
         seeds = [ast.unparse(seed) for seed in _seeds(maker.node)]
         calls = self._calls.get(id(maker.scope), ())
-        return ("seed", *seeds) if seeds else (*_place(maker), *map(_place, calls), *shuffles[-1:])
-
-
-def _place(expression: Expression) -> _Order:
-    node = expression.node
-    return expression.scope.file, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+        return ("seed", *seeds) if seeds else (*maker.span, *(call.span for call in calls), *shuffles[-1:])
 
 
 def _seeds(node: ast.expr) -> Iterator[ast.expr]:

@@ -46,8 +46,8 @@ class _TargetReadSearch:
             parts = getattr(expression.node, "elts", None)
             if parts and position is not None and position < len(parts):
                 expression, position = Expression(expression.scope, parts[position]), None
-            scopes = tuple((name, _place(argument)) for name, argument in expression.scope.arguments.items())
-            if (key := (*_place(expression), position, scopes)) in visited:
+            scopes = tuple((name, argument.span) for name, argument in expression.scope.arguments.items())
+            if (key := (*expression.span, position, scopes)) in visited:
                 continue
             visited.add(key)
             reads = [*self._reads(expression, expression.node)]
@@ -74,7 +74,7 @@ class _TargetReadSearch:
         column = end.attr if is_attribute and isinstance(end, ast.Attribute) else column
         column = column if isinstance(column, str) else ""
         own = steps[-1] if not column else None
-        return ({(*_place(own[0]), own[1])} if own else set()), column
+        return ({(*own[0].span, own[1])} if own else set()), column
 
     def _reads(self, expression: Expression, node: ast.expr, *, selects: bool = False) -> Iterator[bool]:
         """Yield, for each read of the targets in an expression, whether it selects some rows."""
@@ -96,7 +96,7 @@ class _TargetReadSearch:
 
     def _is_target(self, variable: Expression) -> bool:
         *_, (end, position) = part_steps(variable, None, passes_conversions=True)
-        return (*_place(end), position) in self._targets
+        return (*end.span, position) in self._targets
 
     def _sources(self, expression: Expression, position: int | None) -> Iterator[Part]:
         """Yield the expressions from which the variables, attributes and calls in an expression are computed."""
@@ -138,8 +138,3 @@ def _is_key(index: ast.expr) -> bool:
 
 def _is_whole(part: ast.expr) -> bool:
     return isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step)
-
-
-def _place(expression: Expression) -> _Identity:
-    node = expression.node
-    return expression.scope.file, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset

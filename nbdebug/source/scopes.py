@@ -43,6 +43,12 @@ class Expression:
         """The first line of the expression."""
         return SourceLine(self.scope.file, self.node.lineno, self.scope.function)
 
+    @property
+    def span(self) -> tuple[object, ...]:
+        """The file and the first and last character of the expression, the same in all scopes."""
+        node = self.node
+        return self.scope.file, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+
 
 @dataclass(frozen=True)
 class Scope:
