@@ -26,6 +26,7 @@ from nbdebug.tensors.pytree import tree_map, tree_tensors
 _SIZES = (10.0, 30.0, 100.0)
 _MIN_SLOPE_RATIO, _LINEAR_TOLERANCE = 0.9, 1e-3
 _MAX_TENSORS, _MIN_VALUES, _DIRECTIONS = 12, 8, 8
+_SUM_TOLERANCE = 1e-3
 _SHIFTS = (0.1, 1.0)  # from the target, in standard deviations
 _Replacement = Callable[[Tensor], Tensor]
 
@@ -103,7 +104,8 @@ def unbounded_part(
 class UnboundedOutput:
     """A loss that falls without end in each of some random ``directions`` of the output, with the losses for each size.
 
-    The sizes are standard deviations of the output, and the losses the highest of all directions and batches.
+    The sizes are standard deviations of the output before it is made log-probabilities or positive, where the model's
+    outputs are, and the losses the highest of all directions and batches.
     """
 
     directions: int
@@ -131,15 +133,32 @@ def unbounded_output(
         own_output = output if number == 0 else _predict(setup, batch)
         scores = output_tensors(own_output)[0].detach()
         scale, base = max(float(scores.std()), 1.0), _loss(setup, None, None, own_output, batch)
+        project = _get_projection(scores)
         for _ in range(_DIRECTIONS // 2):
             direction = scale * torch.randn(scores.shape, generator=generator).to(scores)
             for sign in (-1.0, 1.0):
-                moves = [_PredictedPart(0, 0).replacement(sign * size * direction) for size in _SIZES]
+                moves = [_PredictedPart(0, 0).replacement(project(sign * size * direction)) for size in _SIZES]
                 losses = tuple(_loss(setup, None, None, copy_output(own_output, {0: move}), batch) for move in moves)
                 if not _is_endless(base, losses):
                     return None
                 highest = [max(pair) for pair in zip(highest, losses, strict=True)]
     return UnboundedOutput(_DIRECTIONS, _SIZES, float(loss.detach()), tuple(highest))
+
+
+def _get_projection(output: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return a function to the values that the output may have: log-probabilities, positive numbers, or any numbers.
+
+    A loss may have no lower bound elsewhere, as that of connectionist temporal classification for outputs that are no
+    log-probabilities.
+    """
+    for dim in range(output.dim()):
+        if float(output.logsumexp(dim).abs().max()) < _SUM_TOLERANCE:
+            return partial(torch.log_softmax, dim=dim)
+    if bool((output >= 0).all()):
+        if bool((output <= 1).all()):
+            raise NotChecked("the output is bounded")
+        return torch.abs
+    return torch.clone
 
 
 def _is_proportional_to_target(setup: Setup, output: Any, batch: Batch) -> bool:

@@ -49,7 +49,7 @@ def test_finding_of_checkup_is_not_repeated_by_replay() -> None:
     debugger.checkup()
     assert train_watched(debugger).replay().finding.code == "G405"
     (finding,) = [finding for finding in debugger.findings if finding.code == "G405"]
-    assert finding.where.step is None
+    assert finding.where.sample == 3
 
 
 def test_replay_of_divergence_blames_no_operation() -> None:

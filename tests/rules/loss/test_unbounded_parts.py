@@ -343,26 +343,51 @@ def reward_loss(output: Tensor, rewards: Tensor) -> Tensor:
     return -(output.log_softmax(1)[:, :1] * rewards).mean()
 
 
-@pytest.mark.parametrize("loss", [partial_likelihood(1.0), order_likelihood], ids=["Cox", "Plackett and Luce"])
+def exponential_likelihood(rate: Tensor, times: Tensor) -> Tensor:
+    """The log-likelihood of exponential waiting times."""
+    return (rate.log() - rate * times.abs()).mean()  # here
+
+
+def sequence_loss(log_probabilities: Tensor, labels: Tensor) -> Tensor:
+    size, classes = log_probabilities.shape
+    frames = log_probabilities.unsqueeze(0).expand(3, size, classes)
+    return F.ctc_loss(frames, 1 + labels.unsqueeze(1), [3] * size, [1] * size)
+
+
+def rates() -> nn.Module:
+    return nn.Sequential(network(1), nn.Softplus(), nn.Threshold(1.1, 1.1))
+
+
+@pytest.mark.parametrize(
+    ("model", "loss"),
+    [
+        (network(1), partial_likelihood(1.0)),
+        (network(1), order_likelihood),
+        (rates(), exponential_likelihood),
+    ],
+    ids=["Cox", "Plackett and Luce", "exponential"],
+)
 def test_log_likelihood_without_its_minus_sign_is_error_wherever_the_output_goes(
-    loss: Callable[[Tensor, Tensor], Tensor],
+    model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor]
 ) -> None:
-    (finding,) = unbounded_findings(make_setup(network(1), loss, Y))
+    (finding,) = unbounded_findings(make_setup(model, loss, Y))
     assert finding.evidence["directions"] == 8
     assert max(finding.evidence["losses"]) < -1
     assert (finding.where.source or "").endswith("# here")
 
 
 @pytest.mark.parametrize(
-    ("width", "loss", "target"),
+    ("model", "loss", "target"),
     [
-        (1, partial_likelihood(-1.0), Y),
-        (2, reward_loss, RETURNS),
-        (1, lambda output, labels: -(output * labels.sign()).mean(), Y),
-        (1, lambda output, target: (output * target).mean(), Y),
-        (3, nn.CrossEntropyLoss(), CLASSES),
+        (network(1), partial_likelihood(-1.0), Y),
+        (network(2), reward_loss, RETURNS),
+        (network(1), lambda output, labels: -(output * labels.sign()).mean(), Y),
+        (network(1), lambda output, target: (output * target).mean(), Y),
+        (network(3), nn.CrossEntropyLoss(), CLASSES),
+        (nn.Sequential(network(4), nn.LogSoftmax(1)), sequence_loss, CLASSES),
+        (rates(), lambda rate, times: -exponential_likelihood(rate, times), Y),
     ],
-    ids=["Cox", "negative rewards", "margin", "score", "cross-entropy"],
+    ids=["Cox", "negative rewards", "margin", "score", "cross-entropy", "log-probabilities", "positive"],
 )
-def test_loss_that_rises_in_some_direction_of_the_output_is_quiet(width: int, loss: Any, target: Tensor) -> None:
-    assert unbounded_findings(make_setup(network(width), loss, target)) == []
+def test_loss_that_rises_in_some_direction_of_the_output_is_quiet(model: nn.Module, loss: Any, target: Tensor) -> None:
+    assert unbounded_findings(make_setup(model, loss, target)) == []
