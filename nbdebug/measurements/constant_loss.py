@@ -199,14 +199,20 @@ class _ConstantProblem:
 
     def minimize(self, positions: Sequence[int], deadline: float) -> _Fit:
         """Return the best constants for some batches."""
-        best = min((self._descend(start, positions, deadline) for start in self._starts()), key=lambda fit: fit.value)
+        best = min(
+            (self._descend(start, positions, deadline) for start in self._starts(positions)), key=lambda fit: fit.value
+        )
         if any(float(constant.abs().max()) > _MAX_GROWTH * self.scale for constant in best.constants):
             raise NotChecked("the loss has no minimum over constant predictions")
         return best
 
-    def _starts(self) -> Iterator[list[Tensor]]:
-        """Yield the mean output, and the mean target where it can be an output."""
-        yield self.start
+    def _starts(self, positions: Sequence[int]) -> Iterator[list[Tensor]]:
+        """Yield the mean output or zeros, and the mean target where it can be an output.
+
+        Zeros are better than the mean of outputs some of which a mask has replaced by a huge number.
+        """
+        zeros = [torch.zeros_like(constant) for constant in self.start]
+        yield min((self.start, zeros), key=lambda start: self._level(start, positions))
         if self.prior is not None:
             yield [self.prior]
         if len(self.start) == 1 and len(self.batches[0].targets) == 1 and self.axes == (0,):
@@ -246,6 +252,12 @@ class _ConstantProblem:
             except RuntimeError as error:
                 raise NotChecked(f"the loss of a constant prediction cannot be minimized: {error}") from None
         return best
+
+    def _level(self, constants: Sequence[Tensor], positions: Sequence[int]) -> float:
+        """Return the loss of constants, or infinity if it is not finite."""
+        with torch.no_grad():
+            loss = float(self.loss(constants, positions))
+        return loss if math.isfinite(loss) else math.inf
 
     def loss(self, constants: Sequence[Tensor], positions: Sequence[int]) -> Tensor:
         """Return the mean loss of constants over some batches, with its graph."""
