@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -10,11 +11,13 @@ from nbdebug.autograd import Pattern
 from nbdebug.autograd.patterns import BOUNDED_NODES, FUNCTION_NAMES, ValueRange, get_value_range, suggest_removal
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import Comparison
 from nbdebug.measurements.output_range import OutputRange
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import LossKind
 
 _FIX = "end in a linear layer, or scale the targets"
 _FINAL_ACTIVATION = Pattern(BOUNDED_NODES, frozenset())
@@ -41,6 +44,9 @@ _CONSEQUENCES = (
 def bounded_output(
     comparisons: list[Comparison],
     output_range: OutputRange | NotChecked,
+    first_pass: ForwardPass,
+    output: Any,
+    loss_kind: LossKind,
     *,
     share: float = 0.01,
     slack: float = 0.01,
@@ -58,8 +64,9 @@ def bounded_output(
     ## How it is measured
     On the autograd graph and the targets of the first batch, for squared, absolute and Huber errors. Reported when more
     than ``share`` of the targets lie outside the range by more than ``slack`` times the standard deviation of the
-    targets. If the graph shows no such activation, the range is measured: random numbers replace the result of the last
-    layer, at two scales, and a bound is where the output stops growing.
+    targets. If the graph shows no such activation, or one whose range holds the targets, the range is measured, also
+    for the binary cross-entropy of probabilities: random numbers replace the result of the last layer, at two scales,
+    and a bound is where the output stops growing. So the range of two sigmoids in a row is [0.5, 0.73].
 
     ## How to fix
     End in a linear layer, or scale the targets into the range.
@@ -70,15 +77,27 @@ def bounded_output(
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 6.2.2: linear units for conditional means.
     """
-    has_known_activation = False
+    last, is_reported = dict[str, Location](), False
     for comparison in comparisons:
         for node in _FINAL_ACTIVATION.search_upstream(comparison.nodes):
-            has_known_activation, call = True, FUNCTION_NAMES[node.name]
+            call = FUNCTION_NAMES[node.name]
+            last[call] = node.where
             fix = suggest_removal(node, {call, call.title(), "ReLU"}, _FIX)
-            yield from _findings(comparison.target, get_value_range(node), call, node.where, fix, share, slack)
-    if not has_known_activation and comparisons and not isinstance(output_range, NotChecked):
-        call, where, target = output_range.call, output_range.where, comparisons[0].target
-        yield from _findings(target, output_range.values, call or "the head", where, f"# {_FIX}", share, slack)
+            for finding in _findings(comparison.target, get_value_range(node), call, node.where, fix, share, slack):
+                is_reported = True
+                yield finding
+    targets = [comparison.target for comparison in comparisons] or _probability_targets(first_pass, output, loss_kind)
+    if not is_reported and targets and not isinstance(output_range, NotChecked):
+        call = output_range.call if comparisons and not last else ""
+        where = last.get(output_range.call, output_range.where)  # the second of two equal activations is too many
+        yield from _findings(targets[0], output_range.values, call or "the head", where, f"# {_FIX}", share, slack)
+
+
+def _probability_targets(first_pass: ForwardPass, output: Any, loss_kind: LossKind) -> list[Tensor]:
+    """Return the targets of a loss of probabilities, if there is one for each output."""
+    target = first_pass.batch.target
+    is_binary = loss_kind == "bce" and isinstance(output, Tensor) and isinstance(target, Tensor)
+    return [target] if is_binary and target.shape == output.shape else []
 
 
 def _findings(

@@ -84,6 +84,26 @@ def test_bounded_output_by_hand_is_reported_for_targets_outside(bound: Activatio
 
 
 @pytest.mark.parametrize(
+    ("activation", "lowest", "source"),
+    [
+        (lambda z: torch.sigmoid(torch.sigmoid(z)), 0.5, "sigmoid"),
+        (lambda z: torch.sigmoid(torch.relu(z)), 0.5, "relu"),
+        (lambda z: torch.tanh(torch.relu(2 * z)), 0.0, "relu"),
+    ],
+    ids=["two sigmoids", "sigmoid after ReLU", "tanh after ReLU"],
+)
+def test_activation_before_the_last_that_excludes_targets_is_reported(
+    activation: Activation, lowest: float, source: str
+) -> None:
+    targets = BINARY if lowest else 2 * BINARY - 1
+    losses = (nn.MSELoss(), nn.BCELoss()) if lowest else (nn.MSELoss(),)
+    for loss in losses:
+        (finding,) = rule_findings(minimal_setup(Network(1, activation), X, targets, loss), "L209")
+        assert f"[{lowest:g}" in finding.message
+        assert source in (finding.where.source or "")
+
+
+@pytest.mark.parametrize(
     "activation",
     [
         lambda z: z,
