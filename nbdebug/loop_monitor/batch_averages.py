@@ -24,7 +24,7 @@ from nbdebug.loop_monitor.mistaken_metrics import (
     mistaken_metrics,
 )
 from nbdebug.loop_monitor.whole_set_metrics import count_correct, whole_set_metrics
-from nbdebug.setup.losses import score_tensor
+from nbdebug.setup.losses import ignore_index, score_tensor
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.tensors.pytree import tree_tensors
@@ -76,6 +76,7 @@ class BatchAverageMonitor:
 
     def __init__(self, loss_fn: Any) -> None:
         self.loss_fn = loss_fn if returns_mean(loss_fn) else None
+        self.ignored = ignore_index(loss_fn)
         self.evaluations = self.values = 0
         self.targets: list[Tensor] = []
         self.batches: list[_Batch] = []
@@ -102,7 +103,7 @@ class BatchAverageMonitor:
         scores = score_tensor(output) if targets and not torch.is_grad_enabled() else None
         if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.is_nested or not scores.dim():
             return
-        fitting = [values for values in targets if values.numel() in (len(scores), scores.numel())]
+        fitting = [values for values in targets if _fits(scores, values)]
         self.values += scores.numel()
         if len(self.batches) >= _MAX_BATCHES or self.values > _MAX_VALUES:
             self.evaluations, self.batches = _MAX_EVALUATIONS, []  # the validation data is too large
@@ -119,7 +120,7 @@ class BatchAverageMonitor:
         whole_sets = [*_whole_sets(batches)]
         expected = [*_batch_means(whole_sets), *self.loss_quotients(batches)] if len(batches) > 1 else []
         expected += [*self.accuracy_quotients(whole_sets), *_uneven_means(whole_sets)]
-        mistaken = [pair for whole_set in whole_sets for pair in _mistaken_metrics(whole_set)]
+        mistaken = [pair for whole_set in whole_sets for pair in _mistaken_metrics(whole_set, self.ignored)]
         numbers = [*loop_numbers(frame)]
         for key, number in numbers:
             for metric, mean, whole, rows, divisor in expected:
@@ -186,6 +187,12 @@ class BatchAverageMonitor:
         return tuple({number.metric.metric: number for number in reversed(numbers)}.values())
 
 
+def _fits(scores: Tensor, targets: Tensor) -> bool:
+    """Check whether targets have one value for each row, each score, or all classes at a position."""
+    positions = [scores.shape[:axis] + scores.shape[axis + 1 :] for axis in range(1, scores.dim())]
+    return targets.numel() in (len(scores), scores.numel()) or (scores.dim() > 2 and targets.shape in positions)
+
+
 def returns_mean(loss_fn: Any) -> bool:
     """Check whether a loss of torch returns the mean over rows, whose weights are equal."""
     if isinstance(loss_fn, nn.Module):
@@ -209,10 +216,10 @@ def _concatenate(pairs: _WholeSet) -> tuple[_Array, _Array]:
     return np.concatenate(scores), np.concatenate(targets)
 
 
-def _mistaken_metrics(pairs: _WholeSet) -> list[tuple[MistakenMetric, int]]:
+def _mistaken_metrics(pairs: _WholeSet, ignored: int) -> list[tuple[MistakenMetric, int]]:
     """Return the mistaken metrics of all rows, each with the number of rows."""
     scores, targets = _concatenate(pairs)
-    return [(mistake, len(scores)) for mistake in mistaken_metrics(scores, targets)]
+    return [(mistake, len(scores)) for mistake in mistaken_metrics(scores, targets, ignored)]
 
 
 def _batch_means(whole_sets: list[_WholeSet]) -> Iterator[_Expected]:

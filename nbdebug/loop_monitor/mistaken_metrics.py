@@ -1,4 +1,4 @@
-"""Numbers of a loop that equal a metric of exchanged arguments, or of decisions where it needs scores."""
+"""Numbers of a loop that equal a metric of exchanged arguments, of decisions for scores, or of labels to ignore."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nbdebug.loop_monitor.whole_set_metrics import area_under_curve, binary_metrics
+from nbdebug.loop_monitor.whole_set_metrics import area_under_curve, binary_metrics, count_correct
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import assigned_names, call_name, file_nodes, read_names, syntax_tree
 
 _MIN_DIFFERENCE = 1e-3  # between the mistaken metric and the correct one
 _ROUNDING = 2e-5  # relative; the user computes in single precision
+_NO_CLASS = -1
 _Array = NDArray[np.float64]
-MistakeKind = Literal["exchanged", "decisions"]
+MistakeKind = Literal["exchanged", "decisions", "ignored"]
 
 
 @dataclass(frozen=True)
 class MistakenMetric:
     """A wrong value of a metric on some rows, and the correct one.
 
-    Its kind is "exchanged" if predictions and targets take each other's place, and "decisions" if predicted classes
-    take the place of scores. ``names`` matches what the metric is called; None if its value alone identifies it.
+    Its kind is "exchanged" if predictions and targets take each other's place, "decisions" if predicted classes take
+    the place of scores, and "ignored" if labels that the loss ignores count too. ``names`` matches what the metric is
+    called; None if its value alone identifies it.
     """
 
     metric: str
@@ -60,13 +62,14 @@ _R2 = re.compile(r"r2|r_2|determination", re.IGNORECASE)
 _CALLS = {"AUC": _AUC, "precision": _PRECISION, "recall": _RECALL, "R²": _R2}
 
 
-def mistaken_metrics(scores: _Array, targets: _Array) -> list[MistakenMetric]:
+def mistaken_metrics(scores: _Array, targets: _Array, ignored: int) -> list[MistakenMetric]:
     """Return the mistaken metrics that outputs and targets allow, if they differ from the correct ones.
 
-    Shapes: scores (rows,) or (rows, outputs), targets of the same size, or (rows,) with the class of each row.
+    Shapes: scores (rows,) or (rows, outputs), targets of the same size, or (rows,) with the class of each row. Scores
+    may also have further axes, and targets all axes but that of the classes. The loss ignores the class ``ignored``.
     """
     with np.errstate(all="ignore"):
-        mistakes = [*_mistakes(scores, targets)]
+        mistakes = [*_mistakes(scores, targets), *_accuracies_with_ignored(scores, targets, ignored)]
     return [
         mistake
         for mistake in mistakes
@@ -87,6 +90,17 @@ def _mistakes(scores: _Array, targets: _Array) -> Iterator[MistakenMetric]:
     elif scores.ndim == 2 and scores.shape[1] == 2 and len(scores) == targets.size and np.isin(targets, (0, 1)).all():
         margin = scores[:, 1] - scores[:, 0]
         yield from _binary_mistakes(margin, margin > 0, targets.ravel() > 0.5)
+
+
+def _accuracies_with_ignored(scores: _Array, targets: _Array, ignored: int) -> Iterator[MistakenMetric]:
+    """Yield the accuracy on all labels beside the one on labels that count."""
+    is_ignored = targets == ignored
+    if not is_ignored.any() or is_ignored.all() or scores.size == targets.size:
+        return
+    counted = np.where(is_ignored, _NO_CLASS, targets)
+    for correct, correct_counted in zip(count_correct(scores, targets), count_correct(scores, counted), strict=True):
+        accuracy, accuracy_counted = correct / targets.size, correct_counted / (~is_ignored).sum()
+        yield MistakenMetric("accuracy", "ignored", accuracy, float(accuracy_counted), None)
 
 
 def _binary_mistakes(
@@ -116,6 +130,8 @@ def metric_line(metric: str, line: SourceLine) -> SourceLine:
 
     A call within a formatted string only shows the metric.
     """
+    if metric not in _CALLS:
+        return line
     tree, names = syntax_tree(line.file), _CALLS[metric]
     nodes = file_nodes(tree)
     shown = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}

@@ -1,4 +1,4 @@
-"""Tests of E710 for metrics of exchanged arguments, and of predicted classes in place of scores."""
+"""Tests of E710 for metrics of exchanged arguments, of predicted classes for scores, and of ignored labels."""
 
 from __future__ import annotations
 
@@ -86,11 +86,59 @@ def test_correct_metric_is_quiet(tmp_path: Path, name: str, call: str) -> None:
     assert not e710_findings(tmp_path, name, call)
 
 
+TAG = """
+import torch
+
+def train(setup):
+    for epoch in range(4):
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+        hits, counted = 0, 0
+        with torch.no_grad():
+            for x, y in setup.val_loader:
+                is_hit = setup.model(x).argmax(1) == y  # here
+                hits += {hits}
+                counted += {counted}
+        accuracy = hits / counted
+"""
+
+
+class Tagger(nn.Linear):
+    """Scores of 3 classes at 5 positions, which stand after the classes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x).unflatten(1, (3, 5))
+
+
+@pytest.mark.parametrize(
+    ("hits", "counted", "is_mistaken"),
+    [
+        ("is_hit.sum().item()", "y.numel()", True),
+        ("is_hit[y != 3].sum().item()", "(y != 3).sum().item()", False),
+    ],
+    ids=["all labels", "labels that count"],
+)
+def test_accuracy_over_ignored_labels_is_reported(tmp_path: Path, hits: str, counted: str, is_mistaken: bool) -> None:
+    x, _ = points()
+    tags = (x @ torch.randn(x.shape[1], 5)).gt(0).long().masked_fill(torch.rand(len(x), 5) < 0.3, 3)
+    setup = minimal_setup(Tagger(x.shape[1], 15), x, tags, nn.CrossEntropyLoss(ignore_index=3))
+    setup.val_loader = DataLoader(TensorDataset(x, tags), batch_size=16)
+    loop = load_loop(tmp_path / "loop.py", TAG.format(hits=hits, counted=counted))
+    found = [finding for finding in all_findings(loop, setup) if finding.code == "E710"]
+    assert len(found) == is_mistaken
+    for finding in found:
+        assert source_line(finding).endswith("# here")
+        assert "accuracy over all labels" in finding.message
+        assert finding.evidence["value"] < 0.8 * finding.evidence["correct"]
+
+
 def test_mistaken_metrics_equal_those_of_scikit_learn() -> None:
     random = np.random.default_rng(0)
     labels = (random.random(200) < 0.3).astype(float)
     scores = labels + random.normal(size=200)
-    values = {mistake.metric: (mistake.value, mistake.correct) for mistake in mistaken_metrics(scores, labels)}
+    values = {mistake.metric: (mistake.value, mistake.correct) for mistake in mistaken_metrics(scores, labels, -100)}
     predicted = scores > 0.5
     assert values["precision"] == pytest.approx(
         (metrics.precision_score(predicted, labels), metrics.precision_score(labels, predicted))
@@ -99,7 +147,7 @@ def test_mistaken_metrics_equal_those_of_scikit_learn() -> None:
         (metrics.roc_auc_score(labels, predicted), metrics.roc_auc_score(labels, scores))
     )
     targets = scores + random.normal(size=200)
-    (mistake,) = mistaken_metrics(scores, targets)
+    (mistake,) = mistaken_metrics(scores, targets, -100)
     assert (mistake.value, mistake.correct) == pytest.approx(
         (metrics.r2_score(scores, targets), metrics.r2_score(targets, scores))
     )

@@ -49,6 +49,11 @@ _MISTAKES: dict[MistakeKind, tuple[str, str, str]] = {
         "accuracy.",
         "roc_auc_score(targets, scores)   # logits or probabilities, not classes",
     ),
+    "ignored": (
+        "over all labels, including those that the loss ignores",
+        "The model is not trained for these labels, such as those of padding, and no prediction equals them.",
+        "accuracy = (predicted == targets)[targets != ignore_index].float().mean()",
+    ),
 }
 _LARGEST = "the class with the largest score"
 _PREDICTED = "predicted = output.argmax(dim=1)"
@@ -117,8 +122,8 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     again, although a new batch was drawn and a part of it has the shape of such an input.
     Two names of one list are reported if it ends with the targets of a validation batch and as many other values.
     A number of the loop is reported if, after at least two evaluations, it equals R² with predictions and targets
-    exchanged; or if it is called a precision or recall and equals that of exchanged arguments, or an area under the
-    curve and equals that of predicted classes.
+    exchanged, or the accuracy over all labels while the loss ignores some of them; or if it is called a precision or
+    recall and equals that of exchanged arguments, or an area under the curve and equals that of predicted classes.
 
     ## How to fix
     Apply the fix suggested for the line.
