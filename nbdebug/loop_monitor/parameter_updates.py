@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ _SHORT = 512  # values
 _WORD_BYTES = 8  # bytes of an int64
 _MIN_COPIED_SHARE = 0.5  # of the parameters of the model
 _MIN_FROZEN_STEPS = 10
+_MIN_GRADIENTS, _MIN_GRADIENT_SHARE = 5, 0.4  # of the checks of a parameter that never changes
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,9 @@ class UncoveredParameters:
 
     ``replaced`` came into the model while the loop ran, in place of others, ``added`` in addition to them.
     ``unfrozen`` were frozen when it began, ``never_held`` were trainable all the time and have not changed. ``of_loss``
-    are those of the loss itself. ``never_stepped`` had a gradient at every check and have not changed; an optimizer
-    holds them that has never stepped, beside others that have. ``optimizers`` counts the optimizers of the program.
+    are those of the loss itself. ``never_stepped`` had a gradient at the given number of checks, which are many, and
+    have not changed; an optimizer holds them that has never stepped, beside others that have. ``optimizers`` counts
+    the optimizers of the program.
     """
 
     replaced: tuple[str, ...] = ()
@@ -38,7 +40,7 @@ class UncoveredParameters:
     never_held: tuple[str, ...] = ()
     of_loss: tuple[str, ...] = ()
     optimizers: int = 1
-    never_stepped: tuple[str, ...] = ()
+    never_stepped: Mapping[str, int] = field(default_factory=dict)
 
 
 def _held_ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
@@ -130,24 +132,28 @@ class ParameterTracker:
 
     def _never_stepped(
         self, tracked: Iterable[TrackedOptimizer], replaced_optimizers: Container[torch.optim.Optimizer]
-    ) -> tuple[str, ...]:
-        """Return the unchanged parameters with a gradient at every check, held only by optimizers without a step."""
+    ) -> dict[str, int]:
+        """Return the unchanged parameters with a gradient at many checks, held only by optimizers without a step.
+
+        A parameter may have no gradient in the turns of another optimizer, as that of a generator.
+        """
         stepping = [item for item in tracked if item.steps]
         stepped = {id(p) for item in stepping for p in item.parameters}
-        names = [
-            name
-            for name, p in self.parameters.items()
-            if name in self.always_with_gradient - self.changed and id(p) not in stepped
-        ]
-        if not names:
-            return ()
+        least = max(_MIN_GRADIENTS, _MIN_GRADIENT_SHARE * self.gradient_checks)
+        counts = {
+            name: count
+            for name, count in self.nonzero_gradient_counts.items()
+            if count >= least and name not in self.changed and id(self.parameters[name]) not in stepped
+        }
+        if not counts:
+            return {}
         others = [
             optimizer
             for optimizer in _live_optimizers()
             if optimizer not in replaced_optimizers and all(optimizer is not item.optimizer for item in stepping)
         ]
         held = _held_ids(others)
-        return tuple(name for name in names if id(self.parameters[name]) in held)
+        return {name: count for name, count in counts.items() if id(self.parameters[name]) in held}
 
     def has_gradient(self, name: str, parameter: Tensor) -> bool:
         """Check whether a parameter has a gradient, or had one before it was cleared."""

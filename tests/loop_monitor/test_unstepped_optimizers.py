@@ -62,6 +62,43 @@ def training(part: str, second_steps_from: float, optimizer_class: type[torch.op
     return train
 
 
+class Pair(nn.Module):
+    """A critic that judges its input, and a generator that the loop calls by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.critic, self.generator = network(1), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.critic(x)
+
+
+def pair() -> Setup:
+    model = Pair()
+    optimizers = (torch.optim.Adam(model.critic.parameters()),)
+    x, _ = points()
+    return minimal_setup(model, x, torch.ones(len(x), 1), nn.BCEWithLogitsLoss(), optimizers=optimizers)
+
+
+def turns(is_mistaken: bool) -> TrainFunction:
+    """Train critic and generator in turns; the turn of the generator may end with the step of the critic."""
+
+    def train(setup: Setup) -> None:
+        model, critic_optimizer, loss_fn = setup.model, setup.optimizers[0], nn.BCEWithLogitsLoss()
+        generator_optimizer = torch.optim.Adam(model.generator.parameters())
+        OPTIMIZERS[id(model)] = generator_optimizer
+        for real, yes in [*setup.train_loader] * 4:
+            fake = model.generator(torch.randn(len(real), 4))
+            critic_optimizer.zero_grad()
+            (loss_fn(model(real), yes) + loss_fn(model(fake.detach()), 1 - yes)).backward()
+            critic_optimizer.step()
+            generator_optimizer.zero_grad()
+            loss_fn(model(fake), yes).backward()
+            (critic_optimizer if is_mistaken else generator_optimizer).step()
+
+    return train
+
+
 NEVER = float("inf")
 
 
@@ -76,8 +113,9 @@ def unstepped(train: TrainFunction, setup: Setup) -> list[Finding]:
         (clicks, training("table", NEVER, torch.optim.SparseAdam), "table"),
         (lambda: body_and_head(False), training("0", NEVER, torch.optim.Adam), "0"),
         (lambda: body_and_head(True), training("0", NEVER, torch.optim.Adam), "0"),
+        (pair, turns(is_mistaken=True), "generator"),
     ],
-    ids=["sparse table", "body", "both passed"],
+    ids=["sparse table", "body", "both passed", "turns"],
 )
 def test_step_missing_of_one_of_two_optimizers_is_warning_at_its_part(
     make: Callable[[], Setup], train: TrainFunction, module: str
@@ -100,8 +138,9 @@ def frozen_body() -> Setup:
         (lambda: body_and_head(True), training("0", 0, torch.optim.Adam)),
         (lambda: body_and_head(False), training("0", 10, torch.optim.Adam)),
         (frozen_body, training("0", NEVER, torch.optim.Adam)),
+        (pair, turns(is_mistaken=False)),
     ],
-    ids=["sparse table", "both passed", "later", "frozen"],
+    ids=["sparse table", "both passed", "later", "frozen", "turns"],
 )
 def test_step_missing_ignores_optimizers_that_step_and_frozen_parts(
     make: Callable[[], Setup], train: TrainFunction

@@ -66,8 +66,8 @@ def step_missing(
     way. It is a note, too, for the last batches of an epoch that do not fill a group of accumulated ones; if more than
     ``lost`` = 25% of all batches are lost in this way in each epoch, it is a warning. Several backward passes for one
     step on one batch, as in adversarial training, do not count, unless there are parameters that had a gradient after
-    an earlier pass, none after the last one, and so at no inspected step. Parameters that had a gradient at each of
-    ``least`` inspected steps and have not changed are a warning if an optimizer that never stepped holds them, while
+    an earlier pass, none after the last one, and so at no inspected step. Parameters that had a gradient at two fifths
+    of the inspected steps and have not changed are a warning if an optimizer that never stepped holds them, while
     another one steps.
 
     ## How to fix
@@ -212,10 +212,11 @@ def _step_edits(setup: Setup, loop: LoopSummary, entries: list[ParameterEntry]) 
 
 def _unstepped_finding(setup: Setup, loop: LoopSummary, parameters: list[ParameterEntry]) -> Finding:
     """Report parameters of an optimizer that never steps, while another one does."""
-    entries = [entry for entry in parameters if entry.name in loop.uncovered_parameters.never_stepped]
+    counts = loop.uncovered_parameters.never_stepped
+    entries = [entry for entry in parameters if entry.name in counts]
     finding = _finding(
-        f"{format_names(entries)} had a gradient in each of {loop.gradient_checks} inspected steps and did not change "
-        f"in {loop.steps} steps: the optimizer that holds them never stepped",
+        f"{format_names(entries)} had a gradient in at least {min(counts.values())} of {loop.gradient_checks} "
+        f"inspected steps and did not change in {loop.steps} steps: the optimizer that holds them never stepped",
         "The loop calls step() of one optimizer, but not of the other one.",
         "for optimizer in (first_optimizer, second_optimizer):\n    optimizer.step()",
         loop.lines.get("optimizer"),
