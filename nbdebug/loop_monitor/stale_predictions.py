@@ -1,12 +1,13 @@
-"""Predictions of a training batch that a loop compares with the targets of validation batches."""
+"""Predictions or targets of a training batch that a loop compares with those of validation batches."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,38 +18,48 @@ from nbdebug.tensors.pytree import tree_tensors
 _MAX_COMPARISONS, _MAX_BATCHES, _MAX_TENSORS, _MAX_VALUES = 64, 64, 4, 100_000
 _MIN_COMPARISONS, _MIN_ROWS = 3, 8
 _METHODS = ("__eq__", "eq", "__ne__", "ne")
+StaleKind = Literal["predictions", "targets"]
 _CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
 
 @dataclass(frozen=True)
 class StalePredictions:
-    """A line that compares the predictions of one training batch with the targets of several validation batches."""
+    """A line that compares several validation batches with the predictions, or the targets, of one training batch."""
 
     line: SourceLine
     comparisons: int
+    kind: StaleKind
 
 
 @dataclass
 class _LineComparisons:
-    """The comparisons on one line: those with stale predictions, and whether there were others."""
+    """The comparisons on one line: those with stale predictions or targets, and whether there were others."""
 
-    stale: int = 0
+    stale: Counter[StaleKind] = field(default_factory=Counter)
     has_others: bool = False
+
+    @property
+    def only_kind(self) -> StaleKind | None:
+        """What was stale in all comparisons, of which there were several; None otherwise."""
+        kinds = [kind for kind, count in self.stale.items() if count >= _MIN_COMPARISONS]
+        return kinds[0] if len(kinds) == len(self.stale) == 1 and not self.has_others else None
 
 
 class StalePredictionMonitor:
     """Compares the operands of ``==`` with the batch of the validation loader and the latest output in training.
 
     A comparison counts if one operand holds the values of a tensor of the latest validation batch, and the other the
-    classes that the latest output in training predicts, with more than one class. A model that returns the same
-    classes for every validation batch is excluded, since these batches would then have equal predictions of their own.
+    classes that the latest output in training predicts, with more than one class; or if one holds the values of a
+    tensor of the latest training batch, and the other the classes that the latest validation output predicts. A model
+    that returns the same classes for every validation batch is excluded, since these batches would then have equal
+    predictions of their own.
     """
 
     def __init__(self, has_validation: bool) -> None:
         self.has_validation = has_validation
         self.split = ""
         self.comparisons = self.batches = 0
-        self.targets: list[Tensor] = []
+        self.targets, self.training_targets = list[Tensor](), list[Tensor]()
         self.training_outputs, self.fresh_outputs = list[Tensor](), list[Tensor]()
         self.by_line: dict[SourceLine, _LineComparisons] = {}
 
@@ -63,6 +74,8 @@ class StalePredictionMonitor:
         is_inspected = split == "val" and bool(self.training_outputs) and self.wants_output
         self.batches += split == "val"
         self.targets = tree_tensors(batch)[1 : 1 + _MAX_TENSORS] if is_inspected else []
+        if split == "train":
+            self.training_targets = tree_tensors(batch)[1 : 1 + _MAX_TENSORS] if self.wants_output else []
         if not self.wants_output:
             self.training_outputs = []
 
@@ -93,26 +106,35 @@ class StalePredictionMonitor:
         """Inspect two tensors of one shape that are about to be compared after a validation batch."""
         if self.comparisons >= _MAX_COMPARISONS or not self.training_outputs:
             return
-        sides = [i for i in (0, 1) if any(_have_equal_values(pair[i], target) for target in self.targets)]
+        of_batch, of_training = self._positions(pair, self.targets), self._positions(pair, self.training_targets)
+        sides = of_batch or of_training
         if len(sides) != 1:  # neither side is a target, or the predictions are perfect
             return
         self.comparisons += 1
-        predictions = pair[1 - sides[0]]
+        targets, predictions = pair[sides[0]], pair[1 - sides[0]]
         line = get_calling_line(sys._getframe(1))
-        if line is None or not _varies(predictions) or not _varies(pair[sides[0]]):
+        if line is None or not _varies(predictions) or not _varies(targets):
             return
-        is_stale = any(_are_predicted_by(output, predictions) for output in self.training_outputs)
+        is_old = any(_are_predicted_by(output, predictions) for output in self.training_outputs)
         is_fresh = any(_are_predicted_by(output, predictions) for output in self.fresh_outputs)
         comparisons = self.by_line.setdefault(line, _LineComparisons())
-        comparisons.stale += is_stale and not is_fresh
-        comparisons.has_others |= not is_stale
+        if of_batch:
+            comparisons.stale["predictions"] += is_old and not is_fresh
+            comparisons.has_others |= not is_old
+        else:
+            comparisons.stale["targets"] += is_fresh
+            comparisons.has_others |= not is_fresh
+
+    def _positions(self, pair: tuple[Tensor, Tensor], targets: list[Tensor]) -> list[int]:
+        """Return which tensors of a pair hold the values of a target."""
+        return [i for i in (0, 1) if any(_have_equal_values(pair[i], target) for target in targets)]
 
     def summary(self) -> tuple[StalePredictions, ...]:
-        """Return the lines on which all comparisons used the predictions of a training batch."""
+        """Return the lines on which all comparisons used the predictions, or the targets, of a training batch."""
         return tuple(
-            StalePredictions(line, comparisons.stale)
+            StalePredictions(line, comparisons.stale[kind], kind)
             for line, comparisons in self.by_line.items()
-            if comparisons.stale >= _MIN_COMPARISONS and not comparisons.has_others
+            if (kind := comparisons.only_kind) is not None
         )
 
 

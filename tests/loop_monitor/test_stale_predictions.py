@@ -1,4 +1,4 @@
-"""Tests of E710 for validation targets that are compared with the predictions for a training batch."""
+"""Tests of E710 for validation batches that are compared with predictions or targets of a training batch."""
 
 from __future__ import annotations
 
@@ -141,3 +141,18 @@ def test_degenerate_metric_of_training_predictions_on_validation_fires_at_the_co
 @pytest.mark.parametrize("loop", FRESH, ids=IDS)
 def test_degenerate_metric_of_validation_predictions_is_quiet(tmp_path: Path, loop: str) -> None:
     assert e710_findings(tmp_path, loop, FRESH[loop]) == []
+
+
+@pytest.mark.parametrize("loop", [SCRIPT, BINARY, HEADS], ids=["script", "one logit", "heads"])
+@pytest.mark.parametrize("targets", ["y", "z"], ids=["of training", "of the batch"])
+def test_degenerate_metric_of_training_targets_on_validation_fires_at_the_comparison(
+    tmp_path: Path, loop: str, targets: str
+) -> None:
+    loops = loop.replace("{scores}", FRESH[loop]).replace("for x, y in setup.val", "for x, z in setup.val")
+    train = load_loop(tmp_path / "loop.py", loops.replace("== y", f"== {targets}"))
+    findings = all_findings(train, make_setup(loop is BINARY, loop is HEADS))
+    errors = [finding for finding in findings if finding.code == "E710"]
+    assert len(errors) == (targets == "y")
+    for finding in errors:
+        assert "the targets of the last training batch" in finding.message
+        assert "# here" in source_line(finding)

@@ -117,7 +117,8 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     lowest score or of a softmax over the batch, or scores instead of classes.
     Predictions of a training batch are reported if, in three or more comparisons and in all of the same line, one side
     is a tensor of the validation batch and the other side the classes of the last output in training, which are not
-    those of an output for this batch.
+    those of an output for this batch. Targets of a training batch are reported if one side is a tensor of the last
+    training batch and the other side the classes of the output for a validation batch.
     Evaluations are reported if at least two passes, and every one that follows another, have the same input tensors
     again, although a new batch was drawn and a part of it has the shape of such an input.
     Two names of one list are reported if it ends with the targets of a validation batch and as many other values.
@@ -140,6 +141,9 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     if loop.stale_inputs is not None:  # what the passes received says more than how their line is written
         reported.add((loop.stale_inputs.line.file, loop.stale_inputs.line.number))
         yield _stale_input_finding(loop.stale_inputs)
+    for item in loop.stale_predictions:
+        reported.add((item.line.file, item.line.number))
+        yield _stale_finding(item)
     metrics_in_code = dict.fromkeys(find_degenerate_metrics(loop.forward_passes))
     metrics = [metric for metric in metrics_in_code if (metric.line.file, metric.line.number) not in reported]
     yield from (_finding(metric, loop.forward_passes.shape) for metric in metrics)
@@ -151,9 +155,6 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     for wrong_decision in loop.wrong_decisions:
         if (wrong_decision.line.file, wrong_decision.line.number) not in reported:
             yield _wrong_decision_finding(wrong_decision)
-    for item in loop.stale_predictions:
-        if (item.line.file, item.line.number) not in reported:
-            yield _stale_finding(item)
     if loop.shared_list is not None:
         yield _shared_list_finding(loop.shared_list)
     yield from map(_mistaken_finding, loop.mistaken_numbers)
@@ -255,15 +256,19 @@ def _maximum_line(line: SourceLine) -> SourceLine | None:
 
 
 def _stale_finding(stale: StalePredictions) -> Finding:
-    """Report validation targets that are compared with the predictions of a training batch."""
+    """Report validation batches that are compared with the predictions or the targets of a training batch."""
+    has_old_targets = stale.kind == "targets"
+    fresh, old = ("predictions for", "targets of") if has_old_targets else ("targets of", "predictions for")
     return Finding(
-        message=f"The targets of {stale.comparisons} validation batches are compared with the predictions for the last "
-        "training batch; expected the predictions for each validation batch.",
+        message=f"The {fresh} {stale.comparisons} validation batches are compared with the {old} the last training "
+        f"batch; expected the {old} each validation batch.",
         where=stale.line.where(),
-        cause="The line reads the output of the training loop, which is still stored under its name, instead of the "
-        "output for this batch.",
-        fix="predicted = model(x).argmax(1)   # of the batch that y belongs to",
-        evidence={"comparisons": stale.comparisons},
+        cause="The line reads a variable of the training loop, which still holds its last batch, instead of the one "
+        "for this batch.",
+        fix="correct += (predicted == val_targets).sum().item()   # the targets of the same batch"
+        if has_old_targets
+        else "predicted = model(x).argmax(1)   # of the batch that y belongs to",
+        evidence={"comparisons": stale.comparisons, "stale": stale.kind},
         explains=("E706", "E702", "E709", "T614", "E707", "E703"),
     )
 
