@@ -16,10 +16,10 @@ from torch import Tensor
 
 from nbdebug.hooks.training_events import observe_call_arguments
 from nbdebug.loop_monitor.batch_averages import BatchAverageMonitor
+from nbdebug.loop_monitor.broadcast_comparisons import ComparisonMonitor
 from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
 from nbdebug.loop_monitor.fold_data import FoldDataMonitor
-from nbdebug.loop_monitor.modes import ComparisonMonitor
 from nbdebug.loop_monitor.shared_lists import SharedListMonitor
 from nbdebug.loop_monitor.shared_meters import SharedMeterMonitor
 from nbdebug.loop_monitor.stale_predictions import StalePredictionMonitor
@@ -150,8 +150,9 @@ class EvaluationMonitor:
         self.batches, self.folds = _EvaluatedBatches(setup.train_loader), FoldDataMonitor(setup.eager_model)
         self.shared_lists, self.stale_inputs = SharedListMonitor(), _StaleInputMonitor()
         self.shared_meters = SharedMeterMonitor()
-        self.of_outputs = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions
-        self.of_batches = self.batches, self.shared_lists, self.shared_meters, self.stale_inputs, *self.of_outputs
+        of_both = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions
+        self.of_outputs = *of_both, self.comparisons
+        self.of_batches = self.batches, self.shared_lists, self.shared_meters, self.stale_inputs, *of_both
 
     def on_forward_begin(self, steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a pass after some steps."""

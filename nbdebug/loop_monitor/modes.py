@@ -27,7 +27,6 @@ from nbdebug.tensors.pytree import tree_tensors
 _MAX_MODULES = 200  # modules whose mode is recorded
 _MAX_ROUNDS = 10_000  # rounds of validation
 _COMPARED_BATCHES = 2  # first batches of an epoch that are compared with those of the previous epoch
-_MAX_INSPECTED_COMPARISONS = 64  # such comparisons whose values are inspected
 _Evaluation = tuple[int, bool, bool]  # steps before a pass over validation data, in train mode, with gradients enabled
 _CallbackWrapper = Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
@@ -354,56 +353,6 @@ def _start_with_same_batches(previous_epoch: list[list[Tensor]], current_epoch: 
         )
     ]
     return any(not torch.equal(current_epoch[0][index], current_epoch[1][index]) for index in equal_indices)
-
-
-@dataclass(frozen=True)
-class ShapeMismatch:
-    """A comparison of shapes (size, 1) and (size,), which broadcasts to (size, size)."""
-
-    size: int
-    line: SourceLine | None
-
-
-class ComparisonMonitor:
-    """Monitors each ``==`` and stores the first that broadcasts, unless it compares a tensor with itself.
-
-    Comparing a tensor with itself or a copy tests which pairs of samples are equal, which is intended.
-    """
-
-    def __init__(self) -> None:
-        self.first_mismatch: ShapeMismatch | None = None
-        self.inspected = 0
-
-    def comparison_callback(self, wrap_callback: _CallbackWrapper) -> Callable[[tuple[Any, Any, Any]], None]:
-        """Return the callback before each comparison, of any thread; broadcasting ones go through ``wrap_callback``."""
-        inspect = wrap_callback(self.inspect)
-
-        def on_comparison(call: tuple[Any, Any, Any]) -> None:
-            left_operand, other_args, _ = call
-            if other_args and (pair := self.broadcasting_pair(left_operand, other_args[0])):
-                inspect(pair)
-
-        return on_comparison
-
-    def on_comparison(self, left: Any, right: Any) -> None:
-        """Inspect two operands of a comparison if they broadcast."""
-        if pair := self.broadcasting_pair(left, right):
-            self.inspect(pair)
-
-    def broadcasting_pair(self, left: Any, right: Any) -> tuple[Tensor, Tensor] | None:
-        """Return the column and the row of a comparison of the two; None for any other."""
-        if self.inspected >= _MAX_INSPECTED_COMPARISONS or not (type(left) is type(right) is Tensor):
-            return None
-        column, row = (left, right) if left.dim() == 2 else (right, left)
-        is_pair = row.dim() == 1 and not column.is_nested and column.shape == (len(row), 1) and len(row) > 1
-        return (column, row) if is_pair else None
-
-    def inspect(self, pair: tuple[Tensor, Tensor]) -> None:
-        """Inspect a column that is about to be compared with a row."""
-        column, row = pair
-        self.inspected += 1
-        if self.first_mismatch is None and not torch.eq(column[:, 0], row).all():
-            self.first_mismatch = ShapeMismatch(len(row), get_calling_line(sys._getframe(1)))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nbdebug.loop_monitor.batch_alignment import BatchAlignment
 from nbdebug.loop_monitor.batch_averages import BatchAverage
+from nbdebug.loop_monitor.broadcast_comparisons import ShapeMismatch
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.evaluation_monitor import StaleInputs, TrainingEvaluations
@@ -26,7 +27,7 @@ from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.growing_attributes import GrowingAttribute
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.mistaken_metrics import MistakenNumber
-from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses, ShapeMismatch
+from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses
 from nbdebug.loop_monitor.monitor import LoopMonitor
 from nbdebug.loop_monitor.parameter_updates import (
     ClearedGradients,

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from nbdebug.finding import Finding
-from nbdebug.loop_monitor.modes import ComparisonMonitor
+from nbdebug.loop_monitor.broadcast_comparisons import ComparisonMonitor
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import all_findings, load_loop
@@ -151,6 +151,14 @@ def test_degenerate_metric_on_column_of_targets_compared_with_row_fires(tmp_path
     (finding,) = e710_findings(tmp_path, step)
     assert "compared with a tensor of shape (8,)" in finding.message
     assert not e710_findings(tmp_path, step.replace("== y)", "== y.squeeze(1))"))
+
+
+@pytest.mark.parametrize("predict", ["argmax(1, keepdim=True)", "max(1, keepdim=True)[1]", "topk(1).indices"])
+def test_degenerate_metric_on_column_of_classes_compared_with_row_fires(tmp_path: Path, predict: str) -> None:
+    step = f"row = y.flatten(); pred = model(x).{predict}; right += (pred == row).float().mean().item()"
+    (finding,) = e710_findings(tmp_path, step, outputs=3)
+    assert "8 × 8 comparisons" in finding.message
+    assert not e710_findings(tmp_path, step.replace("== row", "== row[:, None]"), outputs=3)
 
 
 def test_degenerate_metric_on_difference_of_column_and_row_fires(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.broadcast_comparisons import ShapeMismatch
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
 from nbdebug.loop_monitor.evaluation_monitor import StaleInputs
 from nbdebug.loop_monitor.mistaken_metrics import MistakeKind, MistakenNumber
-from nbdebug.loop_monitor.modes import ShapeMismatch
 from nbdebug.loop_monitor.shared_lists import SharedList
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.wrong_decisions import DecisionKind, WrongDecision
@@ -161,7 +161,9 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     target = batches[0].target if isinstance(batches, list) else None
     shapes = {"Predictions": loop.forward_passes.shape, "Targets": target.shape if isinstance(target, Tensor) else None}
     columns = [name for name, shape in shapes.items() if shape and len(shape) == 2 and shape[1] == 1]
-    if loop.shape_mismatch is not None and columns:
+    if loop.shape_mismatch is not None and loop.shape_mismatch.has_predicted_classes:
+        yield _broadcast_finding(loop.shape_mismatch, "Predictions")
+    elif loop.shape_mismatch is not None and columns:
         yield _broadcast_finding(loop.shape_mismatch, columns[0])
 
 
