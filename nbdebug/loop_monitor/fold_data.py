@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.data import Subset
 
 from nbdebug.loop_monitor.restored_weights import fingerprint, fingerprint_parameters
 from nbdebug.source.location import SourceLine
@@ -26,8 +27,15 @@ class SampleSource:
     indices: Any = None
 
     def is_same(self, other: SampleSource) -> bool:
-        """Return whether another source draws the same samples."""
-        return self.dataset is other.dataset and self.indices is other.indices
+        """Return whether another source draws the same samples; a loop may create a subset for each epoch."""
+        if self.dataset is other.dataset:
+            return self.indices is other.indices
+        return (
+            isinstance(self.dataset, Subset)
+            and isinstance(other.dataset, Subset)
+            and self.dataset.dataset is other.dataset.dataset
+            and [*self.dataset.indices] == [*other.dataset.indices]
+        )
 
 
 @dataclass(frozen=True)
@@ -46,19 +54,20 @@ class FoldDataMonitor:
     """Follows where the batches come from, and whether the weights changed while they were drawn.
 
     Weights that change while samples are only evaluated were replaced, as before a new fold: what they were trained on
-    until then does not count.
+    until then does not count. A pass without a new batch since the last training pass evaluates samples of no loader.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = fingerprint_parameters(model)
         self.source: SampleSource | None = None
         self.weights = b""
-        self.is_evaluated = False
+        self.is_evaluated = self.has_new_batch = False
         self.trained: list[SampleSource] = []
         self.evaluations: list[FoldEvaluation] = []
 
     def on_batch(self, split: str, iterator: Any) -> None:
         """Record a batch by the iterator of its loader."""
+        self.has_new_batch = True
         sampler = getattr(getattr(iterator, "_index_sampler", None), "sampler", None)
         source = SampleSource(getattr(iterator, "_dataset", None), getattr(sampler, "indices", None))
         if source.dataset is None or (self.source and source.is_same(self.source)):
@@ -73,7 +82,9 @@ class FoldDataMonitor:
 
     def on_forward_begin(self) -> None:
         """Record a forward pass; the first one without gradients on some samples is an evaluation of them."""
-        if torch.is_grad_enabled() or self.is_evaluated or self.source is None:
+        if torch.is_grad_enabled():
+            self.has_new_batch = False
+        if not self.has_new_batch or self.is_evaluated or self.source is None:
             return
         self.is_evaluated = True
         seen = [*self.trained, *(evaluation.source for evaluation in self.evaluations)]

@@ -26,7 +26,8 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_assignment, find_unique_line, matches_call
 
-_CONSEQUENCES = ("L212", "O503", "T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414", "O502", "T614")
+_POOR_LEARNING = ("T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414", "O502", "T614")
+_CONSEQUENCES = ("L212", "O503", *_POOR_LEARNING)
 _INDEX = re.compile(r"\d+")
 
 
@@ -179,7 +180,9 @@ def _finding(
             "values": values,
             "trainable values": trainable_values,
         },
-        explains=_CONSEQUENCES,
+        explains=_CONSEQUENCES
+        if is_fault
+        else _POOR_LEARNING,  # a part meant to stay fixed has no place in an optimizer
         assumes=() if is_fault else (LEARNS_POORLY,),
         severity=severity,
     )

@@ -176,3 +176,25 @@ def test_folds_that_share_their_weights_are_reported_at_their_loop(data: Dataset
     assert "for train, val in folds:" in text
     assert "40 of 40 samples" in text
     assert cross_validate(data, starts_again=True, uses_samplers=uses_samplers) == []
+
+
+@pytest.mark.parametrize("evaluates_loader", [False, True], ids=["rows", "loader"])
+def test_folds_with_a_new_subset_for_each_epoch_are_quiet_if_weights_start_again(evaluates_loader: bool) -> None:
+    model, loss = network(3), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    splits = [([i for i in range(120) if i % 3 != k], [i for i in range(120) if i % 3 == k]) for k in range(3)]
+    loaders = [DataLoader(Subset(DATA, part), 16) for part in splits[0]]
+    debugger = Debugger(model, *loaders, loss_fn=loss, optimizer=optimizer)
+    with debugger.watch():
+        for rows, held_out in splits:
+            model.load_state_dict(start)
+            for _ in range(3):
+                for x, y in DataLoader(Subset(DATA, [*rows]), 16):
+                    optimizer.zero_grad()
+                    loss(model(x), y).backward()
+                    optimizer.step()
+            with torch.no_grad():
+                for x, _ in DataLoader(Subset(DATA, held_out), 16) if evaluates_loader else [DATA[held_out]]:
+                    model(x)
+    assert [finding for finding in debugger.findings if finding.code == "D108"] == []
