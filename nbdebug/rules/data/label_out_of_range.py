@@ -195,12 +195,13 @@ def _finding(setup: Setup, split: str, parts: list[_PartLabels], classes: int) -
     line = written_line(setup, "targets", split, values)
     from_one = max_label == classes and min_label == 1
     return Finding(
-        message=f"Labels {', '.join(map(str, values[:5]))} of {len(samples)} {split} samples are outside "
-        f"0…{classes - 1}: the output has {classes} classes.",
+        message=f"Labels outside 0…{classes - 1} occur in {len(samples)} of {sum(len(part.labels) for part in parts)} "
+        f"{split} samples: {', '.join(map(str, values[:5]))}. The output has {classes} classes.",
         where=replace(get_location(line), sample=samples[0] if samples else None),
         cause="Labels start at 1." if from_one else "The head has fewer outputs than there are classes.",
         fix="labels = labels - 1" if from_one else f"# give the head {max_label + 1} outputs, or renumber the labels",
-        evidence={"split": split, "labels": values[:20], "classes": classes, "samples": samples[:20]},
+        evidence={"split": split, "labels": values[:20], "classes": classes, "samples": samples[:20]}
+        | {"rows": sum(len(part.labels) for part in parts)},
         explains=("L207", "D119", "L208", "X1012"),
     )
 

@@ -85,7 +85,8 @@ def _share_outside_unit(values: Tensor) -> float:
 def _output_finding(first_pass: ForwardPass, predictions: Tensor, share: float) -> Finding:
     low, high = float(predictions.min()), float(predictions.max())
     return Finding(
-        message=f"{share:.0%} of the outputs are not probabilities: they range from {low:.3g} to {high:.3g}.",
+        message=f"{share:.0%} of the outputs of the first batch are not probabilities: they range from {low:.3g} to "
+        f"{high:.3g}.",
         where=get_location(first_pass.line),
         cause="Binary cross-entropy expects probabilities, but the model returns logits.",
         fix="loss_fn = nn.BCEWithLogitsLoss()",
