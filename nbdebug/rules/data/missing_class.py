@@ -59,12 +59,15 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
         largest = max(other_counts[label] for label in missing)
         probability = _probability_of_missing(largest, sizes[split], total)
         is_chance = probability * len(class_counts.classes) >= level
+        is_sampled = ("val" if split == "training" else "train") not in class_counts.complete_splits
+        read = f", of {sizes[other]:,} that were read" if is_sampled else ""
         listed = ", ".join(f"{label} ({other_counts[label]:,} samples)" for label in missing[:5]) + (
             ", …" if len(missing) > 5 else ""
         )
         yield Finding(
             message=f"{len(missing)} of {len(class_counts.classes)} classes occur in {other} but not in {split}: "
-            f"{listed}. A random split misses a class of {largest:,} samples with a probability of {probability:.2g}.",
+            f"{listed}{read}. A random split misses a class of {largest:,} samples with a probability of "
+            f"{probability:.2g}.",
             cause="The class is so rare that it is missing from the split by chance."
             if is_chance
             else "The data are sorted by class and were split without shuffling.",

@@ -173,8 +173,8 @@ def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], 
     line = written_line(setup, origin, features.split, [item.value for item in sentinels])
     return Finding(
         message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
-        f"{features.feature_name(worst.row)}, and all other values lie between {worst.low:.4g} and {worst.high:.4g}."
-        f"{others}",
+        f"{features.feature_name(worst.row)} of the {len(features.part):,} samples read, and all other values lie "
+        f"between {worst.low:.4g} and {worst.high:.4g}.{others}",
         where=replace(get_location(line), sample=sample),
         cause="Missing entries were stored as a number, and are used as if they were measured.",
         fix=f"{tensor} = torch.where({tensor} == {worst.value:g}, torch.nan, {tensor})\n"

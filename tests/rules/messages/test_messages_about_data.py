@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,14 @@ import torch
 from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import cross_val_score
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
+from nbdebug.debugger import Debugger
+from nbdebug.rules.examples import minimal_setup, network
+from tests.clock import CLOCK
 from tests.rules.messages.program import Fact, Facts, Program, check_numbers, counts, near
+from tests.rules.rule_findings import rule_findings
 
 
 def out_of_range(program: Program) -> list[Fact]:
@@ -87,7 +94,7 @@ def suspects(program: Program) -> list[Fact]:
 def missing_values(program: Program) -> list[Fact]:
     column = program.train[0][:, 1]
     rest = column[column != -999]
-    return [-999, int((column == -999).sum()), 1, 0, float(rest.min()), float(rest.max())]
+    return [-999, int((column == -999).sum()), 1, 0, len(column), float(rest.min()), float(rest.max())]
 
 
 def outlier(program: Program) -> list[Fact]:
@@ -96,7 +103,7 @@ def outlier(program: Program) -> list[Fact]:
     low, high = np.percentile(x[:, column], [25, 75])
     value = float(x[sample, column])
     distance = max(low - value, value - high) / (high - low)
-    return [1, int(sample), int(column), 0, value, near(distance, 0.05), 10]
+    return [1, len(x), int(sample), int(column), 0, value, near(distance, 0.05), 10]
 
 
 def order_of_classes(program: Program) -> list[Fact]:
@@ -124,11 +131,8 @@ def conflicts(program: Program) -> list[Fact]:
 
 def padding(program: Program) -> list[Fact]:
     tokens, _ = program.train
-    return [
-        near(float((tokens == 0).double().mean()), 0.05),
-        40,
-        near(float((tokens != 0).sum(1).double().mean()), 0.05),
-    ]
+    real = (tokens != 0).double()
+    return [1 - float(real.mean()), len(tokens), float(real.sum(1).mean()), tokens.shape[1]]
 
 
 def grouped(program: Program) -> list[Fact]:
@@ -201,3 +205,36 @@ FACTS: Facts = {
 @pytest.mark.parametrize("code", FACTS)
 def test_numbers_in_messages_about_data_are_facts(code: str) -> None:
     check_numbers(code, FACTS)
+
+
+class SlowSamples(Dataset[Any]):
+    """Six copies of a dataset, each sample of which takes ten milliseconds to read."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return 6 * len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        CLOCK.advance(0.01)
+        return self.dataset[index % len(self.dataset)]
+
+
+@pytest.mark.parametrize("code", ["D101", "D103", "D110", "D112", "D113", "D114", "D115", "D119", "D122"])
+def test_messages_about_part_of_a_dataset_say_how_many_samples_were_read(code: str) -> None:
+    setup = Program(code).new_setup()
+    setup.train_loader = DataLoader(SlowSamples(setup.train_loader.dataset), 16)
+    messages = [finding.message for finding in Debugger.of(setup).checkup(select=[code]) if finding.code == code]
+    assert messages
+    for message in messages:
+        assert re.search(r"\b128\b", message)
+        assert re.search(r"\bread\b", message)
+        assert str(len(setup.train_loader.dataset)) not in message
+
+
+def test_example_of_conflicting_labels_names_two_labels() -> None:
+    x, y = torch.randn(1, 4).repeat(64, 1), torch.tensor([1, 1, 2, 0]).repeat(16)
+    x[4:] = torch.randn(60, 4)
+    (finding,) = rule_findings(minimal_setup(network(3), x, y, nn.CrossEntropyLoss()), "D122")
+    assert "sample 0 is labeled 1 and sample 2 is labeled 2" in finding.message
