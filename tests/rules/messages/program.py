@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,7 @@ from tests.rules.message_numbers import CODE, NUMBER
 
 RULES = load_rules()
 
+_NAMES = re.compile(r"'[^']*'|\bmodule [\d.]+\b")  # for explanations of crashes, whose shapes are claims
 # A number, the limits of an estimate, or the set of numbers of which any is true.
 Fact = float | tuple[float, float] | frozenset[int]
 
@@ -68,9 +70,10 @@ class Program:
 
     @cached_property
     def printed(self) -> list[str]:
-        """The numbers in the messages, in their order; those in code, paths and shapes in brackets are no claims."""
-        messages = [finding.message for finding in self.findings]
-        return [match.group() for message in messages for match in NUMBER.finditer(CODE.sub(" ", message))]
+        """The numbers in the messages, in their order; those in quoted code and paths are no claims."""
+        omitted = _NAMES if self.code.startswith("X") else CODE
+        messages = [omitted.sub(" ", finding.message) for finding in self.findings]
+        return [match.group() for message in messages for match in NUMBER.finditer(message)]
 
     @property
     def numbers(self) -> list[float]:
