@@ -208,29 +208,33 @@ def test_numbers_in_messages_about_data_are_facts(code: str) -> None:
 
 
 class SlowSamples(Dataset[Any]):
-    """Six copies of a dataset, each sample of which takes ten milliseconds to read."""
+    """Many copies of a dataset, each sample of which takes ten milliseconds to read."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
 
     def __len__(self) -> int:
-        return 6 * len(self.dataset)
+        return 24 * len(self.dataset)
 
     def __getitem__(self, index: int) -> Any:
         CLOCK.advance(0.01)
         return self.dataset[index % len(self.dataset)]
 
 
-@pytest.mark.parametrize("code", ["D101", "D103", "D110", "D112", "D113", "D114", "D115", "D119", "D122"])
-def test_messages_about_part_of_a_dataset_say_how_many_samples_were_read(code: str) -> None:
+SLOW_TRAINING = ("D101", "D103", "D110", "D112", "D113", "D114", "D115", "D119", "D122")
+
+
+@pytest.mark.parametrize(("code", "split"), [*((code, "train") for code in SLOW_TRAINING), ("D108", "val")])
+def test_messages_about_part_of_a_dataset_say_how_many_samples_were_read(code: str, split: str) -> None:
     setup = Program(code).new_setup()
-    setup.train_loader = DataLoader(SlowSamples(setup.train_loader.dataset), 16)
+    loader = DataLoader(SlowSamples(getattr(setup, f"{split}_loader").dataset), 16)
+    setattr(setup, f"{split}_loader", loader)
     messages = [finding.message for finding in Debugger.of(setup).checkup(select=[code]) if finding.code == code]
     assert messages
     for message in messages:
         assert re.search(r"\b128\b", message)
         assert re.search(r"\bread\b", message)
-        assert str(len(setup.train_loader.dataset)) not in message
+        assert str(len(loader.dataset)) not in message
 
 
 def test_example_of_conflicting_labels_names_two_labels() -> None:

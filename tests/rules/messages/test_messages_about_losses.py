@@ -6,9 +6,12 @@ from math import e, log, log1p
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
+from nbdebug.rules.examples import minimal_setup, network, points
 from tests.rules.messages.program import Fact, Facts, Program, check_numbers
+from tests.rules.rule_findings import rule_findings
 
 
 def scores_of_batch(program: Program) -> torch.Tensor:
@@ -74,7 +77,7 @@ FACTS: Facts = {
     "L214": without_influence,
     "L215": lambda program: [share(program.train[0] == 0), program.train[1][program.train[0] == 0].unique().item()],
     "L216": growth_of_sum,
-    "L217": lambda program: [share(program.train[1] > 1), *program.train[1].aminmax()],
+    "L217": lambda program: [share(program.train[1] > 1), len(program.train[1]), *program.train[1].aminmax()],
     "L218": floor_of_softmax,
     "L219": lambda program: [share(program.batch[1] == 0), 0],
 }
@@ -83,3 +86,9 @@ FACTS: Facts = {
 @pytest.mark.parametrize("code", FACTS)
 def test_numbers_in_messages_about_losses_are_facts(code: str) -> None:
     check_numbers(code, FACTS)
+
+
+def test_log_softmax_over_one_output_is_said_to_be_zero() -> None:
+    x, y = points(2)
+    (finding,) = rule_findings(minimal_setup(network(1, nn.LogSoftmax(1)), x, 0 * y, nn.NLLLoss()), "L206")
+    assert "always 0 and" in finding.message
