@@ -181,6 +181,7 @@ def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], 
         f"{tensor} = torch.where({tensor}.isnan(), {tensor}_train.nanmedian(0).values, {tensor})   # for both splits",
         setup_fix=_filling(features, sentinels),
         evidence={
+            "samples": len(features.part),
             "features": [item.row for item in sentinels],
             "values": [item.value for item in sentinels],
             "counts": [item.count for item in sentinels],

@@ -120,6 +120,7 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
             "distances": [float(distances[number].max()) for number in rows],
             "value": float(values[row, position]),
             "count": count,
+            "samples read": len(values[row]),
             "limit": limit,
         },
         aspect="validation" if features.split == "val" else "",
