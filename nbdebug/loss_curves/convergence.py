@@ -31,8 +31,13 @@ def is_flat(run: RunSummary) -> bool:
     return (
         much_remains
         and (is_small or change < 3 * run.full_trend.error)
-        and abs(run.end - run.start) < max(4 * run.end_error, 0.02 * abs(run.start))
+        and abs(run.end - run.start) < smallest_change(run)
     )
+
+
+def smallest_change(run: RunSummary) -> float:
+    """Return the difference between start and end below which a loss has not changed: its noise, or 2%."""
+    return max(4 * run.end_error, 0.02 * abs(run.start))
 
 
 def is_stuck_at_chance(run: RunSummary) -> bool:

@@ -174,7 +174,9 @@ class RunSummary:
 
     @property
     def end_text(self) -> str:
-        """The final loss as text."""
+        """The final loss as text; the finite losses before it do not stand for one that is not finite."""
+        if len(self.loss) and not np.isfinite(self.loss[-1]):
+            return "NaN or Inf"
         if self.remaining_share is None:
             return f"{self.end:.3g}"
         if self.floor and self.chance is not None:

@@ -46,6 +46,11 @@ class SplitRows:
     is_complete: bool = False
 
 
+def samples_title(split: str, is_complete: bool) -> str:
+    """Return the name of the samples of a split, which says so if only some of them were read."""
+    return f"{split} samples" + ("" if is_complete else " that were read")
+
+
 @measurement
 def rows(setup: Setup, samples: list[SplitSamples], batches: list[Batch], val_batches: list[Batch]) -> list[SplitRows]:
     """Samples of both splits: those of a TensorDataset, else those read by index, else the first batches.

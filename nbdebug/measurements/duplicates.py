@@ -40,6 +40,7 @@ class SharedSamples:
     ``matched_by`` is "index" if they are matched by index in the same dataset, or "content". ``are_distinctive`` is
     True if equal rows cannot be due to chance. Otherwise, random divisions of all samples into such splits have the
     ``chance_share`` of the validation samples in training on average, and at most the ``highest_chance_share``.
+    ``is_complete`` is False if only some of the validation samples were read.
     """
 
     pairs: list[tuple[int, int]]
@@ -49,6 +50,7 @@ class SharedSamples:
     are_distinctive: bool = True
     chance_share: float = 0.0
     highest_chance_share: float = 0.0
+    is_complete: bool = True
 
 
 @measurement
@@ -65,7 +67,7 @@ def shared_samples(setup: Setup, tables: dict[str, SplitTable], batches: list[Ba
     sample_keys = {split: get_sample_keys(table) for split, table in tables.items()}
     pairs = [(train.indices[i], val.indices[j]) for i, j in _match_positions(sample_keys["train"], sample_keys["val"])]
     are_distinctive = not pairs or are_rows_distinctive(train, sample_keys["train"])
-    shared = SharedSamples(pairs, len(train), len(val), "content", are_distinctive)
+    shared = SharedSamples(pairs, len(train), len(val), "content", are_distinctive, is_complete=val.is_complete)
     return shared if are_distinctive else _with_chance_shares(shared, sample_keys, get_classes(train, val))
 
 

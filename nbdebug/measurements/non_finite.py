@@ -85,18 +85,23 @@ def find_forward_origin(setup: Setup, batch: Batch) -> NonFiniteOrigin | None:
     return recorder.get_origin(loss)
 
 
+_SAVED_ROLES = {"self": "inputs", "result": "results", "input": "inputs", "other": "second inputs"}
+
+
 @dataclass(frozen=True)
 class GradientOrigin:
     """The first operation of a backward pass that turns a finite gradient into NaN or Inf.
 
-    ``saved_range`` is the range of the values it saved in the forward pass; None if it saved nothing. ``samples`` are
-    the affected samples of the batch, if they can be identified.
+    ``saved_range`` is the range of the values it saved in the forward pass; None if it saved nothing. Torch saves the
+    inputs of some operations and the results of others; ``saved_role`` says which. ``samples`` are the affected samples
+    of the batch, if they can be identified.
     """
 
     node: Node
     kind: str
     non_finite_batch: NonFiniteBatch
     saved_range: tuple[float, float] | None
+    saved_role: str
     samples: list[int] = field(default_factory=list)
 
 
@@ -113,7 +118,7 @@ def gradient_origin(setup: Setup, non_finite_batch: NonFiniteBatch | None) -> Gr
         return None
     node, kind, rows = match
     samples = _get_affected_samples(non_finite_batch.batch, rows)
-    return GradientOrigin(node, kind, non_finite_batch, _get_saved_range(node), samples)
+    return GradientOrigin(node, kind, non_finite_batch, *_get_saved_range(node), samples)
 
 
 def _get_affected_samples(batch: Batch, is_affected: Tensor) -> list[int]:
@@ -149,13 +154,13 @@ def _non_finite_hook(node: Node, matches: list[_NonFiniteNode]) -> Callable[[Any
     return record
 
 
-def _get_saved_range(node: Node) -> tuple[float, float] | None:
-    """Return the range of the saved input of an operation, or else of its saved result."""
-    for name in ("self", "result", "input", "other"):
+def _get_saved_range(node: Node) -> tuple[tuple[float, float] | None, str]:
+    """Return the range of the saved input of an operation, or else of its saved result, and which of them it is."""
+    for name, role in _SAVED_ROLES.items():
         saved = node.get_saved(name)
         if isinstance(saved, Tensor) and saved.is_floating_point() and saved.numel():
-            return float(saved.detach().min()), float(saved.detach().max())
-    return None
+            return (float(saved.detach().min()), float(saved.detach().max())), role
+    return None, ""
 
 
 def get_named_tensors(inputs: dict[str, Tensor], targets: Any) -> dict[str, Tensor]:

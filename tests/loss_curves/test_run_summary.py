@@ -70,3 +70,9 @@ def test_diverged_run_has_no_validation_advantage() -> None:
         "sample_val_score": [-0.1, 0.6],
     }
     assert find_validation_advantage(summarize_run(make_record(falling_loss(1.0, 0.8), evals=evals))) is not None
+
+
+@pytest.mark.parametrize(("last", "text"), [(np.inf, "NaN or Inf"), (0.5, "0.5")])
+def test_end_text_of_a_run_is_about_its_last_losses(last: float, text: str) -> None:
+    losses = np.concatenate([falling_loss(2.3, 0.5), np.full(100, last)])
+    assert summarize_run(make_record(losses)).end_text.startswith(text)

@@ -177,6 +177,13 @@ def training_accuracy(facts: Facts) -> float:
         return (facts.setup.model.eval()(x).argmax(1) == y).double().mean().item()
 
 
+def is_above_difference(facts: Facts, claim: float) -> bool:
+    """Whether a limit lies above the difference between start and end, and is 2% of the start or due to the noise."""
+    assert facts.run is not None
+    start, end = facts.run.starts[0], facts.run.end
+    return bool(abs(end - start) < claim and 0.0198 * start < claim < max(0.0202 * start, 4 * facts.losses.std()))
+
+
 CLAIMS: dict[str, tuple[tuple[str, Check], ...]] = {
     "O503": ((rf"\({NUMBER} trainable", equals(values_outside_groups)),),
     "O504": (
@@ -228,6 +235,7 @@ CLAIMS: dict[str, tuple[tuple[str, Check], ...]] = {
         (rf"number is {NUMBER}\.", equals(distance_to_next_number)),
         (rf"for {NUMBER} of", at_most(lambda facts: 2)), (rf"of {NUMBER} weights", equals(lambda facts: 2)),
     ),
+    "T601": ((rf"below {NUMBER} \(", is_above_difference),),
     "T603": ((rf"step {NUMBER}:", equals(first_non_finite)), (rf"the {NUMBER} steps", equals(non_finite_count))),
     "T605": (
         (rf"at {NUMBER} of", is_number_of_spikes), (rf"steps: {NUMBER} \(", is_spike), (rf"\), {NUMBER} \(", is_spike),
@@ -247,7 +255,7 @@ CLAIMS: dict[str, tuple[tuple[str, Check], ...]] = {
 UNCHECKED: dict[str, tuple[str, ...]] = {
     "O501": (r"by (\d+)% of their norm", r"first (12) steps"),
     "O502": (r"by ([\d.e-]+) of its norm", r"all (\d+) steps together by ([\d.e-]+);"),
-    "T601": (r"after (\d+) steps", r"up to ([\d.]+) is noise"),
+    "T601": (r"after (\d+) steps", r"\((4) standard errors or (2)% of"),
     "T604": (r"least (25)%", r"(\d+) times"),
     "T605": (r"(\d+) \(batch (\d+) of (\d+)\)", r"and (\d+) more"),
     "T607": (r"ridge is ([\d.]+)",),

@@ -64,7 +64,7 @@ def concatenation_mismatch(crash: Crash) -> CrashCause | None:
     position = next((i for i, t in enumerate(tensors) if not runs(function, [tensors[0], t], axis)), 1)
     names = [crash.text(node) for node in nodes] if nodes else [f"tensor {i}" for i in range(len(tensors))]
     shapes = ", ".join(f"{name}: {describe_tensor(t)}" for name, t in zip(names, tensors, strict=True))
-    message = f"{crash.operation} along axis {axis} takes tensors that are equal on the others; it got {shapes}."
+    message = f"{crash.operation} along axis {axis} takes tensors of the same size on all other axes; it gets {shapes}."
     cause, change, fix = _repair(crash, function, nodes, tensors, axis, position, names)
     evidence = dict(zip(names, map(describe_tensor, tensors), strict=True))
     return CrashCause(message, cause, "" if change.edits else fix, change.edits, change.modules, evidence=evidence)

@@ -97,7 +97,8 @@ class _Backward:
 
 def _explain_number(crash: Crash, node: Any, backward: _Backward, names: list[str]) -> CrashCause:
     returned = backward.elements
-    message = f"{backward.name}.backward returns {len(returned)} gradients; forward has {len(names)} inputs."
+    gradients = f"{len(returned)} gradient{'s' * (len(returned) != 1)}"
+    message = f"{backward.name}.backward returns {gradients}; forward has {len(names)} input{'s' * (len(names) != 1)}."
     missing = names[len(returned) :]
     cause = f"backward returns one value per input ({', '.join(names)})."
     if not missing or backward.returned is None:

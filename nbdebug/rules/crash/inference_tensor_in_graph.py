@@ -52,7 +52,7 @@ def inference_tensor_in_graph(crash: Crash) -> CrashCause | None:
     operands = [(node, value) for node, value in crash.tensors if value.is_inference()]
     met = [*(value for _, value in operands), *tree_tensors(crash.layer_arguments)]
     tensor = next((value for value in met if value.is_inference()), None)
-    shown = f": {describe_tensor(tensor)}" if tensor is not None else ""
+    shown = f", {describe_tensor(tensor)}," if tensor is not None else ""
     message = f"A tensor that was made in inference mode{shown} meets an operation that records a graph."
     contexts = [*_contexts(crash)]
     names_called = _called_names(crash)
@@ -62,11 +62,11 @@ def inference_tensor_in_graph(crash: Crash) -> CrashCause | None:
         node = operands[0][0] if operands else crash.input_node
         edits = wrap_operand(crash, node, "{}.clone()") if node is not None else ()
         return CrashCause(message, "It has no version counter; a clone has one.", edits=edits)
-    names = join_names([*dict.fromkeys(name for _, _, name, _ in contexts)])
+    names = [*dict.fromkeys(name for _, _, name, _ in contexts)]
     cause = (
-        f"{names} runs in inference mode. With no_grad() its results are ordinary tensors without a graph, on which "
+        f"{join_names(names)} {'runs' if len(names) == 1 else 'run'} in inference mode. With no_grad(), results are "
+        "ordinary tensors without a graph, on which further layers can be trained."
     )
-    cause += "further layers can be trained."
     edit = contexts[0][3]
     return CrashCause(
         message, cause, edits=(edit,) if len(contexts) == 1 else (), fix="" if len(contexts) == 1 else _FIX
@@ -81,7 +81,7 @@ def _contexts(crash: Crash) -> Iterator[tuple[str, ast.expr, str, Edit]]:
     for file in sorted(crash_files(crash)):
         for node in ast.walk(syntax_tree(file) or ast.Module([], [])):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                own = [part for part in ast.walk(node) if isinstance(part, ast.With)]
+                own = [part for part in _walk_own(node) if isinstance(part, ast.With)]
                 expressions = [*node.decorator_list, *(item.context_expr for part in own for item in part.items)]
                 for expression in expressions:
                     if _MODE in ast.unparse(expression):
@@ -93,6 +93,14 @@ def _contexts(crash: Crash) -> Iterator[tuple[str, ast.expr, str, Edit]]:
                     if _MODE in ast.unparse(expression):
                         name = f"The block in line {expression.lineno} ({node_text(file, expression)})"
                         yield file, expression, name, replace_node(file, expression, "torch.no_grad()")
+
+
+def _walk_own(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function that are not inside a function or class that it defines."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node
+            yield from _walk_own(node)
 
 
 def _shown_name(file: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:

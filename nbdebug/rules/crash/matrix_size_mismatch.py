@@ -74,7 +74,7 @@ def matrix_size_mismatch(crash: Crash) -> CrashCause | list[CrashCause] | None:
     held = owner_of_parameter(crash, right)
     path = held[2] if held else None
     message = (
-        f"The product of {texts[0]} and {texts[1]}{f' ({path})' if path and path != texts[1] else ''} got {sizes}."
+        f"The product of {texts[0]} and {texts[1]}{f' ({path})' if path and path != texts[1] else ''} gets {sizes}."
     )
     evidence = {texts[0]: describe_tensor(left), texts[1]: describe_tensor(right)}
     order = [(1, _CHANGES[0]), (0, _CHANGES[1]), *((p, t) for t in _CHANGES[2:] for p in (1, 0)), (0, _CHANGES[0])]
@@ -83,7 +83,7 @@ def matrix_size_mismatch(crash: Crash) -> CrashCause | list[CrashCause] | None:
         order = [(0, _CHANGES[1]), (1, _CHANGES[0]), (0, _CHANGES[0])]
     change = first_running_change(function, (left, right), order)
     expected = right.shape[-1] if crash.operation == "linear" else right.shape[-2 if right.dim() > 1 else 0]
-    inner = f"The last axis of {texts[0]} has {left.shape[-1]} entries, and {texts[1]} takes {expected}."
+    inner = f"The last axis of {texts[0]} has the size {left.shape[-1]}, and {texts[1]} takes {expected}."
     if change is not None:
         position, template = change
         node = (left_node, right_node)[position]

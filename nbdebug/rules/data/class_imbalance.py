@@ -105,7 +105,8 @@ def class_imbalance(
 
 
 def _unit(class_counts: ClassCounts) -> str:
-    return "positions" if class_counts.is_dense else "samples"
+    unit = "positions" if class_counts.is_dense else "samples"
+    return unit if "train" in class_counts.complete_splits else f"{unit} that were read"
 
 
 def _inverted_weights_finding(class_counts: ClassCounts, rare: int, common: int, weight_ratio: float) -> Finding:

@@ -8,7 +8,7 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, Severity
-from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.dataset_rows import SplitTable, samples_title
 from nbdebug.measurements.duplicates import are_rows_distinctive
 from nbdebug.measurements.repeated_input import RepeatedInput
 from nbdebug.rule_engine.rule_registry import rule
@@ -116,8 +116,15 @@ def _conflicting_groups(table: SplitTable) -> list[list[int]]:
     return [group for group in groups.values() if len({classes[position] for position in group}) > 1]
 
 
+def _put_different_label_second(group: list[int], classes: list[int]) -> list[int]:
+    """Return the rows of a group with one second that has another label than the first."""
+    other = next(position for position in group if classes[position] != classes[group[0]])
+    return [group[0], other, *(position for position in group[1:] if position != other)]
+
+
 def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Finding:
     count, classes = sum(map(len, groups)), table.labels.tolist() if table.labels is not None else []
+    groups = [_put_different_label_second(group, classes) for group in groups]
     pairs = [[(table.indices[position], classes[position]) for position in group[:4]] for group in groups[:10]]
     first = " and ".join(f"sample {index} is labeled {label}" for index, label in pairs[0][:2])
     inputs = [part[0].flatten() for part in table.inputs]
@@ -128,8 +135,8 @@ def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Findin
     )
     severity: Severity = "error" if is_single_input else "warning" if is_significant else "note"
     return Finding(
-        message=f"{count} of {len(table)} {table.split} samples ({count / len(table):.1%}) have the same input as "
-        f"another sample and a different label, for example: {first}.",
+        message=f"{count} of {len(table)} {samples_title(table.split, table.is_complete)} ({count / len(table):.1%}) "
+        f"have the same input as another sample and a different label, for example: {first}.",
         where=Location(sample=pairs[0][0][0]),
         cause=_CAUSES[severity],
         fix=f"for i in ({', '.join(str(index) for index, _ in pairs[0][:2])}):\n    print(dataset[i])",

@@ -56,9 +56,9 @@ def grouped_split(neighbor_similarity: NeighborSimilarity, *, rank: float = 0.25
 def _finding(pairs: list[tuple[int, int]], mean_rank: float) -> Finding:
     train_index, val_index = pairs[0]
     return Finding(
-        message=f"Validation samples resemble their neighbors in the dataset, which are in training: only "
-        f"{mean_rank:.0%} of the training samples of the same class are closer on average, and 50% would be if the "
-        f"order had no meaning ({len(pairs)} pairs; the first is {val_index} in validation with {train_index}).",
+        message="Validation samples resemble their neighbors in the dataset, which are in training: only "
+        f"{mean_rank:.0%} of the training samples of the neighbor's class are closer on average, and 50% would be if "
+        f"the order had no meaning ({len(pairs)} pairs; the first is {val_index} in validation with {train_index}).",
         where=Location(sample=val_index),
         cause="Consecutive samples come from one source, and were split at random.",
         fix=_FIX,

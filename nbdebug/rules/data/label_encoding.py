@@ -146,7 +146,7 @@ def _single_label_findings(setup: Setup, tables: dict[str, SplitTable]) -> Itera
         line = find_unique_line(scales_labels, user_written_objects(setup))
         yield Finding(
             where=get_location(line),
-            message=f"All {len(train)} training labels are {next(iter(train_labels))}, while those of the validation "
+            message=f"All {len(train):,} training labels are {next(iter(train_labels))}, while those of the validation "
             f"split have {len(val_labels)} values, from {min(val_labels)} to {max(val_labels)}.",
             cause="The labels were scaled with the inputs and cast to integers, or the split contains only one class.",
             fix="x = x / 255   # scale only the inputs, not the labels",

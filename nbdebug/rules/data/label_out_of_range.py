@@ -13,7 +13,7 @@ from nbdebug.autograd import Graph, Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import LABELS_OUT_OF_RANGE
-from nbdebug.measurements.dataset_rows import SplitRows
+from nbdebug.measurements.dataset_rows import SplitRows, samples_title
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
 from nbdebug.measurements.non_finite import find_ignored_labels, find_wrapped_labels
 from nbdebug.rule_engine.rule_registry import rule
@@ -80,7 +80,7 @@ def label_out_of_range(
         wrong = ((labels < 0) | (labels >= classes)) & (labels != ignored)
         for label in find_ignored_labels(setup, first_pass.batch, output, sorted(set(labels[wrong].tolist())), classes):
             wrong &= labels != label
-        by_split.setdefault(part.split, []).append(_PartLabels(labels, wrong, part.indices))
+        by_split.setdefault(part.split, []).append(_PartLabels(labels, wrong, part.indices, part.is_complete))
     train_values = _wrong_values(by_split.get("train", []))
     for split, parts in by_split.items():
         if values := _wrong_values(parts):
@@ -141,11 +141,12 @@ def _wrong_values(parts: Sequence[_PartLabels]) -> set[int]:
 
 @dataclass(frozen=True)
 class _PartLabels:
-    """Labels of some samples of a split, which of them are wrong, and the indices of the samples."""
+    """Labels of some samples of a split, which of them are wrong, the indices of the samples, and if these are all."""
 
     labels: Tensor
     wrong: Tensor
     indices: Sequence[int]
+    is_complete: bool
 
     @property
     def wrong_samples(self) -> list[int]:
@@ -173,7 +174,7 @@ def _wrapped_label_findings(
         if wrapped and part.split not in reported_splits:
             reported_splits.add(part.split)
             wrong = torch.isin(labels, torch.tensor(sorted(wrapped)).to(labels))
-            yield _finding(setup, part.split, [_PartLabels(labels, wrong, part.indices)], classes)
+            yield _finding(setup, part.split, [_PartLabels(labels, wrong, part.indices, part.is_complete)], classes)
 
 
 def _ignored_label(setup: Setup, first_pass: ForwardPass) -> int:
@@ -193,14 +194,18 @@ def _finding(setup: Setup, split: str, parts: list[_PartLabels], classes: int) -
     values = sorted({value for part in parts for value in part.labels[part.wrong].tolist()})
     max_label, min_label = max(int(part.labels.max()) for part in parts), min(int(part.labels.min()) for part in parts)
     line = written_line(setup, "targets", split, values)
+    count, title = (
+        sum(len(part.labels) for part in parts),
+        samples_title(split, all(part.is_complete for part in parts)),
+    )
     from_one = max_label == classes and min_label == 1
     return Finding(
-        message=f"Labels {', '.join(map(str, values[:5]))} of {len(samples)} {split} samples are outside "
-        f"0…{classes - 1}: the output has {classes} classes.",
+        message=f"Labels outside 0…{classes - 1} occur in {len(samples)} of {count} {title}: "
+        f"{', '.join(map(str, values[:5]))}. The output has {classes} classes.",
         where=replace(get_location(line), sample=samples[0] if samples else None),
         cause="Labels start at 1." if from_one else "The head has fewer outputs than there are classes.",
         fix="labels = labels - 1" if from_one else f"# give the head {max_label + 1} outputs, or renumber the labels",
-        evidence={"split": split, "labels": values[:20], "classes": classes, "samples": samples[:20]},
+        evidence={"split": split, "labels": values[:20], "classes": classes, "samples": samples[:20], "rows": count},
         explains=("L207", "D119", "L208", "X1012"),
     )
 

@@ -56,10 +56,12 @@ def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float =
     if p_value >= level:
         return
     worst = max(range(len(classes)), key=lambda i: abs(shares[0][i] - shares[1][i]))
+    is_complete = len(class_counts.complete_splits) > 1
+    read = "" if is_complete else f", in {train.total():,} and {val.total():,} samples that were read"
     yield Finding(
         message=f"Class {classes[worst]} makes up {shares[0][worst]:.0%} of training and {shares[1][worst]:.0%} of "
-        f"validation. The total variation distance of the class frequencies is {distance:.0%}, expected less than "
-        f"{apart:.0%} (probability in a random split: {p_value:.1g}).",
+        f"validation{read}. The total variation distance of the class frequencies is {distance:.0%}, expected less "
+        f"than {apart:.0%} (probability in a random split: {p_value:.1g}).",
         cause="The data are sorted by class or by time and were split without shuffling, or the labels of one split "
         "were changed.",
         fix="train, val = train_test_split(data, stratify=labels)   # from sklearn.model_selection",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import exp, lgamma
 
 import torch
 from torch import nn
@@ -31,8 +32,8 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
     evaluated. The usual reason is data sorted by class and split without shuffling.
 
     ## How it is measured
-    By the probability that a random split misses a class of that size, which for n samples is (1 - n / all) to the
-    power of the size of the split. It is a warning below ``level`` = 1 in 1000 over all classes, else a note.
+    By the probability that a random split misses a class of that size (hypergeometric distribution), for the largest
+    class that is missing. It is a warning below ``level`` = 1 in 1000 over all classes, else a note.
 
     ## How to fix
     Split a random permutation of the data, or stratify by class.
@@ -55,27 +56,43 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
         missing = [label for label in sorted(other_counts) if label not in present]
         if not missing or ("train" if split == "training" else "val") not in class_counts.complete_splits:
             continue
-        chance = min((1 - other_counts[label] / total) ** sizes[split] for label in missing) * len(class_counts.classes)
+        largest = max(other_counts[label] for label in missing)
+        probability = _probability_of_missing(largest, sizes[split], total)
+        is_chance = probability * len(class_counts.classes) >= level
+        is_sampled = ("val" if split == "training" else "train") not in class_counts.complete_splits
+        read = f", of {sizes[other]:,} that were read" if is_sampled else ""
         listed = ", ".join(f"{label} ({other_counts[label]:,} samples)" for label in missing[:5]) + (
             ", …" if len(missing) > 5 else ""
         )
         yield Finding(
             message=f"{len(missing)} of {len(class_counts.classes)} classes occur in {other} but not in {split}: "
-            f"{listed}. A random split misses such a class with a probability of {min(chance, 1):.2g}.",
-            cause="The data are sorted by class and were split without shuffling."
-            if chance < level
-            else "The class is so rare that it is missing from the split by chance.",
+            f"{listed}{read}. A random split misses a class of {largest:,} samples with a probability of "
+            f"{probability:.2g}.",
+            cause="The class is so rare that it is missing from the split by chance."
+            if is_chance
+            else "The data are sorted by class and were split without shuffling.",
             fix="order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0)).tolist()\n"
             "train, val = Subset(data, order[:cut]), Subset(data, order[cut:])",
             evidence={
                 "train": dict(sorted(train.items())[:50]),
                 "val": dict(sorted(val.items())[:50]),
-                "probability": min(chance, 1),
+                "probability": probability,
+                "samples of the class": largest,
             },
             explains=_CONSEQUENCES,
-            severity=None if chance < level else "note",
+            severity="note" if is_chance else None,
             setup_fix="split again",
         )
+
+
+def _probability_of_missing(samples: int, split_size: int, total: int) -> float:
+    """Return the probability that a random split of some size has none of the samples of a class."""
+    others = total - samples
+    if others < split_size:
+        return 0.0
+    return exp(
+        lgamma(others + 1) - lgamma(others - split_size + 1) - lgamma(total + 1) + lgamma(total - split_size + 1)
+    )
 
 
 def _split_setup(order: torch.Tensor) -> Setup:

@@ -173,14 +173,15 @@ def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], 
     line = written_line(setup, origin, features.split, [item.value for item in sentinels])
     return Finding(
         message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
-        f"{features.feature_name(worst.row)}, and all other values lie between {worst.low:.4g} and {worst.high:.4g}."
-        f"{others}",
+        f"{features.feature_name(worst.row)} of the {len(features.part):,} samples read, and all other values lie "
+        f"between {worst.low:.4g} and {worst.high:.4g}.{others}",
         where=replace(get_location(line), sample=sample),
         cause="Missing entries were stored as a number, and are used as if they were measured.",
         fix=f"{tensor} = torch.where({tensor} == {worst.value:g}, torch.nan, {tensor})\n"
         f"{tensor} = torch.where({tensor}.isnan(), {tensor}_train.nanmedian(0).values, {tensor})   # for both splits",
         setup_fix=_filling(features, sentinels),
         evidence={
+            "samples": len(features.part),
             "features": [item.row for item in sentinels],
             "values": [item.value for item in sentinels],
             "counts": [item.count for item in sentinels],

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.finding import Finding
-from nbdebug.measurements.dataset_rows import SplitRows
+from nbdebug.measurements.dataset_rows import SplitRows, samples_title
 from nbdebug.measurements.non_finite import (
     NON_FINITE_CONSEQUENCES,
     get_named_tensors,
@@ -59,11 +59,12 @@ def non_finite_data(setup: Setup, rows: list[SplitRows], batches: list[Batch]) -
             if tensor.is_floating_point():
                 tensors.setdefault((part.split, name), []).append((tensor, part.indices))
     for (split, name), parts in tensors.items():
-        yield from _tensor_findings(setup, split, name, parts, batches)
+        title = samples_title(split, all(part.is_complete for part in rows if part.split == split))
+        yield from _tensor_findings(setup, split, name, parts, batches, title)
 
 
 def _tensor_findings(
-    setup: Setup, split: str, name: str, parts: list[_Tensor], batches: list[Batch]
+    setup: Setup, split: str, name: str, parts: list[_Tensor], batches: list[Batch], title: str
 ) -> Iterator[Finding]:
     """Report non-finite values in one input or target of one split, which was read in some parts."""
     wrong_parts = [(tensor, indices, wrong) for tensor, indices in parts if (wrong := _wrong_rows(tensor)) is not None]
@@ -89,7 +90,7 @@ def _tensor_findings(
     tensor_name = name if name.startswith("target") else f"input {name}".strip()
     column = f", column {', '.join(map(str, columns[:3]))}" if columns else ""
     yield Finding(
-        message=f"The {tensor_name} contains {kind} in {count} of {rows_read} {split} samples: "
+        message=f"The {tensor_name} contains {kind} in {count} of {rows_read} {title}: "
         f"{listed}{column}" + ("; model and loss mask these values." if is_masked else "."),
         where=replace(get_location(line), sample=samples[0] if samples else None),
         cause="The data contain missing values or values that overflowed.",

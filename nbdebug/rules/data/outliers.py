@@ -107,7 +107,8 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
     count = int((distances[rows] > limit).sum())
     place = "validation sample" if features.split == "val" else "sample"
     return Finding(
-        message=f"{count} {'value lies' if count == 1 else 'values lie'} far outside the rest. In {place} {sample}, "
+        message=f"{count} {'value lies' if count == 1 else 'values lie'} far outside the rest of the "
+        f"{len(values[row]):,} samples read. In {place} {sample}, "
         f"{subject} is {float(values[row, position]):.4g}, {float(distances[row, position]):.3g} interquartile ranges "
         f"from the nearer quartile; values beyond {limit:g} are reported.",
         where=Location(sample=sample),
@@ -119,6 +120,7 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
             "distances": [float(distances[number].max()) for number in rows],
             "value": float(values[row, position]),
             "count": count,
+            "samples read": len(values[row]),
             "limit": limit,
         },
         aspect="validation" if features.split == "val" else "",

@@ -84,8 +84,9 @@ def _real_lengths(part: Tensor, axis: int) -> Tensor:
 def _finding(name: str, real_steps: list[int], width: int) -> Finding:
     padded = 1 - sum(real_steps) / width
     return Finding(
-        message=f"{padded:.0%} of the steps of {f'input {name!r}' if name else 'the input'} are padding: of "
-        f"{width // len(real_steps)} steps, {sum(real_steps) / len(real_steps):.3g} are real on average.",
+        message=f"{padded:.0%} of the steps of {f'input {name!r}' if name else 'the input'} are padding: in "
+        f"{len(real_steps)} samples, {sum(real_steps) / len(real_steps):.3g} of {width // len(real_steps)} steps are "
+        "real on average.",
         cause="All sequences are padded to one fixed or very long length.",
         fix=_FIX,
         evidence={
@@ -93,6 +94,7 @@ def _finding(name: str, real_steps: list[int], width: int) -> Finding:
             "real steps": real_steps[:20],
             "mean real steps": sum(real_steps) / len(real_steps),
             "steps": width // len(real_steps),
+            "samples": len(real_steps),
         },
     )
 

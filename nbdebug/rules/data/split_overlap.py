@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.measurements.dataset_rows import samples_title
 from nbdebug.measurements.duplicates import NearDuplicates, SharedSamples, SharedWindows, count_shared_samples
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
@@ -141,8 +142,8 @@ def _finding(shared: SharedSamples, part: float, severity: Severity, line: Sourc
     comparison = "by index in the same dataset" if shared.matched_by == "index" else "bit by bit, including targets"
     chance = "" if shared.are_distinctive else f" In random splits of these data, {shared.chance_share:.1%} would."
     return Finding(
-        message=f"{len(shared.pairs)} of {shared.val_size} validation samples ({part:.1%}) also occur in training "
-        f"(compared {comparison}): val {listed}.{chance}",
+        message=f"{len(shared.pairs)} of {shared.val_size} {samples_title('validation', shared.is_complete)} "
+        f"({part:.1%}) also occur in training (compared {comparison}): val {listed}.{chance}",
         where=replace(get_location(line), sample=shared.pairs[0][1]),
         cause="The splits were taken from overlapping parts, or the data contained copies before they were split.",
         fix="order = torch.randperm(len(data)).tolist()\n"
@@ -162,7 +163,7 @@ def _finding(shared: SharedSamples, part: float, severity: Severity, line: Sourc
 def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> Finding:
     train_index, val_index = windows.pairs[0]
     return Finding(
-        message=f"{len(windows.pairs)} of {windows.val_size} validation windows share at least "
+        message=f"{len(windows.pairs)} of {windows.val_size} compared validation windows share at least "
         f"{windows.length - windows.max_shift} of their {windows.length} steps with a training window, for example val "
         f"{val_index} with train {train_index}.",
         where=replace(get_location(line), sample=val_index),
@@ -178,9 +179,9 @@ def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> 
 def _near_copy_finding(near_copies: NearDuplicates, line: SourceLine | None) -> Finding:
     train_index, val_index = near_copies.pairs[0]
     return Finding(
-        message=f"{len(near_copies.pairs)} of {near_copies.queries} validation samples ({near_copies.share:.0%}) are "
-        f"near copies of a training sample of the same class, for example val {val_index} of train {train_index}; "
-        f"{near_copies.expected_share:.1%} would be expected in a random split.",
+        message=f"{len(near_copies.pairs)} of {near_copies.queries} compared validation samples "
+        f"({near_copies.share:.0%}) are near copies of a training sample of the same class, for example val "
+        f"{val_index} of train {train_index}; {near_copies.expected_share:.1%} would be expected in a random split.",
         where=replace(get_location(line), sample=val_index),
         cause="The data were augmented or oversampled before they were split, or contain several samples per source.",
         fix="train, val = split(data)   # first\ntrain = augment(train)   # afterwards, and only the training split",

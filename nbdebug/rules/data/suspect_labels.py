@@ -69,9 +69,9 @@ def _finding(split: str, result: SplitLabels) -> Finding:
     ]
     first = ", ".join(str(item["sample"]) for item in listed[:5])
     return Finding(
-        message=f"Of {len(result.labels):,} {split} labels, {len(rows):,} ({len(rows) / len(result.labels):.1%}) are "
-        f"contradicted by out-of-fold predictions as confident as those that agree with their labels: samples {first}"
-        f"{' and others' if len(rows) > 5 else ''}.",
+        message=f"Of {len(result.labels):,} inspected {split} labels, {len(rows):,} "
+        f"({len(rows) / len(result.labels):.1%}) are contradicted by out-of-fold predictions as confident as those "
+        f"that agree with their labels: samples {first}{' and others' if len(rows) > 5 else ''}.",
         where=Location(sample=listed[0]["sample"]),
         cause="Labels are wrong: they were entered, joined or generated incorrectly for part of the samples.",
         fix=f"suspects = {[item['sample'] for item in listed]}   # inspect these {split} samples first",

@@ -190,7 +190,7 @@ def _partial_copy_findings(setup: Setup, table: SplitTable | None, min_samples: 
             yield replace(
                 _finding(setup, part, input_index, column),
                 message=f"The inputs contain a part of the target: {name} of input {input_index} equals column "
-                f"{target_column} of the target, up to scaling, in all {len(part):,} training samples.",
+                f"{target_column} of the target, up to scaling, in all {len(part):,} training samples read.",
                 severity="warning",
             )
 
@@ -410,7 +410,7 @@ def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Findi
     is_table = part.dim() == 2 and input_index == 0
     return Finding(
         message=f"The inputs contain the target: {_feature_name(setup, part, column)} of input {input_index} equals "
-        f"the target, up to scaling or renumbering of the classes, in all {len(part):,} training samples.",
+        f"the target, up to scaling or renumbering of the classes, in all {len(part):,} training samples read.",
         cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
         fix=f"x[:, {column}] = 0   # or drop the column" if is_table else "# end the window one step earlier",
         setup_fix=hide_feature(part, column) if input_index == 0 else "",

@@ -9,7 +9,7 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loss_curves.convergence import MIN_STEPS, is_flat
+from nbdebug.loss_curves.convergence import MIN_STEPS, is_flat, smallest_change
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
@@ -28,12 +28,12 @@ def flat_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Findin
     The model learned nothing. The weights cannot change, the steps are too small, or they do not reduce the loss.
 
     ## How it is measured
-    Relative to this run alone: the linear trend over all steps changes by less than three of its standard errors (block
-    bootstrap) or by less than a fiftieth of the level, and the last fifth is at the level of the first steps. It
-    requires thirty steps. It is not reported for a loss below half of the loss of a constant prediction, a high score,
-    training samples that are classified better than by chance, or a loop that minimizes something other than the known
-    loss, as with adversaries and rewards, nor if several optimizers take turns with a backward pass for each of their
-    steps; without a known loss nothing is.
+    Relative to this run alone: the linear trend over all steps changes by less than three of its standard errors
+    (block bootstrap) or by less than a fiftieth of the level, and the last fifth is at the level of the first
+    steps, to four standard errors or a fiftieth. It requires thirty steps. It is not reported for a loss below half
+    of the loss of a constant prediction, a high score, training samples that are classified better than by chance,
+    or a loop that minimizes something other than the known loss, as with adversaries and rewards, nor if several
+    optimizers take turns with a backward pass for each of their steps; without a known loss nothing is.
 
     ## How to fix
     Check the findings that rank above it: parameters that never change (O503, M301), a learning rate that is too low
@@ -56,7 +56,8 @@ def flat_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Findin
         return
     yield Finding(
         message=f"The loss did not change: it was {summary.start:.4g} at the start and {summary.end:.4g} after "
-        f"{summary.step_count} steps; a difference of up to {4 * summary.end_error:.2g} is noise.",
+        f"{summary.step_count} steps; a difference below {smallest_change(summary):.2g} (4 standard errors or 2% of "
+        "the start) counts as none.",
         cause="The optimizer steps do not change anything that the loss depends on, or do not reduce it.",
         fix="dbg.overfit()   # can this model learn sixteen samples at all?",
         evidence={
@@ -64,7 +65,8 @@ def flat_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Findin
             "end": summary.end,
             "steps": summary.step_count,
             "standard error": summary.end_error,
-            "noise": 4 * summary.end_error,
+            "smallest change": smallest_change(summary),
+            "standard errors": 4,
             "change": summary.full_trend.change,
             "share of constant prediction": summary.remaining_share,
         },

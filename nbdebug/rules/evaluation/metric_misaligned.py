@@ -117,9 +117,9 @@ def _finding(disagreement: RankDisagreement) -> Finding:
     metric_peaks_later = disagreement.step > disagreement.loss_step
     name = disagreement.metric if disagreement.logged else f"the {signal_label(disagreement.metric)}"
     return Finding(
-        message=f"{name} is best at step {disagreement.step} ({disagreement.best:.4g}), but the validation loss is "
-        f"best at step {disagreement.loss_step}, where {name} is {disagreement.at_loss:.4g}. Between these steps, the "
-        f"rank correlation of the two is {disagreement.rank:.2f}.",
+        message=f"Averaged over neighboring epochs, {name} is best at step {disagreement.step} "
+        f"({disagreement.best:.4g}), but the validation loss is best at step {disagreement.loss_step}, where {name} is "
+        f"{disagreement.at_loss:.4g}. Between these steps, the rank correlation of the two is {disagreement.rank:.2f}.",
         where=Location(step=disagreement.loss_step),
         cause="The loss increases because of predictions that are wrong and overconfident, while more are correct."
         if metric_peaks_later

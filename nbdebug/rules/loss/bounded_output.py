@@ -127,7 +127,8 @@ def _outside_range_message(call: str, value_range: ValueRange, target: Tensor, i
     low, high = _target_range(target).values()
     share = float(is_outside.float().mean())
     return (
-        f"{share:.0%} of the targets lie outside {value_range}, the range of {call}: they range from {low} to {high}."
+        f"{share:.0%} of the targets of the first batch lie outside {value_range}, the range of {call}: they range "
+        f"from {low} to {high}."
     )
 
 

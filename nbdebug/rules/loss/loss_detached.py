@@ -112,7 +112,7 @@ def _loop_finding(loop: LoopSummary) -> Finding:
     edits = stack_collected_losses(line)
     return Finding(
         message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "
-        f"{loop.other_leaves or 'no'} newly created tensors.",
+        f"{loop.other_leaves or 'no'} newly created tensor{'s' * (loop.other_leaves != 1)}.",
         where=get_location(line),
         cause="The loss was converted to plain numbers and back to a tensor that requires a gradient.",
         fix=(not edits and statement_without_calls(line, CONVERSIONS))

@@ -234,7 +234,7 @@ def _first_batch_findings(
         yield _finding(
             first_pass,
             graph,
-            f"{len(ignored)} of {len(influences)} samples",
+            f"{len(ignored)} of {len(influences)} inspected samples",
             "samples",
             first_pass.batch.dataset_index(ignored[0]),
         )
@@ -249,7 +249,7 @@ def _first_batch_findings(
     steps = [step for step in output_influence.positions if not _is_constant_target(target, step)]
     ignored_steps = [step for step in steps if not output_influence.positions[step]]
     if share * len(steps) < len(ignored_steps) < len(steps):
-        yield _finding(first_pass, graph, f"{len(ignored_steps)} of {len(steps)} steps", "steps", None)
+        yield _finding(first_pass, graph, f"{len(ignored_steps)} of {len(steps)} inspected steps", "steps", None)
 
 
 def _target_finding(ignored: IgnoredTarget) -> Finding:

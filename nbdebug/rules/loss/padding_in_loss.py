@@ -78,8 +78,8 @@ def padding_in_loss(
     edits = _ignore_edits(setup, padding)
     changed_line = SourceLine(edits[0].file, edits[0].line) if edits else None
     yield Finding(
-        message=f"{padding.share:.0%} of the targets are {padding.value:g} at padded positions of the input, and they "
-        "contribute to the loss.",
+        message=f"{padding.share:.0%} of the targets of the first batch are {padding.value:g} at padded positions of "
+        "the input, and they contribute to the loss.",
         where=get_location(changed_line or _padding_line(setup, padding)),
         cause="The loss averages over padded positions too.",
         fix=_get_fix(padding),
@@ -106,8 +106,8 @@ def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Find
     """Report values that stand for unknown targets and count like known ones."""
     values, mask = positions.values, positions.mask
     return Finding(
-        message=f"{positions.unknown_share:.0%} of the targets {values} lie where {mask} is zero. All of them are "
-        f"{positions.filler:g}, and they contribute to the loss, which does not use {mask}.",
+        message=f"{positions.unknown_share:.0%} of the targets {values} of the first batch lie where {mask} is zero. "
+        f"All of them are {positions.filler:g}, and they contribute to the loss, which does not use {mask}.",
         where=where,
         cause=f"Where {mask} is zero, the target is unknown, and the model learns the value {positions.filler:g}.",
         fix="loss = (errors * mask).sum() / mask.sum()   # mask: 1 where the target is known",

@@ -85,7 +85,8 @@ def _share_outside_unit(values: Tensor) -> float:
 def _output_finding(first_pass: ForwardPass, predictions: Tensor, share: float) -> Finding:
     low, high = float(predictions.min()), float(predictions.max())
     return Finding(
-        message=f"{share:.0%} of the outputs are not probabilities: they range from {low:.3g} to {high:.3g}.",
+        message=f"{share:.0%} of the outputs of the first batch are not probabilities: they range from {low:.3g} to "
+        f"{high:.3g}.",
         where=get_location(first_pass.line),
         cause="Binary cross-entropy expects probabilities, but the model returns logits.",
         fix="loss_fn = nn.BCEWithLogitsLoss()",
@@ -104,12 +105,12 @@ def _target_finding(setup: Setup, first_pass: ForwardPass, targets: list[Tensor]
     has_rows = bool(size) and first_target.numel() % size == 0
     row = int((first_target - 0.5).abs().reshape(size, -1).amax(1).argmax()) if has_rows else None
     return Finding(
-        message=f"{share:.0%} of the targets of binary cross-entropy lie outside [0, 1]: they range from "
-        f"{low:g} to {high:g}.",
+        message=f"{share:.0%} of {values.numel():,} inspected targets of binary cross-entropy lie outside [0, 1]: they "
+        f"range from {low:g} to {high:g}.",
         where=replace(get_location(line), sample=None if row is None else first_pass.batch.dataset_index(row)),
         cause=cause,
         fix=fix,
-        evidence={"share outside": share, "lowest": low, "highest": high},
+        evidence={"share outside": share, "lowest": low, "highest": high, "targets": values.numel()},
         explains=_CONSEQUENCES,
         assumes=(LOSS_TARGETS_MISMATCH,),
     )

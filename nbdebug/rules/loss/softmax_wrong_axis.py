@@ -108,7 +108,9 @@ def softmax_wrong_axis(
             and batch_size > 1
         ):
             explanation = _SINGLE_OUTPUT if node in final_nodes else _single_value(node, shape, axis)
-            single = _finding(node, shape, axis, "a single value, so it is always 1 and has no gradient", explanation)
+            value = 0 if "Log" in node.name else 1
+            description = f"a single value, so it is always {value} and has no gradient"
+            single = _finding(node, shape, axis, description, explanation)
             yield _with_sigmoid(setup, first_pass, node, loss_kind, single) if node in final_nodes else single
         elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
             values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"

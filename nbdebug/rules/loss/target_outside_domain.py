@@ -165,7 +165,7 @@ def _outside_finding(
     span = f"are {low:.3g}" if low == high else f"range from {low:.3g} to {high:.3g}"
     role = "targets" if domain.argument == "target" else "predictions"
     return Finding(
-        message=f"{share:.0%} of the {role} of {call.name} are outside its domain: these {span}.",
+        message=f"{share:.0%} of the {role} of {call.name} in the first batch are outside its domain: these {span}.",
         where=call.where if role == "predictions" else where,
         cause=f"{call.name} expects {domain.expected} as {role}.",
         fix=domain.fix,

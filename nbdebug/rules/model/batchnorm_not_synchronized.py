@@ -52,7 +52,10 @@ def batchnorm_not_synchronized(ranks: RankReports, *, rows: int = _MAX_ROWS) -> 
     samples = median_or_zero(median_or_zero(report.batch_rows) for report in reports)
     differing = ranks.differing_names("batch_statistics")
     if differing and not (first.wrapper and first.broadcasts_buffers):
-        message = f"The running means of {len(differing)} BatchNorm layers differ between the ranks."
+        message = (
+            f"The running means of {len(differing)} of {len(first.batch_statistics)} normalization layers differ "
+            "between the ranks."
+        )
         cause = "Buffers are not broadcast, so that each rank evaluates with the statistics of its own samples."
     elif 0 < samples <= rows:
         message = (

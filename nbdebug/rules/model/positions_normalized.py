@@ -48,7 +48,7 @@ def positions_normalized(position_normalizations: list[PositionNormalization]) -
     yield Finding(
         message=f"The {first.statistic} of each feature over the {first.length} positions is the same in all samples "
         f"after this call ({count} such call{'s' * (count > 1)}); before it, the {first.statistic} differs by "
-        f"{first.spread_before:.2g} times the spread of the values.",
+        f"up to {first.spread_before:.2g} times the standard deviation of the values.",
         where=first.where,
         cause="Values are centered or scaled over the axis of the positions, so each position depends on all others.",
         fix="norm = nn.LayerNorm(width)   # over the last axis of (samples, positions, features)",

@@ -46,9 +46,11 @@ def redundant_head(attention_effects: list[AttentionEffects]) -> Iterator[Findin
     if silent := [effects for effects in attention_effects if effects.silent_heads]:
         effects = silent[0]
         names = join_names([str(head) for head in effects.silent_heads], 6)
+        one = len(effects.silent_heads) == 1
         yield Finding(
-            message=f"Head {names} of {effects.heads} has no effect: what it returns is exactly zero, or does not "
-            f"reach the output ({len(silent)} of {len(attention_effects)} attentions).",
+            message=f"Of the heads 0…{effects.heads - 1}, {names} {'has' if one else 'have'} no effect: what "
+            f"{'it returns' if one else 'they return'} is exactly zero, or does not reach the output ({len(silent)} of "
+            f"{len(attention_effects)} attentions).",
             where=effects.mixture_where,
             cause="A factor or a mask zeros the head, or the layer after the attention does not read it.",
             fix="# let the output layer read all heads: y = attention.transpose(1, 2).reshape(batch, length, width)",

@@ -69,11 +69,17 @@ def _finding(items: list[UnregisteredAttribute], optimized: set[int]) -> Finding
     tensors = [t for item in items for t in item.tensors]
     values = sum(t.numel() for t in tensors)
     is_optimized = all(id(t) in optimized for t in tensors)
-    consequence = "they are not moved or saved" if is_optimized else "they are never trained, moved or saved"
+    subject = f"{values:,} values that the loss depends on are" if values > 1 else "a value that the loss depends on is"
+    owner = "they are" if values > 1 else "it is"
+    consequence = f"{owner} not moved or saved" if is_optimized else f"{owner} never trained, moved or saved"
+    stored = (
+        "is a plain tensor"
+        if isinstance(first.value, Tensor)
+        else f"stores {_describe_contents(first)} in {_describe_container(first)}"
+    )
     more = f" (and in {len(items) - 1} more modules of its class)" if len(items) > 1 else ""
     return Finding(
-        message=f"{_attribute_path(first)} stores {_describe_contents(first)} in {_describe_container(first)}{more}: "
-        f"{values:,} values that the loss depends on are not among model.parameters(), so {consequence}.",
+        message=f"{_attribute_path(first)} {stored}{more}: {subject} not among model.parameters(), so {consequence}.",
         where=_assignment_location(first),
         cause="Only an nn.Parameter, an nn.Module or a torch container of them is registered on assignment.",
         fix=_registration_fix(first),
@@ -102,8 +108,6 @@ def _describe_contents(item: UnregisteredAttribute) -> str:
 
 
 def _describe_container(item: UnregisteredAttribute) -> str:
-    if isinstance(item.value, Tensor):
-        return "a plain tensor"
     return "a closure" if callable(item.value) else f"a plain {type(item.value).__name__}"
 
 

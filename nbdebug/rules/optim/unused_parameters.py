@@ -46,8 +46,8 @@ def unused_parameters(ranks: RankReports) -> Iterator[Finding]:
     names = first.without_gradient
     listed = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
     yield Finding(
-        message=f"DistributedDataParallel refused step {first.steps + 1}: {len(names)} parameters had no gradient "
-        f"({listed}).",
+        message=f"DistributedDataParallel refused step {first.steps + 1}."
+        + (f" {len(names)} of {len(first.initial_weights)} parameters had no gradient: {listed}." if names else ""),
         where=Location(parameter=names[0] if names else None),
         cause="The loss does not use the output of these layers, and the wrapper waits for their gradients.",
         fix="# remove the layers, use their output in the loss, or pass find_unused_parameters=True",

@@ -48,7 +48,7 @@ def environment_changed(changes: SnapshotChanges) -> Iterator[Finding]:
     more = f", and {len(relevant) - _MAX_LISTED} more" if len(relevant) > _MAX_LISTED else ""
     packages = [f"{c.name}=={c.before}" for c in relevant if c.section == "versions" and c.name != "python"]
     yield Finding(
-        message=f"{len(relevant)} facts differ from the earlier run: {'; '.join(listed)}{more}.",
+        message=f"These facts differ from the earlier run: {'; '.join(listed)}{more}.",
         cause="The two runs do not differ in the code alone, so a difference of their results may come from here.",
         fix=f"Install the earlier versions: {' '.join(packages[:6])}."
         if packages

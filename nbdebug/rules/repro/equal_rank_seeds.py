@@ -49,7 +49,7 @@ def equal_rank_seeds(ranks: RankReports) -> Iterator[Finding]:
     if not names:
         return
     yield Finding(
-        message=f"All {len(reports)} ranks draw the same random numbers from {' and '.join(names)} in their first "
+        message=f"The {len(reports)} ranks draw the same random numbers from {' and '.join(names)} in their first "
         f"{len(first.random_states[names[0]])} passes.",
         where=get_event_place(first, "batch"),
         cause="All ranks set the same seed, and dropout or augmentation draws from it.",

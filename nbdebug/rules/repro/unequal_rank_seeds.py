@@ -52,8 +52,8 @@ def unequal_rank_seeds(ranks: RankReports) -> Iterator[Finding]:
     if differing := ranks.differing_names("initial_weights"):
         name, apart = next(iter(differing.items()))
         yield Finding(
-            message=f"The ranks start from different weights: {len(differing)} parameters differ, such as {name} on "
-            f"{name_ranks(apart)}.",
+            message=f"The ranks start from different weights: {len(differing)} of {len(reports[0].initial_weights)} "
+            f"parameters differ, such as {name} on {name_ranks(apart)}.",
             where=get_event_place(reports[0], "backward"),
             cause="The ranks set different seeds before the model is created, and nothing broadcasts its weights.",
             fix="# torch.manual_seed(seed) on all ranks before the model is created",

@@ -144,11 +144,14 @@ def _loss_was_affected(record: Record, step: int) -> bool:
 
 
 def _burst_finding(record: Record, burst: GradientBurst) -> Finding:
-    is_finite = np.isfinite(burst.norm)
-    description = f"{burst.norm:.2g}, {burst.norm / burst.usual:.2g} times" if is_finite else "not finite, far above"
+    description = (
+        f"{burst.norm:.2g}, {burst.norm / burst.usual:.2g} times the usual {burst.usual:.2g} of this run"
+        if np.isfinite(burst.norm)
+        else f"not finite; the usual norm of this run is {burst.usual:.2g}"
+    )
     losses = record.series("loss")[1]
     return Finding(
-        message=f"The gradient norm at step {burst.step} is {description} the usual {burst.usual:.2g} of this run. "
+        message=f"The gradient norm at step {burst.step} is {description}. "
         f"The loss went from {losses[0]:.3g} to {losses[-1]:.3g}.",
         where=Location(step=burst.step),
         cause="An earlier step was too large, or the backward pass multiplied many factors above 1, as in a recurrent "

@@ -241,8 +241,8 @@ def _finding(layers: Sequence[LayerSpread], ratio: float) -> Finding:
     name = format_module(worst_layer.where.module or worst_layer.name)
     return Finding(
         message=f"The activations {'grow' if ratio > 1 else 'shrink'} by a factor of {total_factor:.2g} from the first "
-        f"layer to the last. The ratio of one layer to the previous one is about {factor_per_layer:.2g}, and "
-        f"{factors[worst_index]:.2g} in {name}; it should be near 1.",
+        "layer to the last (standard deviation over the samples). The ratio of one layer to the previous one is about "
+        f"{factor_per_layer:.2g}, and {factors[worst_index]:.2g} in {name}; it should be near 1.",
         where=worst_layer.where,
         cause=f"The standard deviation of the weights of {name} is {worst_layer.gain:.2g} / √fan_in; 1.4 / √fan_in "
         "suits ReLU, and 1 / √fan_in suits tanh.",

@@ -43,7 +43,7 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
 
     ## How it is measured
     Exactly, by hooks on the operations of the autograd graph of that batch, which is run once more. The reported range
-    is that of the values which the operation saved in its forward pass.
+    is that of the inputs or results which the operation saved in its forward pass.
 
     ## How to fix
     Keep the input of the operation away from points where its derivative is infinite: with a small constant before the
@@ -59,8 +59,8 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
     if gradient_origin is None:
         return
     node, name = gradient_origin.node, gradient_origin.node.name
-    value_range = gradient_origin.saved_range
-    range_text = f", for inputs from {value_range[0]:.4g} to {value_range[1]:.4g}" if value_range else ""
+    value_range, role = gradient_origin.saved_range, gradient_origin.saved_role
+    range_text = f", for {role} from {value_range[0]:.4g} to {value_range[1]:.4g}" if value_range else ""
     non_finite, samples = gradient_origin.non_finite_batch, gradient_origin.samples
     yield Finding(
         message=f"The loss of {non_finite.description} is finite, but its gradient is not: in the backward pass, "

@@ -46,7 +46,8 @@ def update_too_large(setup: Setup, record: Record, *, ratio: float = 0.1) -> Ite
     saturate, and the loss jumps and then stays at that of a constant prediction.
 
     ## How it is measured
-    By the actual change in each snapshot, including momentum and Adam's scaling. Reported if the median over the second
+    By the actual change in each snapshot, including momentum and Adam's scaling, divided by the norm of the weight
+    after the step, so that it can hardly exceed 1. Reported if the median over the second
     half of the run is above ``ratio`` = 0.1, or if single steps were above half of the weight while the loss rose with
     them; in both cases only if the loss has not decreased by a third since the start. Weights that started at zero take
     large steps by design, while the loss decreases. Biases, normalization weights and embeddings are excluded.
@@ -114,8 +115,9 @@ def _finding(steps: LayerSignal, sizes: Values, over_limit: list[int], is_lastin
     factor = 10 ** round(np.log10(1e-3 / min(max(sizes), 1e3)))
     basis = "median of the second half" if is_lasting else "largest"
     return Finding(
-        message=f"The ratio of update norm to weight norm is too large in {len(over_limit)} of {len(steps.names)} "
-        f"weight tensors ({basis} of the run): {describe_values(names, sizes)}; {comparison}; about 0.001 is usual.",
+        message=f"The ratio of update norm to weight norm after the step is too large in {len(over_limit)} of "
+        f"{len(steps.names)} weight tensors ({basis} of the run): {describe_values(names, sizes)}; {comparison}; about "
+        "0.001 is usual.",
         where=Location(module_of_parameter(names[worst_index]), names[worst_index], step=worst_step),
         cause="The learning rate is far too high for these weights, or one gradient was far too large.",
         fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",

@@ -119,8 +119,8 @@ def _populations_by_sign(
 
 def _finding(name: str, populations: TwoPopulations, step: int) -> Finding:
     return Finding(
-        message=f"The weights of {name} form two populations: {populations.share:.0%} are near {populations.first}, "
-        f"the others near {populations.second}, and almost none lie between them.",
+        message=f"At step {step:,}, the weights of {name} form two populations: about {populations.share:.0%} are near "
+        f"{populations.first}, the others near {populations.second}, and almost none lie between them.",
         where=Location(module_of_parameter(name), name, step=step),
         cause="Some rows or columns are trained while the others only decay, inputs differ in scale, or weights are "
         "clamped.",

@@ -45,8 +45,8 @@ def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Findin
     measured = set(sizes.names)
     sizes = sizes.select([name for name in layer_weights(record) if name in measured])
     with np.errstate(all="ignore"):
-        remaining = np.maximum(sizes.values[-1], sizes[-3:].median) / sizes.largest
-    collapsed = [i for i in range(len(remaining)) if remaining[i] < share]
+        remaining, recent = sizes.values[-1] / sizes.largest, sizes[-3:].median / sizes.largest
+    collapsed = np.flatnonzero(np.maximum(remaining, recent) < share).tolist()
     if not collapsed:
         return
     names, others = [sizes.names[i] for i in collapsed], np.delete(remaining, collapsed)
@@ -54,12 +54,13 @@ def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Findin
         f"the median of the other layers is {np.median(others):.2g}" if len(others) else "all layers are affected"
     )
     yield Finding(
-        message=f"The weights of {len(collapsed)} of {len(remaining)} layers shrank to almost zero (final norm "
-        f"divided by the largest norm of the run): {describe_values(names, remaining[collapsed])}; {comparison}.",
+        message=f"The weights of {len(collapsed)} of {len(remaining)} layers shrank to almost zero (norm at step "
+        f"{sizes.steps[-1]:,}, the last measured one, divided by the largest measured norm): "
+        f"{describe_values(names, remaining[collapsed])}; {comparison}.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="Weight decay, or a penalty in the loss, is stronger than the gradient of the task.",
         fix="Reduce weight_decay, for AdamW to 0.01, or the weight of the penalty in the loss.",
-        evidence={"parameters": names, "left": remaining[collapsed].tolist()},
+        evidence={"parameters": names, "left": remaining[collapsed].tolist(), "last step": int(sizes.steps[-1])},
         explains=("G401", "G403", "G410", "G415", "T601", "T606", "T607", "T608", "T610", "O502", "T614"),
     )
 

@@ -121,16 +121,18 @@ def _growth_finding(sizes: LayerSignal, is_growing: Flags, factor: float) -> Fin
     comparison = (
         f"the median of the other layers is {np.median(others):.2g}" if len(others) else "all layers are affected"
     )
-    ending = "" if np.isfinite(sizes.values[-1]).all() else ", and are not finite at the end"
+    is_finite = bool(np.isfinite(sizes.values[-1]).all())
+    ending = f"{'grew until' if is_finite else 'are not finite at'} step {sizes.steps[-1]:,}, the last measured one"
     return Finding(
-        message=f"The weights of {len(names)} of {len(factors)} layers grew to more than {factor:g} times their "
-        f"initial norm and keep growing{ending} (largest over initial norm): "
+        message=f"The weights of {len(names)} of {len(factors)} layers grew to more than {factor:g} times their norm "
+        f"at step {sizes.steps[0]:,}, and {ending} (largest norm divided by the first one): "
         f"{describe_values(names, factors[is_growing])}; {comparison}.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="Larger weights always reduce the loss, which has no minimum, or each step overshoots more than the "
         "previous one.",
         fix="loss = criterion(output, target)   # not its negative; and a lower learning rate, or weight_decay=1e-2",
-        evidence={"parameters": names, "growth": factors[is_growing].tolist()},
+        evidence={"parameters": names, "growth": factors[is_growing].tolist()}
+        | {"first and last step": [int(sizes.steps[0]), int(sizes.steps[-1])]},
         explains=("G402", "T601", "T602", "T606"),
     )
 

@@ -68,9 +68,12 @@ def growing_memory(
     graphs = loop.retained_graphs
     retains_steps = graphs.alive >= least and graphs.alive >= share * graphs.checked
     if retains_steps:
-        subject, has_activations = f"{graphs.alive} of {graphs.checked} forward passes", bool(graphs.with_activations)
+        subject, has_activations = (
+            f"{graphs.alive} of {graphs.checked} inspected forward passes",
+            bool(graphs.with_activations),
+        )
     elif graphs.evaluations >= max(evaluations, share * graphs.checked_evaluations):
-        subject, has_activations = f"{graphs.evaluations} of {graphs.checked_evaluations} evaluations", True
+        subject, has_activations = f"{graphs.evaluations} of {graphs.checked_evaluations} inspected evaluations", True
     else:
         return
     holder = graphs.holder

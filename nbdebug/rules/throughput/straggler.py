@@ -45,7 +45,7 @@ def straggler(ranks: RankReports, *, ratio: float = 1.5, share: float = 0.25) ->
     reports = check_reports(ranks, _MIN_STEPS)
     slowest = max(reports, key=lambda report: report.own_seconds)
     others = median_or_zero(report.own_seconds for report in reports if report is not slowest)
-    step = median_or_zero(report.step_seconds for report in reports)
+    step = slowest.step_seconds
     lost = slowest.own_seconds - others
     if slowest.least_own_seconds < ratio * others or lost < max(share * step, _MIN_SECONDS):
         return

@@ -139,7 +139,9 @@ def _verdict_if_not_memorized(facts: VerdictInputs) -> OverfitVerdict:
         capacity_text = f"{facts.trainable:,} trainable parameters cannot memorize {facts.needed:,} target values"
         return OverfitVerdict("fail", "capacity", f"{reached_text}: {capacity_text}.")
     return OverfitVerdict(
-        "fail", "model", f"{reached_text}, and stopped falling; {_loss_text(facts.floor.value)} is attainable."
+        "fail",
+        "model",
+        f"{reached_text}, and stopped falling; the loss and the targets allow {_loss_text(facts.floor.value)}.",
     )
 
 

@@ -207,7 +207,7 @@ def test_label_out_of_range_of_dict_samples_is_reported_once(shift: int) -> None
     data = DictDataset(X.repeat(6, 1), Y.repeat(6) + shift)
     (finding,) = rule_findings(Setup(network(3), DataLoader(data, 16), loss_fn=nn.CrossEntropyLoss()), "D101")
     assert len(finding.evidence["samples"]) == 20
-    assert f"of {int(((Y + shift < 0) | (Y + shift > 2)).sum()) * 6} train samples" in finding.message
+    assert f"in {int(((Y + shift < 0) | (Y + shift > 2)).sum()) * 6} of 384 train samples" in finding.message
 
 
 class BatchScores(nn.Module):

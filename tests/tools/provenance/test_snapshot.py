@@ -243,7 +243,7 @@ def test_rule_lists_data_and_versions_but_no_code() -> None:
     before = debugger.snapshot()
     debugger.changes_since(dataclasses.replace(before, cells=(), data={"train_loader": "other"}))
     finding = next(finding for finding in debugger.findings if finding.code == "R903")
-    assert finding.message.startswith("1 facts differ from the earlier run: train_loader (data): other → ")
+    assert finding.message.startswith("These facts differ from the earlier run: train_loader (data): other → ")
 
 
 def test_package_that_only_one_environment_has_is_listed_but_no_finding() -> None:
