@@ -202,6 +202,10 @@ RUNS = {
         "                    weights = weights - weights.grad * group['lr']  # here\n                else:\n"
         "                    p.sub_(p.grad)"
     ),
+    "G414 buffer of the optimizer": OWN_STEP.format(
+        step="memory = self.state[p].setdefault('memory', torch.zeros_like(p)).mul_(0.9).add_(p.grad)\n"
+        "                p = p - group['lr'] * memory  # here"
+    ),
 }
 # By code and name: a sound program that does what the faulty ones do, and on which the rule stays silent.
 HEALTHY = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from functools import partial
 
@@ -21,8 +22,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
-from nbdebug.source.assignments import find_assignments
-from nbdebug.source.location import add_line, get_location
+from nbdebug.source.assignments import covering_statement, find_assignments
+from nbdebug.source.location import SourceLine, add_line, get_location
 
 _SEQUENCE_CALLS = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
 _LAYER_CALLS = {"linear", "conv1d", "conv2d"}
@@ -144,19 +145,31 @@ def _has_batch_statistics(setup: Setup, mixing_call: MixingCall) -> bool:
 
 def _carried_state_finding(setup: Setup, state: CarriedState) -> Finding:
     name = f"{state.path}.{state.attribute}".strip(".")
-    lines = find_assignments(state.owner, state.attribute)
+    line = _storing_line(state)
     is_shuffled = isinstance(getattr(setup.train_loader, "sampler", None), RandomSampler)
     return Finding(
         message="Two passes over one batch, in eval mode and with the same random numbers, give different "
         f"outputs: the difference is {state.relative_difference:.2g} of the largest output. {name} changes with each "
         "call and affects the next one.",
-        where=lines[-1].where(state.path or None) if lines else Location(module=state.path or None),
+        where=get_location(line, state.path or None),
         cause=f"The attribute {name} keeps values from one batch for the next one, which contains other samples.",
         fix=f"# reset self.{state.attribute} at the start of forward, or keep it in a local variable",
         evidence={"attribute": name, "spread": state.relative_difference, "shuffled": is_shuffled},
         explains=("R902", "T606", "T607", "T608", "E703", "E709"),
         severity="error" if is_shuffled else "note",
     )
+
+
+def _storing_line(state: CarriedState) -> SourceLine | None:
+    """Return the last line that sets the attribute to more than a constant such as None, or else to anything."""
+    lines = sorted(find_assignments(state.owner, state.attribute), key=lambda line: (line.file, line.number))
+    statements = [covering_statement(line) for line in lines]
+    storing = [
+        line
+        for line, statement in zip(lines, statements, strict=True)
+        if not isinstance(getattr(statement, "value", None), ast.Constant)
+    ]
+    return next(reversed(storing or lines), None)
 
 
 def _unshifted_index_finding(company: SampleCompany) -> Finding:

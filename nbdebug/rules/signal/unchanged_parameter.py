@@ -23,7 +23,7 @@ from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import read_names, search_files, syntax_tree
+from nbdebug.source.search import assigned_names, read_names, search_files, syntax_tree
 
 _MOMENTUM_GAIN = 10.0  # a momentum of 0.9 sums ten gradients
 
@@ -107,19 +107,22 @@ def _rebinding_line(setup: Setup) -> SourceLine | None:
     lines = {
         SourceLine(file, node.lineno)
         for file in search_files(user_written_objects(setup))
-        for node in ast.walk(syntax_tree(file) or ast.Module([], []))
-        if isinstance(node, ast.Assign) and _rebinds_step(node)
+        for node in _rebindings(syntax_tree(file) or ast.Module([], []))
     }
     return lines.pop() if len(lines) == 1 else None
 
 
-def _rebinds_step(node: ast.Assign) -> bool:
-    """Match an assignment such as ``p = p - rate * p.grad``."""
-    if not isinstance(node.value, ast.BinOp) or len(node.targets) != 1:
-        return False
-    name = getattr(node.targets[0], "id", "")
-    reads_gradient = any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in ast.walk(node.value))
-    return reads_gradient and name in read_names(node.value)
+def _rebindings(tree: ast.Module) -> Iterator[ast.Assign]:
+    """Yield assignments such as ``p = p - rate * p.grad``, and those of the variable of a loop, ``p = p - step``."""
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For)]
+    for scope in (tree, *loops):
+        variables = assigned_names(scope.target) if isinstance(scope, ast.For) else set()
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and len(node.targets) == 1:
+                name, parts = getattr(node.targets[0], "id", ""), ast.walk(node.value)
+                reads_gradient = any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in parts)
+                if name in read_names(node.value) and (reads_gradient or name in variables):
+                    yield node
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ class CarriedState(nn.Module):
         self.state = None
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.state is not None and len(x) != 16:
+            self.state = None
         states, state = self.body(x, self.state)
         self.state = tuple(t.detach() for t in state) if isinstance(state, tuple) else state.detach()
         return self.head(states[:, -1])
