@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line
 
 _SPLITTERS = ("random_split", "train_test_split")
+_MAX_EXPECTED_SHARE = 0.25  # of samples that are near copies by chance
 _MIN_EXCESS = 0.02  # over the share of random splits: less is not worth a warning
 
 
@@ -58,6 +60,7 @@ def split_overlap(
     it must be closer than 0.35 of the distance to the second neighbor. Near copies are a warning from ``near`` = 10% of
     the samples, and from ``times`` = 4 times the share that is expected for evenly distributed samples of the same
     intrinsic dimension, estimated from the more distant neighbors (or that share plus three tenths of all samples).
+    Where more than a quarter are expected, as for rows of three columns, near copies are not distinctive.
     Windows count if they share three quarters of their steps, from ``overlapping`` = half of the validation samples.
 
     In your loop, exactly: samples of an evaluation are matched with those of an earlier training set by index in the
@@ -122,8 +125,8 @@ def _fold_findings(loop: LoopSummary, min_share: float) -> Iterator[Finding]:
 
 
 def _min_near_copy_share(expected: float, times: float) -> float:
-    """Return the share of near copies that cannot be chance."""
-    return min(times * expected, expected + 0.3)
+    """Return the share of near copies that cannot be chance; infinite where many samples are as close by chance."""
+    return min(times * expected, expected + 0.3) if expected <= _MAX_EXPECTED_SHARE else math.inf
 
 
 def _severity(shared: SharedSamples, part: float, share: float) -> Severity:

@@ -69,6 +69,21 @@ def inputs_with_zeros_at_random() -> Setup:
     return two_split_setup(readings(1500), readings(500), 20, X)
 
 
+def rows_beside_a_code(renumbered: bool) -> Setup:
+    """Two numbers and the code of a brand, whose frequencies differ; the splits may number the brands differently."""
+    generator = torch.Generator().manual_seed(4)
+    shares = torch.tensor([0.27, 0.21, 0.16, 0.12, 0.09, 0.07, 0.05, 0.03])
+
+    def table(count: int, codes: Tensor) -> TensorDataset:
+        brand = torch.multinomial(shares, count, replacement=True, generator=generator)
+        numbers = torch.rand(count, 2, generator=generator) * 2 - 1
+        price = shares[brand, None] + numbers.sum(1, keepdim=True)
+        return TensorDataset(torch.cat([codes[brand, None].float(), numbers], 1), price)
+
+    train, codes = table(2000, torch.arange(8)), torch.arange(8).flip(0) if renumbered else torch.arange(8)
+    return two_split_setup(train, table(500, codes), 3, X)
+
+
 def windows_split_in_time(windows: Tensor = WINDOWS) -> Setup:
     train, val = TensorDataset(windows[:380], NEXT[:380]), TensorDataset(windows[396:], NEXT[396:])
     return two_split_setup(train, val, windows[0].numel(), NEXT)
@@ -87,6 +102,8 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "windows split in time": windows_split_in_time,
     "windows of channels split in time": lambda: windows_split_in_time(CHANNELS),
     "short sequences among zeros": left_padded_sequences,
+    "rows beside a code": lambda: rows_beside_a_code(renumbered=False),
+    "rows beside a renumbered code": lambda: rows_beside_a_code(renumbered=True),
     "zeros at random": inputs_with_zeros_at_random,
     "noise": lambda: random_split_setup(X, Y),
     "points along a line": lambda: random_split_setup(X[:, :1] * torch.ones(8), Y),
