@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.labels import LabelProbe
+from nbdebug.measurements.renumbered_codes import RenumberedCodes
 from nbdebug.rule_engine.data_edits import renumber_validation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
@@ -31,7 +34,8 @@ _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
 def class_map_mismatch(
     setup: Setup,
     class_maps: dict[str, dict[str, dict[str, int]]],
-    label_probe: LabelProbe,
+    label_probe: LabelProbe | NotChecked,
+    renumbered_codes: RenumberedCodes | NotChecked | None,
     *,
     share: float = 0.6,
     least: int = 10,
@@ -41,7 +45,8 @@ def class_map_mismatch(
     ## What it does
     Compares, by name, the mappings from class names to numbers that both datasets contain (``class_to_idx``,
     ``classes``, a fitted label encoder, any similar dictionary). If there are none, trains a simple classifier on the
-    training split and compares its predictions for the validation classes.
+    training split and compares its predictions for the validation classes. Inputs that are codes of categories are
+    compared by the mean target of each code.
 
     ## Why it matters
     Predictions follow the mapping of the training split and are scored with another one, so the validation score looks
@@ -63,6 +68,9 @@ def class_map_mismatch(
     | two fifths | equal | 32% | 43% | 58% | 47% |
     | | swapped, detected | 2% | 98% | 32% | 68% |
 
+    For input columns of 4 to 30 whole numbers, the mean targets of two codes or more differ between the splits by more
+    than five standard errors, and after an exchange of codes all agree within 2.5 (root mean square).
+
     ## How to fix
     Create the mapping once, from the training split, and pass it to the other splits.
 
@@ -81,7 +89,11 @@ def class_map_mismatch(
             where = get_location(_numbering_line(setup, name, train[name], val[name]))
             yield _name_mismatch_finding(name, where, differing, sorted(set(train[name]) ^ set(val[name])))
             return
-    if (
+    if isinstance(renumbered_codes, RenumberedCodes):
+        yield _renumbered_codes_finding(setup, renumbered_codes)
+    elif isinstance(label_probe, NotChecked):
+        raise label_probe
+    elif (
         not shared
         and label_probe.cross_split_confusion is not None
         and all(relation.sigma >= 5 for relation in label_probe.within.values())
@@ -158,6 +170,40 @@ def _name_mismatch_finding(
         },
         explains=("D109", *_CONSEQUENCES),
     )
+
+
+def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
+    column = f"input {codes.input_index}" + ("" if codes.column is None else f", column {codes.column},")
+    listed = ", ".join(f"validation code {own} resembles training code {n}" for own, n in [*codes.codes.items()][:3])
+    return Finding(
+        message=f"{len(codes.codes)} of {codes.count} codes in {column} seem to stand for other categories in "
+        f"validation: {listed}. The mean targets of all codes differ by {codes.sigma:.3g} standard errors between the "
+        f"splits, and by {codes.renumbered_sigma:.2g} after the codes are exchanged (root mean square).",
+        where=get_location(_coding_line(setup, codes)),
+        cause="Each split numbered the categories of its inputs independently.",
+        fix="numbers = {name: i for i, name in enumerate(sorted(set(train_names)))}   # once, for both splits",
+        evidence={
+            "validation code: training code": codes.codes,
+            "codes": codes.count,
+            "difference": codes.sigma,
+            "difference after exchange": codes.renumbered_sigma,
+        },
+        aspect="input codes",
+        explains=("D109", "D108", *_CONSEQUENCES),
+    )
+
+
+def _coding_line(setup: Setup, codes: RenumberedCodes) -> SourceLine | None:
+    """Return the line that numbers the categories in an attribute of the validation data, or that makes its inputs."""
+    dataset = getattr(setup.val_loader, "dataset", None)
+    for name, value in vars(dataset).items() if hasattr(dataset, "__dict__") else ():
+        if isinstance(value, (Tensor, np.ndarray)) and np.array_equal(np.asarray(value), codes.values):
+            lines = {maker.line for maker in numbering_of_attribute(dataset, name)}
+            return lines.pop() if len(lines) == 1 else None
+    try:
+        return origin_line(setup, "inputs", "val")
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
 
 
 def _hidden_folder_findings(class_maps: dict[str, dict[str, dict[str, int]]]) -> Iterator[Finding]:

@@ -1,0 +1,87 @@
+"""Tests of D125 for codes of categories in the inputs, which each split numbers by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import rule_faults
+
+NAMES = np.array(["ash", "birch", "cedar", "elm", "fir", "oak"])
+LEVELS = np.array([1.0, 4.0, 2.0, 6.0, 3.0, 8.0])
+
+
+class Trees(Dataset[tuple[Tensor, Tensor]]):
+    """Heights of trees by their kind and age; the kinds are numbered in the order in which they occur."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.kind = torch.tensor(pd.factorize(frame["kind"])[0])  # here
+        self.age = torch.tensor(frame["age"].to_numpy(), dtype=torch.float32)
+        self.height = torch.tensor(frame["height"].to_numpy(), dtype=torch.float32)
+
+    def __len__(self) -> int:
+        return len(self.height)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return torch.stack([self.kind[index].float(), self.age[index]]), self.height[index]
+
+
+def frame(rows: int, seed: int, drift: float = 0.0, first: str = "") -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    kind, age = random.integers(0, len(NAMES), rows), random.uniform(-1, 1, rows)
+    table = pd.DataFrame({"kind": NAMES[kind], "age": age, "height": LEVELS[kind] + age + drift})
+    return table.sort_values("kind", key=lambda kinds: kinds != first, kind="stable") if first else table
+
+
+def sorted_codes(table: pd.DataFrame) -> TensorDataset:
+    numbers = np.stack([np.searchsorted(NAMES, table["kind"]), table["age"]], axis=1)
+    return TensorDataset(
+        torch.tensor(numbers, dtype=torch.float32), torch.tensor(table["height"].to_numpy(), dtype=torch.float32)
+    )
+
+
+def years(rows: int, seed: int, start: int) -> TensorDataset:
+    """A year of a window that moves on, and prices that rise from year to year."""
+    random = np.random.default_rng(seed)
+    year = random.integers(0, 6, rows)
+    x = np.stack([year, random.normal(size=rows)], axis=1)
+    return TensorDataset(
+        torch.tensor(x, dtype=torch.float32), torch.tensor(year + start + x[:, 1], dtype=torch.float32)
+    )
+
+
+def d125_findings(train: Dataset[object], val: Dataset[object]) -> list[object]:
+    setup = Setup(nn.Linear(2, 1), DataLoader(train, 20, shuffle=True), DataLoader(val, 20), loss_fn=nn.MSELoss())
+    return [*rule_faults(setup, "D125")]
+
+
+def test_codes_that_each_split_numbers_by_itself_are_reported_at_their_line() -> None:
+    train, val = frame(600, 0, first="ash"), frame(300, 1, first="oak")
+    (finding,) = d125_findings(Trees(train), Trees(val))
+    (own, other), *_ = finding.evidence["validation code: training code"].items()  # type: ignore[attr-defined]
+    train_names, val_names = pd.factorize(train["kind"])[1], pd.factorize(val["kind"])[1]
+    assert val_names[own] == train_names[other]
+    assert "# here" in (finding.where.source or "")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("train", "val"),
+    [
+        (lambda: sorted_codes(frame(600, 0)), lambda: sorted_codes(frame(300, 1))),
+        (lambda: sorted_codes(frame(600, 0)), lambda: sorted_codes(frame(300, 1, drift=2.0))),
+        (lambda: sorted_codes(frame(600, 0)), lambda: sorted_codes(frame(40, 1))),
+        (lambda: years(600, 0, 0), lambda: years(300, 1, 1)),
+    ],
+    ids=["same codes", "drift", "few rows", "years"],
+)
+def test_codes_with_one_meaning_are_quiet(
+    train: Callable[[], Dataset[object]], val: Callable[[], Dataset[object]]
+) -> None:
+    assert d125_findings(train(), val()) == []
