@@ -167,6 +167,12 @@ def darken_slice(splits: Splits, generator: torch.Generator) -> None:
     splits.x_val[: len(splits.x_val) // 4] *= 0.6
 
 
+def _darkening(x: Tensor) -> float:
+    """Return by how many standard deviations the mean of the images falls."""
+    levels = x.flatten(1).mean(1)
+    return float(0.25 * 0.4 * levels.mean() / levels.std())
+
+
 def shuffle_labels(splits: Splits, generator: torch.Generator) -> None:
     """Shuffle the training labels."""
     splits.y = splits.y[torch.randperm(len(splits.y), generator=generator)]
@@ -269,7 +275,7 @@ def _faults_of_numbers(x: Tensor) -> dict[str, Fault]:
             "transposed": Fault(
                 change_validation(lambda part: part.transpose(2, 3).contiguous()), has_mismatch("transposed")
             ),
-            "a quarter darkened to 60%": Fault(darken_slice, has_drift),
+            "a quarter darkened to 60%": Fault(darken_slice, has_drift, _is_shift_below_power(_darkening(x))),
         }
     if x.dim() == 4 and x.shape[1] == 3:
         faults["channels reversed"] = Fault(change_validation(lambda part: part.flip(1)), has_mismatch("reverse order"))

@@ -91,7 +91,7 @@ def names() -> tuple[Tensor, Tensor]:
 
 
 def reviews() -> tuple[Tensor, Tensor]:
-    """4,000 snippets of movie reviews that 20 raters judged clearly positive or negative, as codes of words."""
+    """Up to 4,000 different reviews that 20 raters judged clearly positive or negative, as codes of words."""
     with tarfile.open(_REVIEWS) as outer:
         inner = next(item for item in outer.getmembers() if item.name.endswith("ICWSM_2014.tar.gz"))
         archive = outer.extractfile(inner)
@@ -105,7 +105,8 @@ def reviews() -> tuple[Tensor, Tensor]:
     counts = Counter(word for _, words in clear for word in words)
     codes = {word: code for code, (word, _) in enumerate(counts.most_common(_VOCABULARY), 2)}  # 1 is unknown
     rows = [[codes.get(word, 1) for word in words[:_WORDS]] for _, words in clear]
-    return _pad(rows, _WORDS), torch.tensor([int(rating > 0) for rating, _ in clear])
+    distinct = {tuple(row): int(rating > 0) for row, (rating, _) in zip(rows, clear, strict=True)}
+    return _pad([list(row) for row in distinct], _WORDS), torch.tensor(list(distinct.values()))
 
 
 def _evenly(items: list[_Item], count: int) -> list[_Item]:

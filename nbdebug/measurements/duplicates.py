@@ -23,6 +23,7 @@ from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tensors.row_search import find_rows_with_values, get_row_keys
 
 _MIN_DISTINCT_VALUES, _DISTINCT_ROWS = 16, 64
+_MIN_CHANCE_SHARE = 0.01  # of rows that are equal to another one, if the data have few distinct rows
 _MIN_LENGTH, _MIN_DIVERGENCE = 8, 1.5
 _MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
 _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIES = 20, 40, 100, 20
@@ -149,14 +150,15 @@ def are_rows_distinctive(table: SplitTable, sample_keys: Sequence[Hashable]) -> 
 
     This holds if values hardly repeat, or if a row has so many distinct values that their order alone identifies it:
     sixteen values have 2e13 arrangements. If equal rows come in groups of three or more rather than in pairs, the data
-    have few distinct rows, whatever their values; so do sequences that follow likely rules.
+    have few distinct rows, whatever their values; so do sequences that follow likely rules. A few such groups among
+    many rows do not show that: then the equal rows would be many.
     """
     counts = Counter(sample_keys)
     repeated = sum(count for count in counts.values() if count > 2)
     duplicated = sum(count for count in counts.values() if count > 1)
     if not table.inputs:
         return False
-    if duplicated and repeated > duplicated / 4:
+    if repeated > duplicated / 4 and duplicated >= _MIN_CHANCE_SHARE * len(sample_keys):
         return _are_copies(table, sample_keys)
     if any(map(_has_likely_sequences, table.inputs)):
         return False
