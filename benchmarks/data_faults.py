@@ -162,6 +162,13 @@ def replace_word(x: Tensor, generator: torch.Generator) -> Tensor:
     return changed
 
 
+def copy_edited(splits: Splits, generator: torch.Generator) -> None:
+    """Put training texts of ten words or more into validation, with one word replaced."""
+    rows = (_lengths(splits.x) >= _MIN_WORDS).nonzero()[:_PLANTED_COPIES, 0]
+    splits.x_val[:_PLANTED_COPIES] = replace_word(splits.x[rows], generator)
+    splits.y_val[:_PLANTED_COPIES] = splits.y[rows]
+
+
 def darken_slice(splits: Splits, generator: torch.Generator) -> None:
     """Darken a quarter of the validation images to 60%."""
     splits.x_val[: len(splits.x_val) // 4] *= 0.6
@@ -256,7 +263,7 @@ def faults_of(x: Tensor) -> dict[str, Fault]:
 def _faults_of_texts(x: Tensor) -> dict[str, Fault]:
     if float(_lengths(x).float().mean()) < _MIN_WORDS:
         return {}
-    return {"20 near copies (one word)": Fault(copy_near(replace_word), has_pairs("near", True), _are_rows_indistinct)}
+    return {"20 near copies (one word)": Fault(copy_edited, has_pairs("near", True), _are_rows_indistinct)}
 
 
 def _faults_of_numbers(x: Tensor) -> dict[str, Fault]:
