@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 
 import torch
-from data import split as random_split
+from data_faults import split as random_split
 from data_sets import breast_cancer, digits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

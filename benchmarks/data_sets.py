@@ -26,6 +26,8 @@ _Item = TypeVar("_Item")
 _REVIEWS = Path("vaderSentiment-3.3.2.tar.gz")
 _LANGUAGES = ("nl_NL", "fi_FI", "sv_SE", "et_EE", "de_DE", "fr_FR", "hr_HR", "it_IT")
 _NAMES_PER_LANGUAGE, _LETTERS = 400, 14
+_PATCH, _MIN_CONTRAST = 32, 0.05
+_PHOTOS = ("astronaut", "chelsea", "coffee", "rocket", "ihc")
 _REVIEW_COUNT, _WORDS, _VOCABULARY, _MIN_RATING = 4_000, 30, 4_000, 1.0
 
 
@@ -89,7 +91,7 @@ def names() -> tuple[Tensor, Tensor]:
 
 
 def reviews() -> tuple[Tensor, Tensor]:
-    """4,000 snippets of movie reviews that 20 raters judged clearly positive or negative, as codes of words."""
+    """Up to 4,000 different reviews that 20 raters judged clearly positive or negative, as codes of words."""
     with tarfile.open(_REVIEWS) as outer:
         inner = next(item for item in outer.getmembers() if item.name.endswith("ICWSM_2014.tar.gz"))
         archive = outer.extractfile(inner)
@@ -103,7 +105,8 @@ def reviews() -> tuple[Tensor, Tensor]:
     counts = Counter(word for _, words in clear for word in words)
     codes = {word: code for code, (word, _) in enumerate(counts.most_common(_VOCABULARY), 2)}  # 1 is unknown
     rows = [[codes.get(word, 1) for word in words[:_WORDS]] for _, words in clear]
-    return _pad(rows, _WORDS), torch.tensor([int(rating > 0) for rating, _ in clear])
+    distinct = {tuple(row): int(rating > 0) for row, (rating, _) in zip(rows, clear, strict=True)}
+    return _pad([list(row) for row in distinct], _WORDS), torch.tensor(list(distinct.values()))
 
 
 def _evenly(items: list[_Item], count: int) -> list[_Item]:
@@ -130,6 +133,35 @@ def smartwatch(step: int = 100) -> tuple[Tensor, Tensor, Tensor]:
     return torch.tensor(windows).float(), y, subjects
 
 
+def watch_apart() -> tuple[Tensor, Tensor]:
+    """The windows of the smartwatch that share no steps."""
+    x, y, _ = smartwatch(step=200)
+    return x, y
+
+
+def patches() -> tuple[Tensor, Tensor]:
+    """Patches of 32 × 32 of photographs, the classes, which do not overlap and are not smooth (scikit-image)."""
+    from skimage import data as photos
+    from sklearn.datasets import load_sample_images
+
+    images = [*load_sample_images().images]
+    for name in _PHOTOS:
+        try:
+            images.append(getattr(photos, name)())
+        except Exception:  # a photograph that the package would have to download
+            continue
+    parts = [_cut(torch.tensor(image[..., :3])) for image in images]
+    cut = torch.cat(parts).float() / 255
+    y = torch.repeat_interleave(torch.arange(len(parts)), torch.tensor([len(part) for part in parts]))
+    is_varied = cut.mean(1).flatten(1).std(1) > _MIN_CONTRAST
+    return cut[is_varied], y[is_varied]
+
+
+def _cut(image: Tensor) -> Tensor:
+    rows = image.permute(2, 0, 1).unfold(1, _PATCH, _PATCH).unfold(2, _PATCH, _PATCH)
+    return rows.permute(1, 2, 0, 3, 4).reshape(-1, 3, _PATCH, _PATCH)
+
+
 SETS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
     "digits": digits,
     "breast cancer": breast_cancer,
@@ -139,6 +171,8 @@ for _package, _name, _load in (
     ("bokeh_sampledata", "titanic", titanic),
     ("faker", "names", names),
     ("seglearn", "watch", watch),
+    ("seglearn", "watch apart", watch_apart),
+    ("skimage", "patches", patches),
 ):
     if find_spec(_package) is not None:
         SETS[_name] = _load

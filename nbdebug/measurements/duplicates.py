@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Subset, TensorDataset
 
+from nbdebug.baselines.class_scores import feature_views
 from nbdebug.exceptions import NotChecked
 from nbdebug.loop_monitor.fold_data import SampleSource
 from nbdebug.measurements.dataset_rows import SplitTable
@@ -23,6 +24,7 @@ from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tensors.row_search import find_rows_with_values, get_row_keys
 
 _MIN_DISTINCT_VALUES, _DISTINCT_ROWS = 16, 64
+_MIN_CHANCE_SHARE = 0.01  # of rows that are equal to another one, if the data have few distinct rows
 _MIN_LENGTH, _MIN_DIVERGENCE = 8, 1.5
 _MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
 _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIES = 20, 40, 100, 20
@@ -151,14 +153,14 @@ def are_rows_distinctive(table: SplitTable, sample_keys: Sequence[Hashable]) -> 
 
     This holds if values hardly repeat, or if a row has so many distinct values that their order alone identifies it:
     sixteen values have 2e13 arrangements. If equal rows come in groups of three or more rather than in pairs, the data
-    have few distinct rows, whatever their values; so do sequences that follow likely rules.
+    have few distinct rows, whatever their values, unless few rows are equal; so do sequences that follow likely rules.
     """
     counts = Counter(sample_keys)
     repeated = sum(count for count in counts.values() if count > 2)
     duplicated = sum(count for count in counts.values() if count > 1)
     if not table.inputs:
         return False
-    if duplicated and repeated > duplicated / 4:
+    if repeated > duplicated / 4 and duplicated >= _MIN_CHANCE_SHARE * len(sample_keys):
         return _are_copies(table, sample_keys)
     if any(map(_has_likely_sequences, table.inputs)):
         return False
@@ -408,9 +410,9 @@ def neighbor_similarity(setup: Setup, tables: dict[str, SplitTable]) -> Neighbor
     ][:_MAX_NEIGHBORS]
     if len(pairs) < _MIN_NEIGHBORS:
         raise NotChecked(f"fewer than {_MIN_NEIGHBORS} validation samples are next to a training sample in one dataset")
-    ranks = _rank_neighbors(train, val, pairs)
+    mean_rank = min(_mean_rank(_get_strata(train), *view, pairs) for view in _neighbor_views(train, val))
     indices = [(positions[0][train_row], positions[1][val_row]) for train_row, val_row in pairs]
-    return NeighborSimilarity(float(ranks.mean()), indices)
+    return NeighborSimilarity(mean_rank, indices)
 
 
 def _find_positions(loader: Any, table: SplitTable) -> tuple[Any, list[int]]:
@@ -422,17 +424,22 @@ def _find_positions(loader: Any, table: SplitTable) -> tuple[Any, list[int]]:
     return dataset, indices
 
 
-def _rank_neighbors(train: SplitTable, val: SplitTable, pairs: list[tuple[int, int]]) -> Tensor:
-    """Return, for each pair, the share of training samples of the same class that are closer than the neighbor."""
-    classes = _get_strata(train)
-    train_columns, val_columns = _standardize(train.inputs[0].float(), val.inputs[0].float())
+def _neighbor_views(train: SplitTable, val: SplitTable) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the columns of both splits, and for series their spectra, since windows of one source differ in phase."""
+    parts = train.inputs[0].float(), val.inputs[0].float()
+    yield _standardize(*parts)
+    for view in feature_views([torch.cat(parts)])[1:]:
+        yield torch.from_numpy(view[: len(train)]), torch.from_numpy(view[len(train) :])
+
+
+def _mean_rank(classes: Tensor, train: Tensor, val: Tensor, pairs: list[tuple[int, int]]) -> float:
+    """Return the mean share of training samples of the same class that are closer than the neighbor."""
     ranks = []
     for train_row, val_row in pairs:
-        alike = (classes == classes[train_row]).nonzero().flatten()
-        distances = (train_columns[alike] - val_columns[val_row]).square().sum(1)
-        own = (train_columns[train_row] - val_columns[val_row]).square().sum()
+        distances = (train[classes == classes[train_row]] - val[val_row]).square().sum(1)
+        own = (train[train_row] - val[val_row]).square().sum()
         ranks.append((distances < own).float().mean() + (distances == own).float().mean() / 2)
-    return torch.stack(ranks)
+    return float(torch.stack(ranks).mean())
 
 
 def _get_strata(table: SplitTable) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score
 
 from nbdebug.statistics.label_noise import LabelNoise, estimate_label_noise
 
@@ -60,6 +61,34 @@ def test_useless_scores_get_no_weight() -> None:
     assert noise.weights[1] < 0.1 * noise.weights[0]
 
 
+def test_constant_preference_of_a_class_does_not_matter() -> None:
+    scores, labels, flipped = scored_labels(0, 0.05)
+    shifted = scores + np.array([0.0, 1.0, 0.0, -1.0])
+    wrong = [estimate_label_noise(each, labels).wrong for each in (scores, shifted)]
+    assert np.corrcoef(*wrong)[0, 1] > 0.99
+    assert average_precision_score(flipped, wrong[1]) > average_precision_score(
+        flipped, -_self_confidence(shifted, labels)
+    )
+
+
+def _self_confidence(scores: NDArray[np.float64], labels: Labels) -> NDArray[np.float64]:
+    exponentials = np.exp(scores[0])
+    confidence: NDArray[np.float64] = exponentials[np.arange(len(labels)), labels] / exponentials.sum(1)
+    return confidence
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_ranking_is_at_least_that_of_self_confidence(pair: bool) -> None:
+    """Flips between certain pairs of classes are learned, and random ones are not taken for such pairs."""
+    gains = []
+    for seed in range(10):
+        scores, labels, flipped = scored_labels(seed, 0.08, classes=8, spread=20.0, pair=pair)
+        noise = estimate_label_noise(scores, labels)
+        by_confidence = average_precision_score(flipped, -_self_confidence(scores, labels))
+        gains.append(average_precision_score(flipped, noise.wrong) - by_confidence)
+    assert np.mean(gains) > (0.002 if pair else -0.002)
+
+
 def test_probability_of_being_wrong_is_calibrated() -> None:
     results = [noise_of(seed, 0.08) for seed in range(10)]
     wrong, flipped = (
@@ -94,9 +123,9 @@ def test_gradient_is_that_of_the_loss() -> None:
 
     scores, labels, _ = scored_labels(0, 0.05, rows=50)
     model = _NoiseModel(np.concatenate([scores, scores**2]), labels)
-    point, step = np.array([0.1, -2.0, -3.0]), 1e-6
+    point, step = np.array([0.1, -2.0, 0.3, -0.2, 0.5, 0.1, -3.0]), 1e-6  # two weights, four offsets and the rate
     _, gradient = model.loss(point)
-    for axis in range(3):
-        moved = np.eye(3)[axis] * step
+    for axis in range(len(point)):
+        moved = np.eye(len(point))[axis] * step
         slope = (model.loss(point + moved)[0] - model.loss(point - moved)[0]) / (2 * step)
         assert gradient[axis] == pytest.approx(slope, rel=1e-4)

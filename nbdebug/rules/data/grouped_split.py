@@ -35,8 +35,9 @@ def grouped_split(neighbor_similarity: NeighborSimilarity, *, rank: float = 0.25
 
     ## How it is measured
     By the rank of the neighbor among all training samples of the same class (for real-valued targets, of the same
-    tenth), ordered by their distance from the validation sample. If the order of the dataset has no meaning, the mean
-    rank is 0.5. It is reported if the mean rank is below ``rank`` = 0.25 by three standard errors.
+    tenth), ordered by their distance from the validation sample, for series also by that of their spectra. If the order
+    of the dataset has no meaning, the mean rank is 0.5. It is reported if the mean rank is below ``rank`` = 0.25 by
+    three standard errors.
 
     ## How to fix
     Split by source, for example with scikit-learn's ``GroupShuffleSplit``, or cut the dataset into contiguous parts.

@@ -22,7 +22,13 @@ from nbdebug.tensors.row_search import get_row_hashes, get_row_keys
 from nbdebug.tools.data.comparison_features import find_blank_samples
 from nbdebug.tools.data.cropped_copies import find_cropped_pairs
 from nbdebug.tools.data.embedding_copies import EmbeddingPairs, find_embedding_pairs
-from nbdebug.tools.data.near_duplicates import NearPairs, find_near_pairs, have_same_details, signatures
+from nbdebug.tools.data.near_duplicates import (
+    NearPairs,
+    find_near_pairs,
+    have_same_details,
+    have_same_tokens,
+    signatures,
+)
 from nbdebug.tools.data.overlapping_windows import find_overlapping_windows
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 
@@ -259,13 +265,15 @@ def _near_pairs(
     parts = _comparable_inputs(list(tables.values()))
     places = [(split, int(index)) for split, table in tables.items() for index in table.indices[:_MAX_NEAR_ROWS]]
     distinct = _first_distinct_rows(parts)
-    points = signatures([part[torch.as_tensor(distinct)] for part in parts])
+    rows = [part[torch.as_tensor(distinct)] for part in parts]
+    points = signatures(rows)
     if points is None:
         return [], NearPairs((), (), 0.0, 0)
     near, images = find_near_pairs(points), _images(parts, distinct)
-    ratios = dict(zip(near.pairs, near.ratios, strict=True))
+    is_copy = have_same_tokens(rows, near.pairs)
     if images is not None and near.pairs:
-        ratios = {pair: ratios[pair] for pair in compress(near.pairs, have_same_details(images, near.pairs))}
+        is_copy &= have_same_details(images, near.pairs)
+    ratios = dict(compress(zip(near.pairs, near.ratios, strict=True), is_copy))
     listed: dict[tuple[int, int], tuple[_Kind, float]] = {pair: ("near", ratio) for pair, ratio in ratios.items()}
     for row, other, ratio in find_cropped_pairs(images) if images is not None else ():
         listed.setdefault((min(row, other), max(row, other)), ("crop", ratio))

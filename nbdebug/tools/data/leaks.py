@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from nbdebug.measurements import Measurements
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import NeighborSimilarity
 from nbdebug.setup import Setup
+from nbdebug.setup.loaders import reads_tensor_dataset
 from nbdebug.tools.data.duplicates import Duplicates
 from nbdebug.tools.data.feature_leaks import FeatureLeak, find_feature_leaks, find_identifiers
 from nbdebug.tools.data.joint_scaling import JointScaling, find_joint_scaling
-from nbdebug.tools.data.sample_groups import GroupOverlap, Groups, compare_groups
+from nbdebug.tools.data.sample_groups import GroupOverlap, Groups, compare_groups, root_positions
 from nbdebug.tools.data.time_order import TimeOrder, compare_times
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ def find_leaks(
 
 def _neighboring_sources(setup: Setup, tables: Mapping[str, SplitTable]) -> _NeighboringSources | None:
     """Return how similar validation samples are to their neighbors in the dataset; None if that is not defined."""
-    compared = {split: tables[split] for split in ("train", "val") if split in tables}
+    loaders = {"train": setup.train_loader, "val": setup.val_loader}
+    compared = {split: _number_as_read(tables[split], loader) for split, loader in loaders.items() if split in tables}
     if len(compared) < 2:
         return None
     try:
@@ -152,6 +154,14 @@ def _neighboring_sources(setup: Setup, tables: Mapping[str, SplitTable]) -> _Nei
     except (NotChecked, SetupError):
         return None
     return _NeighboringSources(similarity.mean_rank, len(similarity.pairs)) if similarity.pairs else None
+
+
+def _number_as_read(table: SplitTable, loader: Any) -> SplitTable:
+    """Return the rows with the indices that a checkup gives them: subsets of tensors are read from under the subset."""
+    if not reads_tensor_dataset(loader):
+        return table
+    _, positions = root_positions(loader.dataset)
+    return replace(table, indices=positions[np.asarray(table.indices)].tolist())
 
 
 def _oversampled_class(tables: Mapping[str, SplitTable], duplicates: Duplicates) -> _OversampledClass | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ _MAX_COLUMNS, _IMAGE_SIDE, _HASHED_TOKENS = 256, 12, 192
 NEIGHBORS, _MIN_ROWS, _LEVEL, _MAX_RATIO = 20, 60, 0.01, 0.6
 _MIN_DIMENSION, _MAX_DIMENSION = 1.0, 60.0
 _MIN_DETAIL_CORRELATION, _DETAIL_SIDE = 0.45, 32
+_HASH_FACTOR, _HASH_SHIFT, _PAIR_FACTORS = 2_654_435_761, 20, (1_000_003, 8_191)
+_MIN_SHARED_TOKENS = 0.9
 
 
 def signatures(parts: Sequence[Tensor]) -> _Matrix | None:
@@ -35,7 +38,7 @@ def signatures(parts: Sequence[Tensor]) -> _Matrix | None:
 
 
 def _part_signature(part: Tensor) -> Tensor:
-    if part.dim() == 2 and not part.is_floating_point() and part.shape[1] > 2:
+    if _is_tokens(part):
         return _count_tokens(part)
     values = part.float()
     if values.dim() >= 3 and min(values.shape[-2:]) >= 4:
@@ -52,11 +55,16 @@ def _part_signature(part: Tensor) -> Tensor:
     return standardized
 
 
+def _is_tokens(part: Tensor) -> bool:
+    return part.dim() == 2 and not part.is_floating_point() and part.shape[1] > 2
+
+
 def _count_tokens(tokens: Tensor) -> Tensor:
     """Return the square roots of the shares of hashed tokens and of pairs of neighbors, without the most common one."""
     tokens = tokens.long()
     padding = tokens[:, -1].mode().values
-    words = torch.cat([tokens, tokens[:, 1:] * 31 + tokens[:, :-1] * 17 + 7], 1)
+    words = torch.cat([tokens, tokens[:, 1:] * _PAIR_FACTORS[0] + tokens[:, :-1] * _PAIR_FACTORS[1]], 1)
+    words = (words * _HASH_FACTOR) >> _HASH_SHIFT  # tokens that fall together must not do so in their pairs too
     is_word = torch.cat([tokens != padding, (tokens[:, 1:] != padding) & (tokens[:, :-1] != padding)], 1)
     counts = torch.zeros(len(tokens), _HASHED_TOKENS).scatter_add_(1, words.remainder(_HASHED_TOKENS), is_word.float())
     return (counts / counts.sum(1, keepdim=True).clamp_min(1)).sqrt()
@@ -129,6 +137,22 @@ def _details(images: Tensor) -> Tensor:
     blurred = F.avg_pool2d(F.pad(gray, (2, 2, 2, 2), mode="replicate"), 5, 1)
     details: Tensor = (gray - blurred).flatten(1)
     return details - details.mean(1, keepdim=True)
+
+
+def have_same_tokens(parts: Sequence[Tensor], pairs: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Return for each pair of rows whether nine tenths of the tokens of the longer text are in the other one too.
+
+    Short texts that differ in a word are no copies, such as "one of the best movies" and "one of the worst movies".
+    Inputs other than texts do not count.
+    """
+    agrees = np.ones(len(pairs), dtype=bool)
+    for part in filter(_is_tokens, parts):
+        padding = part[:, -1].mode().values
+        for number, pair in enumerate(pairs):
+            first, second = (Counter(row[row != padding].tolist()) for row in part[list(pair)])
+            longer = max(first.total(), second.total())
+            agrees[number] &= (first & second).total() >= _MIN_SHARED_TOKENS * longer
+    return agrees
 
 
 def _median_dimension(distances: _Matrix) -> float:

@@ -75,7 +75,7 @@ def validate_groups(groups: Any, setup: Setup) -> Groups | None:
         return {split: _as_array(split, values, len(indexed[split].dataset)) for split, values in groups.items()}
     result: Groups = {}
     for split, loader in indexed.items():
-        root, positions = _root_positions(loader.dataset)
+        root, positions = root_positions(loader.dataset)
         result[split] = _as_array(split, groups, len(root))[positions]
     return result
 
@@ -90,7 +90,8 @@ def _as_array(split: str, values: Any, size: int) -> NDArray[Any]:
     return array
 
 
-def _root_positions(dataset: Any) -> tuple[Any, NDArray[np.int64]]:
+def root_positions(dataset: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Return the dataset under all subsets, and the position in it of each sample."""
     positions = np.arange(len(dataset))
     while isinstance(dataset, Subset):
         positions = np.asarray(dataset.indices)[positions]

@@ -47,7 +47,7 @@ class _SuspectLabel:
 class _LabelRelation:
     """Score of predictions of the targets of a split from the inputs, and the score after shuffling the targets.
 
-    ``sigmas`` is the distance in standard deviations of the shuffled scores.
+    ``sigmas`` is the distance in standard deviations of the shuffled scores, or in standard errors if these are larger.
     """
 
     metric: str
@@ -206,11 +206,18 @@ def _splits_with_rows(reference: Reference, splits: Sequence[str]) -> tuple[list
 
 
 def _measure_relation(reference: Reference, split: str) -> _LabelRelation:
+    """Measure how much better the targets are predicted than shuffled ones.
+
+    The scores of shuffled targets often equal that of a constant, so that a few of them show too little of their
+    spread. It is at least the standard error of the gain over a constant.
+    """
     rows = reference.rows(split)
+    targets, prediction = rows.targets, rows.learner.kernel_ridge
     shuffled = rows.learner.shuffled_scores(_SHUFFLES)
-    score = rows.learner.kernel_ridge.score
-    deviation = float(shuffled.std(ddof=1))
-    return _LabelRelation(rows.targets.metric, score, float(shuffled.mean()), deviation, len(rows.targets))
+    constant = np.broadcast_to(targets.columns.mean(0), targets.columns.shape)
+    gains = targets.agreement(prediction.predictions) - targets.agreement(constant)
+    deviation = max(float(shuffled.std(ddof=1)), float(gains.std()) / len(gains) ** 0.5)
+    return _LabelRelation(targets.metric, prediction.score, float(shuffled.mean()), deviation, len(targets))
 
 
 def _judge_split(

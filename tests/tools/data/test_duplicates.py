@@ -16,7 +16,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.data import data
 from nbdebug.tools.data.cropped_copies import find_cropped_pairs
-from nbdebug.tools.data.near_duplicates import find_near_pairs, have_same_details, signatures
+from nbdebug.tools.data.near_duplicates import find_near_pairs, have_same_details, have_same_tokens, signatures
 
 from .setups import AnyInput, EndlessStream, digits, profile_of, profile_of_inputs
 
@@ -75,6 +75,30 @@ def test_one_changed_token_is_a_near_copy() -> None:
     near = find_near_pairs(signatures([torch.cat([tokens, edited])]))
     assert sum((i, 800 + i) in near.pairs for i in range(20)) >= 18
     assert find_near_pairs(signatures([tokens])).pairs == ()
+
+
+def test_tokens_that_fall_together_do_not_make_texts_equal() -> None:
+    rows = torch.tensor([[first, second, 0] for first in range(1, 60) for second in (1, 193, 385, 577)])
+    points = signatures([rows])
+    assert points is not None
+    assert len(np.unique(points.round(4), axis=0)) >= 0.98 * len(rows)
+
+
+def test_short_texts_that_differ_in_a_word_are_no_copies() -> None:
+    texts = torch.tensor([[5, 6, 7, 8, 9, 0], [5, 6, 7, 8, 4, 0], [*range(5, 11)], [*range(5, 11)]])
+    long = torch.arange(1, 21).repeat(2, 1)
+    long[1, 3] = 30
+    assert have_same_tokens([texts], [(0, 1), (2, 3)]).tolist() == [False, True]
+    assert have_same_tokens([long], [(0, 1)]).tolist() == [True]
+
+
+def test_one_group_of_equal_rows_does_not_hide_copies() -> None:
+    """Three equal rows are no sign that all rows have few distinct values."""
+    x = torch.randint(1, 1000, (600, 30), generator=torch.Generator().manual_seed(0))
+    x[1:3] = x[0]
+    val = torch.cat([x[100:120], torch.randint(1, 1000, (180, 30), generator=torch.Generator().manual_seed(1))])
+    profile = profile_of_inputs((x, torch.arange(600) % 2), (val, torch.arange(200) % 2))
+    assert profile.duplicates.count(True, "exact") == 20
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_diabetes])

@@ -110,6 +110,16 @@ def test_labels_are_judged_by_learners_on_embeddings_of_the_model(embed: bool | 
     assert model.hidden.training
 
 
+@pytest.mark.parametrize("seed", [37, 50, 51])
+def test_labels_that_chance_predicts_slightly_better_than_a_constant_are_unrelated(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x, y = torch.randn(200, 3, generator=generator), (torch.rand(200, generator=generator) < 0.3).long()
+    profile = profile_of(DataLoader(TensorDataset(x, y), 32))
+    relation = profile.labels.splits[0].relation
+    assert relation.score > relation.shuffled
+    assert not relation.is_related
+
+
 def test_unknown_layers_of_embeddings_are_refused() -> None:
     train = TensorDataset(torch.rand(20, 3), torch.zeros(20).long())
     with pytest.raises(SetupError, match="embed is 'head'; expected a layer of the model"):

@@ -228,3 +228,30 @@ def test_order_of_the_splits_in_time_is_judged(as_text: bool) -> None:
         profile = profile_of_recordings(*(Diary(days, as_text) for days in splits))
         assert {check.name: check.verdict for check in profile.checks}["validation after training in time"] == verdict
         assert ("predictions of the past" in profile.to_text()) == (verdict == "fault")
+
+
+def points_of_sources(size: int) -> Tensor:
+    """Points around the center of their source."""
+    generator = torch.Generator().manual_seed(0)
+    centers = torch.randn(360 // size, 4, generator=generator).repeat_interleave(size, 0)
+    return centers + 0.3 * torch.randn(360, 4, generator=generator)
+
+
+def windows_of_sources(size: int) -> Tensor:
+    """Oscillations in four channels with the frequencies of their source, and phases of their own."""
+    generator = torch.Generator().manual_seed(0)
+    frequencies = (0.2 + 2 * torch.rand(360 // size, 1, 4, generator=generator)).repeat_interleave(size, 0)
+    phases = 6.28 * torch.rand(360, 1, 4, generator=generator)
+    waves = torch.sin(torch.arange(64.0)[:, None] * frequencies + phases)
+    return waves + 0.1 * torch.randn(360, 64, 4, generator=generator)
+
+
+@pytest.mark.parametrize("samples", [points_of_sources, windows_of_sources])
+@pytest.mark.parametrize("size", [1, 36])
+def test_sources_in_both_subsets_of_a_dataset_are_shown_by_its_order(samples: Any, size: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    dataset = TensorDataset(samples(size), (torch.rand(360, generator=generator) > 0.5).long())
+    order = torch.randperm(360, generator=generator).tolist()
+    loaders = [DataLoader(Subset(dataset, part), 32) for part in (order[:240], order[240:])]
+    profile = data(Setup(AnyInput(), *loaders, loss_fn=nn.CrossEntropyLoss()))
+    assert profile.leaks.has_neighboring_sources == (size > 1)
