@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,15 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
+from nbdebug.source.changing_lines import find_changing_line
+from nbdebug.source.location import SourceLine
+from nbdebug.tensors.hashing import hash_tensor
 from nbdebug.tensors.pytree import tree_leaves
 
 _SAMPLES, _MIN_SAMPLES = 3, 2
 _MAX_COPIED_VALUES = 25_000_000
 _MAX_COPIED_TENSORS = 5000
+_MAX_COMPARED_VALUES, _MAX_SUSPECTS = 10_000, 8  # of the tensors that change
 _ROUNDING = 1e-3  # relative difference
 
 
@@ -29,10 +33,11 @@ class RewrittenSamples:
     """Samples of a split that differ between two reads, and are the first ones again after the data are restored.
 
     ``means`` and ``deviations`` are those of the tensor that changes, in two reads of the first of the samples.
+    ``line`` is the user's line that changes the stored data.
     """
 
     split: str
-    dataset_type: type
+    line: SourceLine | None
     samples: int
     means: tuple[float, float]
     deviations: tuple[float, float]
@@ -99,16 +104,17 @@ def _compare_reads(split: str, dataset: Any) -> RewrittenSamples | None:
             copies = [values.clone() for values in stored]
             try:
                 results = [_read_three_times(dataset, index, stored, copies) for index in indices]
+                changes_all = None not in results and len(indices) == _SAMPLES
+                line = _find_line(dataset, indices[0], stored, copies) if changes_all else None
             finally:
                 _restore(stored, copies)
     except Exception:
         return None
-    changed = [result for result in results if result is not None]
-    if len(indices) < _SAMPLES or len(changed) < len(indices):
+    if not changes_all or results[0] is None:
         return None
-    first, second = changed[0]
+    first, second = results[0]
     means, deviations = (float(first.mean()), float(second.mean())), (float(first.std()), float(second.std()))
-    return RewrittenSamples(split, type(dataset), len(indices), means, deviations)
+    return RewrittenSamples(split, line, len(indices), means, deviations)
 
 
 def _stored_values(dataset: Any) -> Iterator[Tensor]:
@@ -130,13 +136,63 @@ def _read_three_times(
         return None
     _restore(stored, copies)
     third = _read(dataset, index)
-    return pair if len(first) == len(third) and all(map(torch.equal, first, third)) else None
+    return pair if _are_equal(first, third) else None
 
 
-def _restore(stored: list[Tensor], copies: list[Tensor]) -> None:
+def _find_line(dataset: Any, index: int, stored: list[Tensor], copies: list[Tensor]) -> SourceLine | None:
+    """Return the line that changes the stored data in the second read of a sample, else that in the first one.
+
+    A line that changes nothing in the second read, such as one that replaces missing values, explains no difference
+    between the reads.
+    """
+    try:
+        places = [_changed_values(*pair) for pair in _changed_pairs(dataset, index, stored, copies)]
+        _restore(stored, copies)
+
+        def fingerprint() -> tuple[int, ...]:
+            return tuple(hash_tensor(values.take(positions)) for values, positions in places)
+
+        first, second = (find_changing_line(lambda: _read(dataset, index), fingerprint) for _ in range(2))
+    except Exception:  # the finding stays true without its line
+        return None
+    return second or first
+
+
+def _changed_pairs(dataset: Any, index: int, stored: list[Tensor], copies: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """Return the stored tensors that a read changes, with their copies.
+
+    If it changes several, such as a counter of the reads, return only one that makes the next read equal to the first
+    as soon as it alone is set back.
+    """
+    _restore(stored, copies)
+    first = _read(dataset, index)
+    changed = [pair for pair in zip(stored, copies, strict=True) if not torch.equal(*pair)]
+    for values, copy in changed[:_MAX_SUSPECTS] if len(changed) > 1 else ():
+        _restore(stored, copies)
+        _read(dataset, index)
+        _restore([values], [copy])
+        if _are_equal(first, _read(dataset, index)):
+            changed = [(values, copy)]
+            break
+    _restore(stored, copies)
+    _read(dataset, index)
+    return changed
+
+
+def _changed_values(values: Tensor, copy: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a tensor, and the positions of values that differ from its copy, in the order of its memory."""
+    positions = (values != copy).flatten().nonzero().flatten()
+    return values, positions[:: len(positions) // _MAX_COMPARED_VALUES + 1]
+
+
+def _restore(stored: Sequence[Tensor], copies: Sequence[Tensor]) -> None:
     for values, copy in zip(stored, copies, strict=True):
         if not torch.equal(values, copy):  # a write would end the graphs that have saved these tensors
             values.copy_(copy)
+
+
+def _are_equal(first: list[Tensor], second: list[Tensor]) -> bool:
+    return len(first) == len(second) and all(map(torch.equal, first, second))
 
 
 def _first_difference(first: list[Tensor], second: list[Tensor]) -> tuple[Tensor, Tensor] | None:
