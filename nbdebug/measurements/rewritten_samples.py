@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.held_values import held_containers, held_values, restored_containers
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
@@ -96,18 +100,22 @@ def overwritten_sample(setup: Setup) -> OverwrittenSample | None:
 def _compare_reads(split: str, dataset: Any) -> RewrittenSamples | None:
     """Compare three reads of some samples of a dataset, which is restored."""
     try:
-        stored = list(_stored_values(dataset))
-        if not 0 < len(stored) <= _MAX_COPIED_TENSORS or sum(values.numel() for values in stored) > _MAX_COPIED_VALUES:
-            return None
         indices = sorted({0, len(dataset) // 2, len(dataset) - 1})
-        with Preserve(dataset), torch.no_grad():
-            copies = [values.clone() for values in stored]
-            try:
+        components = [*dataset_components(dataset, MAX_DATASET_DEPTH)]
+        containers = [*held_containers(components).values()]
+        if len(indices) < _SAMPLES or (not containers and next(_stored_values(components), None) is None):
+            return None
+        with Preserve(dataset), torch.no_grad(), restored_containers(containers):
+            with _restored_values(components):
+                _read(dataset, indices[0])  # fills the caches, whose values are stored from then on
+                if next(_stored_values(components), None) is None:
+                    return None
+                for index in indices[1:]:
+                    _read(dataset, index)
+            with _restored_values(components) as (stored, copies):
                 results = [_read_three_times(dataset, index, stored, copies) for index in indices]
-                changes_all = None not in results and len(indices) == _SAMPLES
+                changes_all = None not in results
                 line = _find_line(dataset, indices[0], stored, copies) if changes_all else None
-            finally:
-                _restore(stored, copies)
     except Exception:
         return None
     if not changes_all or results[0] is None:
@@ -117,14 +125,31 @@ def _compare_reads(split: str, dataset: Any) -> RewrittenSamples | None:
     return RewrittenSamples(split, line, len(indices), means, deviations)
 
 
-def _stored_values(dataset: Any) -> Iterator[Tensor]:
-    """Yield the tensors and arrays of numbers that a dataset and the datasets inside it store, as tensors."""
-    for component in dataset_components(dataset, MAX_DATASET_DEPTH):
-        for _, leaf in tree_leaves(dict(getattr(component, "__dict__", {}))):
-            if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiu" and leaf.flags.writeable:
-                yield torch.from_numpy(leaf)
-            elif isinstance(leaf, Tensor):
-                yield leaf.detach()
+@contextmanager
+def _restored_values(components: Sequence[Any]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """Yield the values that the components of a dataset store, and copies that are written back after the block."""
+    stored = [*_stored_values(components)]
+    if len(stored) > _MAX_COPIED_TENSORS or sum(values.numel() for values in stored) > _MAX_COPIED_VALUES:
+        raise NotChecked("the dataset stores more data than can be copied")
+    copies = [values.clone() for values in stored]
+    try:
+        yield stored, copies
+    finally:
+        _restore(stored, copies)
+
+
+def _stored_values(components: Sequence[Any]) -> Iterator[Tensor]:
+    """Yield the tensors and arrays of numbers that the components of a dataset hold, each one once, as tensors."""
+    attributes = [getattr(component, "__dict__", {}) for component in components]
+    leaves = [leaf for names in attributes for _, leaf in tree_leaves(dict(names))]
+    for value in held_values(components):  # those of classes and modules are not followed further
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else (value,)
+        leaves += islice(parts, _MAX_COPIED_TENSORS)
+    for leaf in {id(leaf): leaf for leaf in leaves}.values():
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiu" and leaf.flags.writeable:
+            yield torch.from_numpy(leaf)
+        elif isinstance(leaf, Tensor):
+            yield leaf.detach()
 
 
 def _read_three_times(

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from nbdebug.measurements.duplicates import SharedSamples, resolve_subsets
+from nbdebug.measurements.held_values import held_containers, restored_containers
 from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
-from nbdebug.source.shared_origins import (
-    SharedOrigin,
-    find_shared_origin,
-    used_functions,
-    used_variables,
-    users_classes,
-)
+from nbdebug.source.shared_origins import SharedOrigin, find_shared_origin
 from nbdebug.tensors.hashing import hash_value
 
-_CONTAINER_TYPES = (dict, list, OrderedDict, defaultdict)
 _SINGLE_VALUE_TYPES = (int, float, str, bool, type(None))
 _MAX_PAIRS = 3
 
@@ -60,28 +52,16 @@ def shared_store(setup: Setup, shared_samples: SharedSamples) -> SharedStore | N
 def _find_store(train: Any, val: Any, pairs: Sequence[tuple[int, int]]) -> SharedStore | None:
     """Return the first container that makes all of some pairs equal; all of them together count as the first."""
     components = [*dataset_components(train, MAX_DATASET_DEPTH)]
-    held = _held_containers(dataset_components(val, MAX_DATASET_DEPTH))
-    stores = [store for key, store in _held_containers(components).items() if key in held]
-    kinds = [type(component) for component in components]
+    held = held_containers(dataset_components(val, MAX_DATASET_DEPTH))
+    stores = [store for key, store in held_containers(components).items() if key in held]
     for group in [*([store] for store in stores), stores] if stores else ():
         if all(_is_filled_by_reads(stores, group, (train, val), pair) for pair in pairs):
-            return SharedStore(type(group[0]), True, find_shared_origin(group[0], kinds))
+            return SharedStore(type(group[0]), True, find_shared_origin(group[0], components))
     for store in stores:
-        origin = find_shared_origin(store, kinds)
+        origin = find_shared_origin(store, components)
         if origin and all(_is_the_only_data(stores, store, (train, val), pair) for pair in pairs):
             return SharedStore(type(store), False, origin)
     return None
-
-
-def _held_containers(components: Iterable[Any]) -> dict[int, Any]:
-    """Return the containers in the attributes and classes of datasets, and in variables that they use, by id."""
-    held: list[tuple[str, Any]] = []
-    for component in components:
-        classes = users_classes(type(component))
-        held += [*getattr(component, "__dict__", {}).items()]
-        held += [member for kind in classes for member in vars(kind).items()]
-        held += [variable for function in used_functions(classes) for variable in used_variables(function).items()]
-    return {id(value): value for name, value in held if type(value) in _CONTAINER_TYPES and not name.startswith("__")}
 
 
 def _is_filled_by_reads(
@@ -89,9 +69,11 @@ def _is_filled_by_reads(
 ) -> bool:
     """Check whether a validation sample is equal to a training sample only as long as a group keeps what was read."""
     try:
-        with _emptied(stores, group):
+        with restored_containers(stores):
+            _empty(group)
             first, second = map(_read, datasets, pair)
-        with _emptied(stores, group):
+        with restored_containers(stores):
+            _empty(group)
             own = _read(datasets[1], pair[1])
     except Exception:  # the group was filled before the reads
         return False
@@ -104,13 +86,14 @@ def _is_the_only_data(stores: Sequence[Any], store: Any, datasets: tuple[Any, An
     if roots[0][1] != roots[1][1]:
         return False
     try:
-        with _emptied(stores, ()):
+        with restored_containers(stores):
             samples = {*map(_read, datasets, pair)}
             bare = {_read(_without_data(root, store), index) for root, (index,) in roots}
     except Exception:  # they need other data
         return False
     try:
-        with _emptied(stores, (store,)):
+        with restored_containers(stores):
+            store.clear()
             samples.add(_read(datasets[1], pair[1]))
     except Exception:  # they need the store
         return len(samples) == 1 and bare == samples
@@ -126,18 +109,9 @@ def _without_data(dataset: Any, store: Any) -> Any:
     return bare
 
 
-@contextmanager
-def _emptied(stores: Sequence[Any], group: Sequence[Any]) -> Iterator[None]:
-    """Empty a group of stores within a block; then put the contents of all stores back in their order."""
-    contents = [store.copy() for store in stores]
-    try:
-        for store in group:
-            store.clear()
-        yield
-    finally:
-        for store, content in zip(stores, contents, strict=True):
-            store.clear()
-            (store.extend if isinstance(store, list) else store.update)(content)
+def _empty(stores: Iterable[Any]) -> None:
+    for store in stores:
+        store.clear()
 
 
 def _read(dataset: Any, index: int) -> int:

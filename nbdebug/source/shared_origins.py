@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Literal
 
 from nbdebug.source.assignments import own_statements
@@ -36,17 +36,17 @@ class SharedOrigin:
     line: SourceLine | None
 
 
-def find_shared_origin(value: object, kinds: Iterable[type]) -> SharedOrigin | None:
-    """Return where the objects of the user's classes got a value that all of them have; None if it was passed."""
-    classes = [base for kind in kinds for base in users_classes(kind)]
-    functions = [*used_functions(classes)]
+def find_shared_origin(value: object, owners: Sequence[object]) -> SharedOrigin | None:
+    """Return where some objects of the user's classes got a value that all of them have; None if it was passed."""
+    classes = [kind for owner in owners for kind in users_classes(type(owner))]
+    functions = [function for owner in owners for function in used_functions(owner)]
     for function in functions:
         if name := _default_name(function, value):
             return SharedOrigin("default", name, function.__name__, default_line(function, value))
-    for base in classes:
-        for name, member in vars(base).items():
+    for kind in classes:
+        for name, member in vars(kind).items():
             if member is value:
-                return SharedOrigin("class", name, base.__name__, class_line(base, name))
+                return SharedOrigin("class", name, kind.__name__, class_line(kind, name))
     for function in functions:
         for name, variable in used_variables(function).items():
             if variable is value:
@@ -59,10 +59,11 @@ def users_classes(kind: type) -> list[type]:
     return [base for base in kind.__mro__ if any(map(_is_users, vars(base).values()))]
 
 
-def used_functions(classes: Iterable[type]) -> Iterator[FunctionType]:
-    """Yield the methods of some classes, and the user's functions that they name, directly or in others."""
-    members = [_as_function(member) for kind in classes for member in vars(kind).values()]
-    pending = [function for member in members for function in (member, inspect.unwrap(member))]
+def used_functions(owner: object) -> Iterator[FunctionType]:
+    """Yield a function, or the methods of an object, and the user's functions that they name, directly or in others."""
+    members = [owner, *(member for kind in users_classes(type(owner)) for member in vars(kind).values())]
+    functions = [_as_function(member) for member in members]
+    pending = [*functions, *(inspect.unwrap(function) for function in functions if isinstance(function, FunctionType))]
     seen: set[FunctionType] = set()
     while pending and len(seen) < _MAX_FUNCTIONS:
         function = pending.pop(0)
@@ -77,8 +78,10 @@ def _is_users(member: Any) -> bool:
 
 
 def _as_function(member: Any) -> Any:
-    """Return the function of a class method, a static method or a property; any other member as it is."""
-    return getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+    """Return the function of a method or a property; any other object as it is."""
+    if isinstance(member, (MethodType, classmethod, staticmethod)):
+        return member.__func__
+    return member.fget if isinstance(member, property) else member
 
 
 def used_variables(function: FunctionType) -> dict[str, Any]:

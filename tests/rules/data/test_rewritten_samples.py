@@ -29,6 +29,7 @@ class Points(Dataset[Any]):
         self.rows = list((2 + 3 * x).unbind())
         self.read, self.is_scaled, self.reads = read, False, torch.zeros(len(x))
         self.generator = torch.Generator().manual_seed(0)
+        self.cache: dict[int, Any] = {}
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -135,6 +136,23 @@ def scale_by_lambda(data: Any, index: int) -> Tensor:
     return torch.stack([*map(center, [data.rows[index]])])[0]
 
 
+MODULE_ROWS = (2 + 3 * points()[0]).numpy()
+
+
+def scale_module_rows(data: Any, index: int) -> Tensor:
+    row = MODULE_ROWS[index]
+    np.subtract(row, 2, out=row)  # here
+    return torch.from_numpy(row)
+
+
+def scale_cached_row(data: Any, index: int) -> Tensor:
+    if index not in data.cache:
+        data.cache[index] = data.x[index].numpy().copy()
+    row = data.cache[index]
+    row -= 2  # here
+    return torch.from_numpy(row)
+
+
 @pytest.mark.parametrize(
     ("read", "as_array"),
     [
@@ -144,6 +162,8 @@ def scale_by_lambda(data: Any, index: int) -> Tensor:
         (scale_in_a_loop, False),
         (scale_entry, False),
         (scale_by_lambda, False),
+        (scale_module_rows, False),
+        (scale_cached_row, False),
     ],
 )
 def test_samples_that_are_scaled_again_are_placed_at_the_change(read: Callable[..., Any], as_array: bool) -> None:
@@ -203,3 +223,12 @@ def test_duplicate_samples_of_views_of_one_buffer_is_an_error(
     findings = rule_findings(setup_of(Points(read)), "D107")
     assert [finding.severity for finding in findings] == ["error"] * is_shared
     assert all("return self.read(self, index)" in (finding.where.source or "") for finding in findings)
+
+
+def test_rewritten_samples_leaves_caches_unchanged() -> None:
+    data = Points(scale_cached_row)
+    cached = data.cache[7] = np.ones(4, np.float32)
+    assert rewritten_samples(setup_of(data))
+    assert [*data.cache] == [7]
+    assert data.cache[7] is cached
+    assert np.array_equal(cached, np.ones(4))
