@@ -14,7 +14,13 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.held_values import held_containers, held_values, restored_containers
+from nbdebug.measurements.held_values import (
+    emptied_again,
+    has_caches,
+    held_containers,
+    held_values,
+    restored_containers,
+)
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
@@ -103,9 +109,10 @@ def _compare_reads(split: str, dataset: Any) -> RewrittenSamples | None:
         indices = sorted({0, len(dataset) // 2, len(dataset) - 1})
         components = [*dataset_components(dataset, MAX_DATASET_DEPTH)]
         containers = [*held_containers(components).values()]
-        if len(indices) < _SAMPLES or (not containers and next(_stored_values(components), None) is None):
+        is_empty = not containers and next(_stored_values(components), None) is None
+        if len(indices) < _SAMPLES or (is_empty and not has_caches(components)):
             return None
-        with Preserve(dataset), torch.no_grad(), restored_containers(containers):
+        with Preserve(dataset), torch.no_grad(), restored_containers(containers), emptied_again(components):
             with _restored_values(components):
                 _read(dataset, indices[0])  # fills the caches, whose values are stored from then on
                 if next(_stored_values(components), None) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -153,6 +154,15 @@ def scale_cached_row(data: Any, index: int) -> Tensor:
     return torch.from_numpy(row)
 
 
+@functools.lru_cache(maxsize=256)
+def load_row(index: int) -> Tensor:
+    return 2 + 3 * points()[0][index]
+
+
+def scale_loaded_row(data: Any, index: int) -> Tensor:
+    return load_row(index).div_(3)  # here
+
+
 @pytest.mark.parametrize(
     ("read", "as_array"),
     [
@@ -164,6 +174,7 @@ def scale_cached_row(data: Any, index: int) -> Tensor:
         (scale_by_lambda, False),
         (scale_module_rows, False),
         (scale_cached_row, False),
+        (scale_loaded_row, False),
     ],
 )
 def test_samples_that_are_scaled_again_are_placed_at_the_change(read: Callable[..., Any], as_array: bool) -> None:
@@ -232,3 +243,9 @@ def test_rewritten_samples_leaves_caches_unchanged() -> None:
     assert [*data.cache] == [7]
     assert data.cache[7] is cached
     assert np.array_equal(cached, np.ones(4))
+
+
+def test_rewritten_samples_empties_caches_that_were_empty() -> None:
+    load_row.cache_clear()
+    assert rewritten_samples(setup_of(Points(scale_loaded_row)))
+    assert load_row.cache_info().currsize == 0
