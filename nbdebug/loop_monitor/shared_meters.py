@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,9 +14,9 @@ from torch import Tensor
 
 from nbdebug.loop_monitor.batch_averages import has_plain_attributes, loop_numbers
 from nbdebug.source.assignments import find_assignment, find_assignments
-from nbdebug.source.location import SourceLine, is_user_code
+from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import assigned_names, assignment_targets, function_node, syntax_tree
+from nbdebug.source.shared_origins import class_line, default_line
 
 _MAX_EVALUATIONS, _MAX_FRAMES, _MAX_ITEMS, _MAX_VALUES = 4, 4, 64, 100_000
 _MIN_MATCHES = 2  # evaluations in which a number is the mean of all values; in one it may be so by chance
@@ -128,40 +127,15 @@ def _sharing_line(item: _List, frame: FrameType | None) -> SourceLine | None:
     members = [member for kind in kinds for member in vars(kind).values()]
     variables = [value for user_frame in user_frames(frame) for value in user_frame.f_globals.values()]
     functions = [member for member in (*members, *variables) if isinstance(member, FunctionType)]
-    if line := next(filter(None, (_default_line(function, item.values) for function in functions)), None):
+    if line := next(filter(None, (default_line(function, item.values) for function in functions)), None):
         return line
     for kind in kinds:
         if any(value is item.values for value in vars(kind).values()):
-            return _class_line(kind, item.attribute)
+            return class_line(kind, item.attribute)
     if len(item.owners) < 2:
         return None
     assigned = find_assignment(frame, lambda value: value is item.values)
     return assigned or next(iter(find_assignments(item.owners[0], item.attribute)), None)
-
-
-def _default_line(function: FunctionType, values: list[Any]) -> SourceLine | None:
-    """Return the line of the parameter of a user's function that has a list as its default."""
-    if not is_user_code(function.__code__.co_filename):
-        return None
-    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    index = next((index for index, default in enumerate(defaults) if default is values), None)
-    node = function_node(function) if index is not None else None
-    if node is None or index is None:
-        return None
-    nodes = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-    number = nodes[index].lineno if index < len(nodes) else node.lineno
-    return SourceLine(function.__code__.co_filename, number, function.__name__)
-
-
-def _class_line(kind: type, attribute: str) -> SourceLine | None:
-    """Return the line of a class that sets an attribute."""
-    methods = [member for member in vars(kind).values() if isinstance(member, FunctionType)]
-    file = methods[0].__code__.co_filename if methods else ""
-    for node in ast.walk(syntax_tree(file) or ast.Module([], [])):
-        for statement in node.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__ else ():
-            if any(attribute in assigned_names(target) for target in assignment_targets(statement)):
-                return SourceLine(file, statement.lineno, kind.__name__)
-    return None
 
 
 def _numbers(values: Sequence[Any]) -> Iterator[float]:

@@ -111,7 +111,7 @@ def _unwrap_subsets(source: SampleSource) -> tuple[Any, list[int]]:
     """Return the dataset under all subsets, and the index in it of each sample of a source."""
     dataset = source.dataset
     indices = list(map(int, range(len(dataset)) if source.indices is None else source.indices))
-    return _resolve_subsets(dataset, indices)
+    return resolve_subsets(dataset, indices)
 
 
 def _brings_row_mask(batches: list[Batch]) -> bool:
@@ -124,10 +124,10 @@ def _brings_row_mask(batches: list[Batch]) -> bool:
 
 def _find_source_indices(loader: Any) -> tuple[Any, list[int]]:
     """Return the dataset under all subsets, and the index in it of each sample of a loader."""
-    return _resolve_subsets(loader.dataset, list(get_visited_indices(loader)))
+    return resolve_subsets(loader.dataset, list(get_visited_indices(loader)))
 
 
-def _resolve_subsets(dataset: Any, indices: list[int]) -> tuple[Any, list[int]]:
+def resolve_subsets(dataset: Any, indices: list[int]) -> tuple[Any, list[int]]:
     """Return the dataset under all subsets, and these indices as indices of it."""
     while isinstance(dataset, Subset):
         indices = [int(dataset.indices[index]) for index in indices]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,16 +13,28 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.held_values import (
+    emptied_again,
+    has_caches,
+    held_containers,
+    held_values,
+    restored_containers,
+)
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
+from nbdebug.source.changing_lines import find_changing_line
+from nbdebug.source.location import SourceLine
+from nbdebug.tensors.hashing import hash_tensor
 from nbdebug.tensors.pytree import tree_leaves
 
 _SAMPLES, _MIN_SAMPLES = 3, 2
 _MAX_COPIED_VALUES = 25_000_000
 _MAX_COPIED_TENSORS = 5000
+_MAX_COMPARED_VALUES, _MAX_SUSPECTS = 10_000, 8  # of the tensors that change
 _ROUNDING = 1e-3  # relative difference
 
 
@@ -29,10 +43,11 @@ class RewrittenSamples:
     """Samples of a split that differ between two reads, and are the first ones again after the data are restored.
 
     ``means`` and ``deviations`` are those of the tensor that changes, in two reads of the first of the samples.
+    ``line`` is the user's line that changes the stored data.
     """
 
     split: str
-    dataset_type: type
+    line: SourceLine | None
     samples: int
     means: tuple[float, float]
     deviations: tuple[float, float]
@@ -91,34 +106,57 @@ def overwritten_sample(setup: Setup) -> OverwrittenSample | None:
 def _compare_reads(split: str, dataset: Any) -> RewrittenSamples | None:
     """Compare three reads of some samples of a dataset, which is restored."""
     try:
-        stored = list(_stored_values(dataset))
-        if not 0 < len(stored) <= _MAX_COPIED_TENSORS or sum(values.numel() for values in stored) > _MAX_COPIED_VALUES:
-            return None
         indices = sorted({0, len(dataset) // 2, len(dataset) - 1})
-        with Preserve(dataset), torch.no_grad():
-            copies = [values.clone() for values in stored]
-            try:
+        components = [*dataset_components(dataset, MAX_DATASET_DEPTH)]
+        containers = [*held_containers(components).values()]
+        is_empty = not containers and next(_stored_values(components), None) is None
+        if len(indices) < _SAMPLES or (is_empty and not has_caches(components)):
+            return None
+        with Preserve(dataset), torch.no_grad(), restored_containers(containers), emptied_again(components):
+            with _restored_values(components):
+                _read(dataset, indices[0])  # fills the caches, whose values are stored from then on
+                if next(_stored_values(components), None) is None:
+                    return None
+                for index in indices[1:]:
+                    _read(dataset, index)
+            with _restored_values(components) as (stored, copies):
                 results = [_read_three_times(dataset, index, stored, copies) for index in indices]
-            finally:
-                _restore(stored, copies)
+                changes_all = None not in results
+                line = _find_line(dataset, indices[0], stored, copies) if changes_all else None
     except Exception:
         return None
-    changed = [result for result in results if result is not None]
-    if len(indices) < _SAMPLES or len(changed) < len(indices):
+    if not changes_all or results[0] is None:
         return None
-    first, second = changed[0]
+    first, second = results[0]
     means, deviations = (float(first.mean()), float(second.mean())), (float(first.std()), float(second.std()))
-    return RewrittenSamples(split, type(dataset), len(indices), means, deviations)
+    return RewrittenSamples(split, line, len(indices), means, deviations)
 
 
-def _stored_values(dataset: Any) -> Iterator[Tensor]:
-    """Yield the tensors and arrays of numbers that a dataset and the datasets inside it store, as tensors."""
-    for component in dataset_components(dataset, MAX_DATASET_DEPTH):
-        for _, leaf in tree_leaves(dict(getattr(component, "__dict__", {}))):
-            if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiu" and leaf.flags.writeable:
-                yield torch.from_numpy(leaf)
-            elif isinstance(leaf, Tensor):
-                yield leaf.detach()
+@contextmanager
+def _restored_values(components: Sequence[Any]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """Yield the values that the components of a dataset store, and copies that are written back after the block."""
+    stored = [*_stored_values(components)]
+    if len(stored) > _MAX_COPIED_TENSORS or sum(values.numel() for values in stored) > _MAX_COPIED_VALUES:
+        raise NotChecked("the dataset stores more data than can be copied")
+    copies = [values.clone() for values in stored]
+    try:
+        yield stored, copies
+    finally:
+        _restore(stored, copies)
+
+
+def _stored_values(components: Sequence[Any]) -> Iterator[Tensor]:
+    """Yield the tensors and arrays of numbers that the components of a dataset hold, each one once, as tensors."""
+    attributes = [getattr(component, "__dict__", {}) for component in components]
+    leaves = [leaf for names in attributes for _, leaf in tree_leaves(dict(names))]
+    for value in held_values(components):  # those of classes and modules are not followed further
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else (value,)
+        leaves += islice(parts, _MAX_COPIED_TENSORS)
+    for leaf in {id(leaf): leaf for leaf in leaves}.values():
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiu" and leaf.flags.writeable:
+            yield torch.from_numpy(leaf)
+        elif isinstance(leaf, Tensor):
+            yield leaf.detach()
 
 
 def _read_three_times(
@@ -130,13 +168,63 @@ def _read_three_times(
         return None
     _restore(stored, copies)
     third = _read(dataset, index)
-    return pair if len(first) == len(third) and all(map(torch.equal, first, third)) else None
+    return pair if _are_equal(first, third) else None
 
 
-def _restore(stored: list[Tensor], copies: list[Tensor]) -> None:
+def _find_line(dataset: Any, index: int, stored: list[Tensor], copies: list[Tensor]) -> SourceLine | None:
+    """Return the line that changes the stored data in the second read of a sample, else that in the first one.
+
+    A line that changes nothing in the second read, such as one that replaces missing values, explains no difference
+    between the reads.
+    """
+    try:
+        places = [_changed_values(*pair) for pair in _changed_pairs(dataset, index, stored, copies)]
+        _restore(stored, copies)
+
+        def fingerprint() -> tuple[int, ...]:
+            return tuple(hash_tensor(values.take(positions)) for values, positions in places)
+
+        first, second = (find_changing_line(lambda: _read(dataset, index), fingerprint) for _ in range(2))
+    except Exception:  # the finding stays true without its line
+        return None
+    return second or first
+
+
+def _changed_pairs(dataset: Any, index: int, stored: list[Tensor], copies: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """Return the stored tensors that a read changes, with their copies.
+
+    If it changes several, such as a counter of the reads, return only one that makes the next read equal to the first
+    as soon as it alone is set back.
+    """
+    _restore(stored, copies)
+    first = _read(dataset, index)
+    changed = [pair for pair in zip(stored, copies, strict=True) if not torch.equal(*pair)]
+    for values, copy in changed[:_MAX_SUSPECTS] if len(changed) > 1 else ():
+        _restore(stored, copies)
+        _read(dataset, index)
+        _restore([values], [copy])
+        if _are_equal(first, _read(dataset, index)):
+            changed = [(values, copy)]
+            break
+    _restore(stored, copies)
+    _read(dataset, index)
+    return changed
+
+
+def _changed_values(values: Tensor, copy: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a tensor, and the positions of values that differ from its copy, in the order of its memory."""
+    positions = (values != copy).flatten().nonzero().flatten()
+    return values, positions[:: len(positions) // _MAX_COMPARED_VALUES + 1]
+
+
+def _restore(stored: Sequence[Tensor], copies: Sequence[Tensor]) -> None:
     for values, copy in zip(stored, copies, strict=True):
         if not torch.equal(values, copy):  # a write would end the graphs that have saved these tensors
             values.copy_(copy)
+
+
+def _are_equal(first: list[Tensor], second: list[Tensor]) -> bool:
+    return len(first) == len(second) and all(map(torch.equal, first, second))
 
 
 def _first_difference(first: list[Tensor], second: list[Tensor]) -> tuple[Tensor, Tensor] | None:

@@ -80,22 +80,6 @@ def find_line_in_class(kind: type, matches: Callable[[ast.AST], bool]) -> Source
     return SourceLine(file, min(line_numbers), kind.__name__) if line_numbers else None
 
 
-def find_in_place_change(kind: type, method: str) -> SourceLine | None:
-    """Return the first line of a method of a user class, or of its bases, that changes a value, as ``x -= 1`` does.
-
-    So do calls of methods such as ``x.sub_(1)``.
-    """
-    function = inspect.unwrap(getattr(kind, method, None) or kind)
-    definition = function_node(function)
-    line_numbers = [
-        node.lineno
-        for node in walk(definition)
-        if isinstance(node, ast.AugAssign) or (isinstance(node, ast.Call) and call_name(node).endswith("_"))
-    ]
-    file = inspect.getfile(function) if line_numbers else ""
-    return SourceLine(file, min(line_numbers)) if line_numbers and not is_library_code(file) else None
-
-
 def find_option_line(option: str, value: Any, owners: Iterable[object], context: Iterable[Any]) -> SourceLine | None:
     """Return the only line that sets an option of some objects, such as the learning rate of an optimizer.
 

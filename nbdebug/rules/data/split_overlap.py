@@ -14,6 +14,7 @@ from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.dataset_rows import samples_title
 from nbdebug.measurements.duplicates import NearDuplicates, SharedSamples, SharedWindows, count_shared_samples
+from nbdebug.measurements.shared_stores import SharedStore
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
@@ -24,6 +25,11 @@ from nbdebug.source.search import call_name, find_unique_line
 
 _SPLITTERS = ("random_split", "train_test_split")
 _MAX_EXPECTED_SHARE = 0.25  # of samples that are near copies by chance
+_HOLDERS = {
+    "default": "It is the default of the parameter {name} of {owner}(), which Python creates once for all calls.",
+    "class": "It is the class attribute {owner}.{name}, which all objects of the class share.",
+    "variable": "It is the variable {name}, which both of them use.",
+}
 _MIN_EXCESS = 0.02  # over the share of random splits: less is not worth a warning
 
 
@@ -33,6 +39,7 @@ def split_overlap(
     shared_samples: SharedSamples | NotChecked,
     near_duplicates: NearDuplicates | NotChecked,
     shared_windows: SharedWindows | NotChecked,
+    shared_store: SharedStore | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     share: float = 0.05,
@@ -63,6 +70,9 @@ def split_overlap(
     Where more than a quarter are expected, as for rows of three columns, near copies are not distinctive.
     Windows count if they share three quarters of their steps, from ``overlapping`` = half of the validation samples.
 
+    If both datasets hold one dictionary or list, a few of the samples are read again on the emptied container. If the
+    validation samples are others then, the container is the cause.
+
     In your loop, exactly: samples of an evaluation are matched with those of an earlier training set by index in the
     same dataset, or bit by bit in a TensorDataset. Weights that were replaced in between, as before a new fold, start
     again.
@@ -92,7 +102,8 @@ def split_overlap(
         shared_part = len(pairs) / shared_samples.val_size
         copying_line = repetition_line(setup) if shared_samples.matched_by == "content" else None
         severity = _severity(shared_samples, shared_part, share)
-        yield _finding(shared_samples, shared_part, severity, copying_line or line)
+        finding = _finding(shared_samples, shared_part, severity, copying_line or line)
+        yield _of_store(finding, shared_store) if isinstance(shared_store, SharedStore) else finding
         return
     if len(shared_windows.pairs) > overlapping * max(shared_windows.val_size, 1):
         yield _window_overlap_finding(shared_windows, line)
@@ -161,6 +172,27 @@ def _finding(shared: SharedSamples, part: float, severity: Severity, line: Sourc
         severity=severity,
         setup_fix="split again",
     )
+
+
+def _of_store(finding: Finding, store: SharedStore) -> Finding:
+    """Return a finding on shared samples whose cause is a container that both datasets hold."""
+    origin, kind, where = store.origin, store.kind.__name__, finding.where
+    holder, fix = "It was passed to both of them.", f"train, val = Data(x, {kind}()), Data(x_val, {kind}())"
+    if origin is not None:
+        holder = _HOLDERS[origin.holder].format(name=origin.name, owner=origin.owner)
+        fix = (
+            f"{origin.name} = {kind}() if {origin.name} is None else {origin.name}   # with the default None"
+            if origin.holder == "default"
+            else f"self.{origin.name} = {kind}()   # in __init__, one for each dataset"
+        )
+        where = replace(get_location(origin.line), sample=where.sample) if origin.line else where
+    effect = (
+        f"If the {kind} is emptied before the read, the validation dataset returns another sample."
+        if store.is_cache
+        else f"Both return these samples from the {kind} alone."
+    )
+    cause = f"Both datasets keep their samples in the same {kind}. {holder} {effect}"
+    return replace(finding, where=where, cause=cause, fix=fix, setup_fix="")
 
 
 def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> Finding:

@@ -19,7 +19,6 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
-from nbdebug.source.search import find_in_place_change
 
 _STANDARDIZE_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0) + 1e-8\nx = (x - mean) / std   # same statistics for both splits"
@@ -127,7 +126,7 @@ def _rewritten_finding(rewritten: RewrittenSamples) -> Finding:
         message=f"Each read of a {rewritten.split} sample changes the stored data: in two reads of the first one, the "
         f"mean is {rewritten.means[0]:.3g} and then {rewritten.means[1]:.3g}, the standard deviation "
         f"{rewritten.deviations[0]:.3g} and then {rewritten.deviations[1]:.3g}; expected the same values.",
-        where=get_location(find_in_place_change(rewritten.dataset_type, "__getitem__")),
+        where=get_location(rewritten.line),
         cause="Reading a sample writes to it in place, so every epoch gets what the previous one has left.",
         fix="x = (self.x[index] - self.mean) / self.std   # a new tensor, instead of -= and /= on a view",
         evidence={"split": rewritten.split, "samples": rewritten.samples, "means": rewritten.means},

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ class Points(Dataset[Any]):
         self.rows = list((2 + 3 * x).unbind())
         self.read, self.is_scaled, self.reads = read, False, torch.zeros(len(x))
         self.generator = torch.Generator().manual_seed(0)
+        self.cache: dict[int, Any] = {}
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -92,21 +96,106 @@ def test_unscaled_input_reports_samples_that_are_scaled_again_at_each_read(build
     assert "Each read of a train sample changes the stored data" in finding.message
 
 
-class ScaledRows(Points):
-    """Scales a row where a sample is read, by methods of tensors."""
-
-    mean_ = 2.0
-
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        mean = self.mean_
-        row = self.rows[index]
-        row.sub_(mean).div_(3)  # here
-        return row, self.labels[index]
+def subtract_mean(row: Tensor) -> None:
+    row.sub_(2)  # here
 
 
-def test_samples_that_are_scaled_again_are_placed_at_the_change() -> None:
-    (finding,) = rewriting(ScaledRows(scale_copy))
+def scale_array_once_more(data: Any, index: int) -> Tensor:
+    data.reads[index] += 1
+    picture = np.nan_to_num(data.x[index], copy=False)
+    np.multiply(picture, 0.3, out=picture)  # here
+    picture += 1
+    return torch.from_numpy(picture)
+
+
+def scale_in_a_function(data: Any, index: int) -> Tensor:
+    data.reads[index] += 1
+    row = data.rows[index]
+    subtract_mean(row)
+    return row.clone()
+
+
+def scale_result_of_a_function(data: Any, index: int) -> Tensor:
+    return torch.from_numpy(scale_copy(data, index).numpy()) + view_of_table(data, index).mul_(0.5)  # here
+
+
+def scale_in_a_loop(data: Any, index: int) -> Tensor:
+    row = data.x[index]
+    for column in range(4):
+        row[column] = row[column] / 3  # here
+    return row
+
+
+def scale_entry(data: Any, index: int) -> Tensor:
+    sample = {"x": data.rows[index]}
+    sample["x"] /= 3  # here
+    return sample["x"]
+
+
+def scale_by_lambda(data: Any, index: int) -> Tensor:
+    center = lambda row: row.sub_(2)  # noqa: E731  # here
+    return torch.stack([*map(center, [data.rows[index]])])[0]
+
+
+MODULE_ROWS = (2 + 3 * points()[0]).numpy()
+
+
+def scale_module_rows(data: Any, index: int) -> Tensor:
+    row = MODULE_ROWS[index]
+    np.subtract(row, 2, out=row)  # here
+    return torch.from_numpy(row)
+
+
+def scale_cached_row(data: Any, index: int) -> Tensor:
+    if index not in data.cache:
+        data.cache[index] = data.x[index].numpy().copy()
+    row = data.cache[index]
+    row -= 2  # here
+    return torch.from_numpy(row)
+
+
+@functools.lru_cache(maxsize=256)
+def load_row(index: int) -> Tensor:
+    return 2 + 3 * points()[0][index]
+
+
+def scale_loaded_row(data: Any, index: int) -> Tensor:
+    return load_row(index).div_(3)  # here
+
+
+@pytest.mark.parametrize(
+    ("read", "as_array"),
+    [
+        (scale_array_once_more, True),
+        (scale_in_a_function, False),
+        (scale_result_of_a_function, False),
+        (scale_in_a_loop, False),
+        (scale_entry, False),
+        (scale_by_lambda, False),
+        (scale_module_rows, False),
+        (scale_cached_row, False),
+        (scale_loaded_row, False),
+    ],
+)
+def test_samples_that_are_scaled_again_are_placed_at_the_change(read: Callable[..., Any], as_array: bool) -> None:
+    (finding,) = rewriting(Points(read, as_array))
     assert "# here" in str(finding.where.source)
+
+
+def test_placing_a_change_restores_a_trace_function() -> None:
+    def trace(frame: FrameType, event: str, _: Any) -> None:
+        return None
+
+    previous = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        (rewritten,) = rewritten_samples(setup_of(Points(scale_view)))
+        restored = sys.gettrace()
+    finally:
+        sys.settrace(previous)
+    assert restored is trace
+    assert rewritten.line is not None
+    assert rewritten.line.text.strip() == "row -= 2"
 
 
 def test_rewritten_samples_leaves_stored_data_unchanged() -> None:
@@ -145,3 +234,18 @@ def test_duplicate_samples_of_views_of_one_buffer_is_an_error(
     findings = rule_findings(setup_of(Points(read)), "D107")
     assert [finding.severity for finding in findings] == ["error"] * is_shared
     assert all("return self.read(self, index)" in (finding.where.source or "") for finding in findings)
+
+
+def test_rewritten_samples_leaves_caches_unchanged() -> None:
+    data = Points(scale_cached_row)
+    cached = data.cache[7] = np.ones(4, np.float32)
+    assert rewritten_samples(setup_of(data))
+    assert [*data.cache] == [7]
+    assert data.cache[7] is cached
+    assert np.array_equal(cached, np.ones(4))
+
+
+def test_rewritten_samples_empties_caches_that_were_empty() -> None:
+    load_row.cache_clear()
+    assert rewritten_samples(setup_of(Points(scale_loaded_row)))
+    assert load_row.cache_info().currsize == 0
