@@ -1,10 +1,10 @@
-"""Exact, near and windowed duplicates across the splits, and validation samples next to training samples."""
+"""Exact, near and windowed duplicates across the splits."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,14 +12,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Subset, TensorDataset
 
-from nbdebug.baselines.class_scores import feature_views
-from nbdebug.exceptions import NotChecked
 from nbdebug.loop_monitor.fold_data import SampleSource
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.split_permutation import get_classes, shared_by_chance
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset
+from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.tensors.pytree import tree_tensors
 from nbdebug.tensors.row_search import find_rows_with_values, get_row_keys
 
@@ -32,7 +30,6 @@ _MAX_DISTANCE_RATIO, _MIN_DIMENSION = 0.35, 0.75
 _MIN_STEPS, _MIN_VALUES_PER_WINDOW = 4, 4
 _MAX_SHIFT = 16
 _SAMPLED_PARTS = 2_048
-_MIN_NEIGHBORS, _MAX_NEIGHBORS, _TARGET_BINS = 20, 300, 10
 
 
 @dataclass(frozen=True)
@@ -229,14 +226,16 @@ def near_duplicates(tables: dict[str, SplitTable]) -> NearDuplicates:
     if not parts[0].is_floating_point() or parts[0].shape[1:] != parts[1].shape[1:] or not parts[0].numel():
         return NearDuplicates([], 0)
     rows = _random_indices(len(train), _MAX_TRAIN_ROWS), _random_indices(len(val), _MAX_QUERIES)
-    train_columns, val_columns = _standardize(*(part[indices] for part, indices in zip(parts, rows, strict=True)))
+    train_columns, val_columns = standardize_columns(
+        *(part[indices] for part, indices in zip(parts, rows, strict=True))
+    )
     if not train_columns.shape[1] or not bool(train_columns.isfinite().all() and val_columns.isfinite().all()):
         return NearDuplicates([], 0)
     is_rare = _has_rare_flags(train_columns, val_columns)
     return _find_near_pairs(train, val, *rows, torch.cdist(val_columns, train_columns), is_rare)
 
 
-def _standardize(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
+def standardize_columns(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
     """Return some varying columns; those of a table are scaled by their standard deviation."""
     columns = _random_indices(train[0].numel(), _MAX_COLUMNS)
     train_values, val_values = (part.flatten(1)[:, columns].float() for part in (train, val))
@@ -377,76 +376,3 @@ def _is_time_series(part: Tensor) -> bool:
         return False
     first = part[:, 0].reshape(len(part), -1)
     return any(len(column.unique()) > len(column) / 2 for column in first.t())
-
-
-@dataclass(frozen=True)
-class NeighborSimilarity:
-    """Similarity of validation samples to training samples that are next to them in their common dataset.
-
-    ``mean_rank`` is the mean share of training samples of the same class that are more similar than the neighbor: 0.5
-    if the order of the dataset means nothing. ``pairs`` are indices (train, val) in the common dataset.
-    """
-
-    mean_rank: float
-    pairs: list[tuple[int, int]]
-
-
-@measurement
-def neighbor_similarity(setup: Setup, tables: dict[str, SplitTable]) -> NeighborSimilarity:
-    """Rank of the training sample next to each validation sample by its distance, among those of the same class."""
-    train, val = tables.get("train"), tables.get("val")
-    loaders = setup.train_loader, setup.val_loader
-    if train is None or val is None or not all(map(is_map_style, loaders)) or len(train.inputs) != 1:
-        raise NotChecked("the splits are not two parts of one dataset that can be read by index")
-    roots, positions = zip(*(_find_positions(*item) for item in zip(loaders, (train, val), strict=True)), strict=True)
-    if roots[0] is not roots[1]:
-        raise NotChecked("the splits are not two parts of one dataset")
-    train_rows = {position: row for row, position in enumerate(positions[0])}
-    pairs = [
-        (train_rows[neighbor], row)
-        for row, position in enumerate(positions[1])
-        for neighbor in (position - 1, position + 1)
-        if neighbor in train_rows
-    ][:_MAX_NEIGHBORS]
-    if len(pairs) < _MIN_NEIGHBORS:
-        raise NotChecked(f"fewer than {_MIN_NEIGHBORS} validation samples are next to a training sample in one dataset")
-    mean_rank = min(_mean_rank(_get_strata(train), *view, pairs) for view in _neighbor_views(train, val))
-    indices = [(positions[0][train_row], positions[1][val_row]) for train_row, val_row in pairs]
-    return NeighborSimilarity(mean_rank, indices)
-
-
-def _find_positions(loader: Any, table: SplitTable) -> tuple[Any, list[int]]:
-    """Return the dataset under all subsets, and the position of each row of a table in it."""
-    dataset, indices = loader.dataset, list(table.indices)
-    while isinstance(dataset, Subset):
-        indices = indices if reads_tensor_dataset(loader) else [int(dataset.indices[index]) for index in indices]
-        dataset = dataset.dataset
-    return dataset, indices
-
-
-def _neighbor_views(train: SplitTable, val: SplitTable) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the columns of both splits, and for series their spectra, since windows of one source differ in phase."""
-    parts = train.inputs[0].float(), val.inputs[0].float()
-    yield _standardize(*parts)
-    for view in feature_views([torch.cat(parts)])[1:]:
-        yield torch.from_numpy(view[: len(train)]), torch.from_numpy(view[len(train) :])
-
-
-def _mean_rank(classes: Tensor, train: Tensor, val: Tensor, pairs: list[tuple[int, int]]) -> float:
-    """Return the mean share of training samples of the same class that are closer than the neighbor."""
-    ranks = []
-    for train_row, val_row in pairs:
-        distances = (train[classes == classes[train_row]] - val[val_row]).square().sum(1)
-        own = (train[train_row] - val[val_row]).square().sum()
-        ranks.append((distances < own).float().mean() + (distances == own).float().mean() / 2)
-    return float(torch.stack(ranks).mean())
-
-
-def _get_strata(table: SplitTable) -> Tensor:
-    """Return the class of each sample; for one real-valued target its tenth; else one class for all."""
-    if table.labels is not None:
-        return table.labels
-    if len(table.targets) != 1 or table.targets[0].numel() != len(table):
-        return torch.zeros(len(table), dtype=torch.long)
-    order = table.targets[0].flatten().argsort().argsort()
-    return order * _TARGET_BINS // max(len(table), 1)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
 from nbdebug.finding import Finding, Location
-from nbdebug.measurements.duplicates import NeighborSimilarity
+from nbdebug.measurements.neighbor_similarity import NeighborSimilarity
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup

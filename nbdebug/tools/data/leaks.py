@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements
 from nbdebug.measurements.dataset_rows import SplitTable
-from nbdebug.measurements.duplicates import NeighborSimilarity
+from nbdebug.measurements.neighbor_similarity import NeighborSimilarity
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import reads_tensor_dataset
 from nbdebug.tools.data.duplicates import Duplicates
