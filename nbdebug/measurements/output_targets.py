@@ -22,7 +22,7 @@ from nbdebug.setup.losses import score_tensor
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _TOLERANCE = 1e-6  # relative, of a loss that does not depend on something
-_ROWS, _MAX_PASSES, _MIN_PASSES = 2048, 32, 4
+_ROWS, _MAX_PASSES, _MIN_PASSES = 4096, 48, 4
 _MAX_VALUES, _READ_SECONDS, _PASS_SECONDS = 5_000_000, 0.1, 0.5
 
 

@@ -128,8 +128,8 @@ def weighted(output: Prediction) -> Tensor:
 
 
 def hidden_only(output: dict[str, Tensor]) -> Tensor:
-    error = (output["prediction"] - output["values"]) ** 2
-    return error[output["hidden"]].mean()
+    hidden = output["hidden"]
+    return F.mse_loss(output["prediction"][hidden], output["values"][hidden])
 
 
 def cross_entropy(output: Any) -> Tensor:
@@ -138,7 +138,8 @@ def cross_entropy(output: Any) -> Tensor:
 
 def elbo(output: Any, x: Tensor) -> Tensor:
     decoded, mean, log_variance = output
-    return F.mse_loss(decoded, x) + 0.01 * (mean**2 + log_variance.exp() - log_variance - 1).mean()
+    divergence: Tensor = (mean**2 + log_variance.exp() - log_variance - 1).mean()
+    return F.mse_loss(decoded, x) + 0.01 * divergence
 
 
 def of_logits(output: Any, labels: Tensor) -> Tensor:
