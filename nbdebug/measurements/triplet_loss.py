@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -25,12 +26,13 @@ from nbdebug.measurements.triplet_parts import (
     with_parts,
 )
 from nbdebug.preserve import seed_all
+from nbdebug.setup import Batch
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_ROWS, _MAX_VALUES, _READ_SECONDS, _MIN_READ_ROWS = 1200, 5_000_000, 0.2, 300
-_MIN_TRIPLETS, _MAX_COMPONENTS = 40, 32
+_MIN_TRIPLETS, _MAX_COMPONENTS, _MAX_BATCHES = 40, 32, 16
 _TOLERANCE = 1e-4  # of the loss, for outputs that it should not tell apart
 _HALVES = ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2)))
 _FAR = (1.0, 3.0)  # times the size of the outputs
@@ -142,26 +144,36 @@ def _compare_inputs(
     answers: EvalOutputs, triplets: TripletInputs, roles: _Roles, line: SourceLine | None
 ) -> TripletLoss:
     """Return how alike the inputs of random triplets are."""
-    batches = read_random_batches(
-        answers.setup,
-        "train",
-        max_rows=_MAX_ROWS,
-        batch_size=max(answers.batch.size, 1),
-        max_values=_MAX_VALUES,
-        limit=ReadingLimit(_READ_SECONDS, _MIN_READ_ROWS),
-    )
-    inputs = torch.cat([triplets.parts(batch)[list(roles)] for batch in batches], 1)
+    fitting = [triplets.parts(batch)[list(roles)] for batch in _read(answers, triplets) if triplets.fit(batch)]
+    inputs = torch.cat([parts for parts in fitting if parts.shape[2] == fitting[0].shape[2]], 1)
     count = inputs.shape[1]
-    if count < _MIN_TRIPLETS or not bool(inputs.isfinite().all()):
-        raise NotChecked(f"there are fewer than {_MIN_TRIPLETS} triplets, or their inputs are not finite")
+    if count < _MIN_TRIPLETS or not 0 < float(inputs.std()) < math.inf:
+        raise NotChecked(f"there are fewer than {_MIN_TRIPLETS} triplets, or their inputs are all equal or not finite")
     origin, near, far = _whiten(inputs)
+    others = torch.randperm(count, generator=torch.Generator().manual_seed(0))
     wanted, opposite, related = (
         _learned_share(origin - first, origin - second)
-        for first, second in ((near, far), (far, near), (near, near.roll(1, 0)))
+        for first, second in ((near, far), (far, near), (near, near[others]))
     )
     predicted = _predicted_share(origin, near), _predicted_share(origin, far)
     _, pulled, pushed = roles
     return TripletLoss(pulled, pushed, wanted, opposite, related, predicted, count, line)
+
+
+def _read(answers: EvalOutputs, triplets: TripletInputs) -> Iterator[Batch]:
+    """Yield batches of random triplets, or the first batches of a loader that may make triplets of its rows."""
+    size = max(answers.batch.size, 1)
+    if triplets.are_along_batch:
+        yield from answers.setup.batches(min(-(-3 * _MIN_READ_ROWS // size), _MAX_BATCHES))
+        return
+    yield from read_random_batches(
+        answers.setup,
+        "train",
+        max_rows=_MAX_ROWS,
+        batch_size=size,
+        max_values=_MAX_VALUES,
+        limit=ReadingLimit(_READ_SECONDS, _MIN_READ_ROWS),
+    )
 
 
 def _whiten(inputs: Tensor) -> Tensor:

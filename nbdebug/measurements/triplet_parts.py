@@ -56,6 +56,15 @@ class TripletInputs:
     layout: Layout
     order: tuple[int, ...]
 
+    @property
+    def are_along_batch(self) -> bool:
+        """True if a batch lists the parts one after another, so that its sampler may have made the triplets."""
+        return self.layout in (_CHUNKS, _ALTERNATING)
+
+    def fit(self, batch: Batch) -> bool:
+        """Return whether a batch has this layout; the last batch of an epoch may be cut."""
+        return self.layout in possible_layouts(_input_tensors(batch))
+
     def parts(self, batch: Batch) -> Tensor:
         """Return the inputs of each part of the output, in the order of these parts, as (3, N, features)."""
         parts = self.layout.split(_input_tensors(batch))

@@ -139,6 +139,14 @@ def along_the_batch(axis: int) -> Callable[[Triplets], Setup]:
     )
 
 
+def made_by_the_sampler(triplets: Triplets) -> Setup:
+    """The rows are a data set of single samples, which a batch sampler takes in the order of the triplets."""
+    rows, starts = torch.cat(triplets), range(0, ROWS, 32)
+    order = [[i + part * ROWS for part in range(3) for i in range(start, start + 32)] for start in starts]
+    loader = DataLoader(TensorDataset(rows), batch_sampler=order)
+    return Setup(encoder(), loader, loss_fn=lambda codes, *_: own_loss(codes.chunk(3)))
+
+
 WRITINGS: dict[str, Callable[[Triplets], Setup]] = {
     "torch's loss": lambda triplets: setup_of_three(OfThree(), torch_loss, triplets),
     "own formula": lambda triplets: setup_of_three(OfThree(), own_loss, triplets),
@@ -150,6 +158,7 @@ WRITINGS: dict[str, Callable[[Triplets], Setup]] = {
     "one stacked input": stacked,
     "one part after another": along_the_batch(0),
     "one triplet after another": along_the_batch(1),
+    "triplets of a sampler": made_by_the_sampler,
 }
 
 
