@@ -41,7 +41,7 @@ _Pair = tuple[int, int]
 _Roles = tuple[int, int, int]
 
 
-class Share(NamedTuple):
+class _Share(NamedTuple):
     """A share of triplets, and its distance from one half in standard errors."""
 
     value: float
@@ -61,9 +61,9 @@ class TripletLoss:
 
     pulled: int
     pushed: int
-    wanted: Share
-    opposite: Share
-    related: Share
+    wanted: _Share
+    opposite: _Share
+    related: _Share
     predicted: tuple[float, float]
     triplets: int
     line: SourceLine | None
@@ -186,7 +186,7 @@ def _whiten(inputs: Tensor) -> Tensor:
     return whitened.reshape(*inputs.shape[:2], -1)
 
 
-def _learned_share(near: Tensor, far: Tensor) -> Share:
+def _learned_share(near: Tensor, far: Tensor) -> _Share:
     """Return in how many triplets the first difference is smaller, by a metric fitted to the other half of them.
 
     The metric is the positive part of the mean difference of the outer squares of both differences. It has no direction
@@ -199,7 +199,7 @@ def _learned_share(near: Tensor, far: Tensor) -> Share:
         advantage = (far[others] @ metric).norm(dim=1) - (near[others] @ metric).norm(dim=1)
         hits += float((advantage.sign() + 1).sum()) / 2
     share = hits / len(near)
-    return Share(share, (share - 0.5) * 2 * len(near) ** 0.5)
+    return _Share(share, (share - 0.5) * 2 * len(near) ** 0.5)
 
 
 def _predicted_share(origin: Tensor, part: Tensor) -> float:

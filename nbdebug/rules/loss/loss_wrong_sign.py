@@ -16,7 +16,7 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions
-from nbdebug.loss_curves.unbounded_decrease import find_end_below_zero, find_unbounded_decrease
+from nbdebug.loss_curves.stability import find_end_below_zero, find_unbounded_decrease
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import negative_line, producing_line, reversing_line
 from nbdebug.measurements.loss_sensitivity import IdealLoss
