@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass, class_axis
+from nbdebug.measurements.output_targets import find_output_targets, read_outputs, replace_tensors
 from nbdebug.measurements.perturbation import compute_loss
 from nbdebug.measurements.random_batches import read_random_batches
 from nbdebug.measurements.reading_limit import PATIENCE, ReadingLimit
@@ -21,7 +22,7 @@ from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import dataset_length, reads_tensor_dataset
 from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
-from nbdebug.tensors.pytree import tree_map, tree_tensors
+from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_ROWS, _MAX_VALUES, _MAX_CONSTANT_VALUES = 20_000, 5_000_000, 100_000
 _MAX_BATCHES, _CHUNK_SIZE, _MAX_RELATIVE_ERROR = 8, 1024, 1e-4
@@ -54,6 +55,8 @@ def constant_loss(
     if setup.loss_fn is None or setup.step_fn is not None:
         raise NotChecked("needs a callable loss")
     size = max(first_pass.batch.size, 1)
+    if positions := find_output_targets(setup, first_pass):
+        return _constant_loss_of_output_targets(setup, output, size, positions)
     merged, batches = _read_targets(setup, size)
     targets = [tensor for batch in batches for tensor in tree_tensors(batch.targets)]
     if not targets or all(bool((tensor == targets[0].flatten()[:1]).all()) for tensor in targets):
@@ -69,9 +72,22 @@ def constant_loss(
     value = fitted.value
     if not is_complete:
         value += _entropy_bias(targets) if loss_kind in ("cross-entropy", "nll") else problem.optimism(fitted)
+    return _ConstantLoss(_validate(value), rows, is_complete)
+
+
+def _constant_loss_of_output_targets(setup: Setup, output: Any, size: int, positions: frozenset[int]) -> _ConstantLoss:
+    """Return the lowest loss of a constant in the place of the parts of the output that are no targets."""
+    outputs, batches = zip(*read_outputs(setup, size), strict=True)
+    problem = _ConstantProblem(setup, output, (0,), batches, outputs, positions)
+    fitted = problem.minimize(range(len(batches)), time.perf_counter() + _FIT_SECONDS)
+    rows = sum(batch.size for batch in batches)
+    return _ConstantLoss(_validate(fitted.value + problem.optimism(fitted)), rows, is_complete=False)
+
+
+def _validate(value: float) -> float:
     if not math.isfinite(value) or value <= 0:
         raise NotChecked(f"the lowest loss of a constant prediction is {value:.3g}")
-    return _ConstantLoss(value, rows, is_complete)
+    return value
 
 
 @measurement
@@ -155,15 +171,30 @@ class _ConstantProblem:
     """The loss of constant outputs on some batches, as a function of the constants.
 
     Outputs that are probabilities remain probabilities: those between 0 and 1, as all targets are, and those that sum
-    to 1. Outputs that the loss takes as logits are none.
+    to 1. Outputs that the loss takes as logits are none. Parts of the output at ``target_positions`` are targets; then
+    ``outputs`` are those of the batches.
     """
 
-    def __init__(self, setup: Setup, output: Any, shared_axes: tuple[int, ...], batches: Sequence[Batch]) -> None:
-        self.setup, self.batches = setup, batches
+    def __init__(
+        self,
+        setup: Setup,
+        output: Any,
+        shared_axes: tuple[int, ...],
+        batches: Sequence[Batch],
+        outputs: Sequence[Any] = (),
+        target_positions: frozenset[int] = frozenset(),
+    ) -> None:
+        self.setup, self.batches, self.outputs = setup, batches, outputs
         scores = score_tensor(output)
         self.output = scores if isinstance(scores, Tensor) and isinstance(output, Tensor) else output
-        self.size = len(scores) if isinstance(scores, Tensor) and scores.dim() else 0
-        leaves = [leaf for leaf in tree_tensors(self.output) if self._is_variable(leaf)]
+        size = len(scores) if isinstance(scores, Tensor) and scores.dim() else 0
+        tensors = tree_tensors(self.output)
+        self.variable = [
+            number
+            for number, leaf in enumerate(tensors)
+            if leaf.is_floating_point() and leaf.dim() > 0 and len(leaf) == size and number not in target_positions
+        ]
+        leaves = [tensors[number] for number in self.variable]
         if not leaves:
             raise NotChecked("the output has no tensor with one row per sample")
         axes = shared_axes if len(leaves) == 1 else (0,)
@@ -174,18 +205,19 @@ class _ConstantProblem:
         if sum(constant.numel() for constant in self.start) > _MAX_CONSTANT_VALUES:
             raise NotChecked("the output is too large to search for the best constant")
         self.prior = _log_frequencies(self.start[0], batches) if len(axes) + 1 == self.start[0].dim() else None
-        takes_probabilities = get_loss_kind(setup.loss_fn) not in _LOSSES_OF_LOGITS and _are_in_unit_range(batches)
+        parts = [tree_tensors(output) for output in outputs]
+        self.targets = [part[number] for part in parts for number in target_positions] or [
+            tensor for batch in batches for tensor in tree_tensors(batch.targets)
+        ]
+        takes_probabilities = get_loss_kind(setup.loss_fn) not in _LOSSES_OF_LOGITS and _are_in_unit_range(self.targets)
         self.is_unit = [takes_probabilities and _is_in_unit_range(leaf) for leaf in leaves]
         self.is_distribution = [
             unit and leaf.dim() > 1 and leaf.shape[-1] > 1 and bool((leaf.sum(-1) - 1).abs().lt(1e-3).all())
             for unit, leaf in zip(self.is_unit, leaves, strict=True)
         ]
         self.scale = max(
-            1.0, *(float(leaf.detach().abs().max()) for leaf in leaves), *(_largest(batch) for batch in batches)
+            1.0, *(float(leaf.detach().abs().max()) for leaf in leaves), *(_largest(target) for target in self.targets)
         )
-
-    def _is_variable(self, leaf: Any) -> bool:
-        return isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.dim() > 0 and len(leaf) == self.size
 
     def is_mean_over_samples(self) -> bool:
         """Return whether the loss of two batches together is the mean of both, as for most losses but not for sums."""
@@ -194,7 +226,7 @@ class _ConstantProblem:
             return False
         with torch.no_grad():
             apart = float(self.loss(self.start, range(2)))
-            together = float(compute_loss(self.setup, self._expand(self.start, joined.size), joined))
+            together = float(compute_loss(self.setup, self._expand(self.start, self.output, joined.size), joined))
         return abs(together - apart) <= _MAX_RELATIVE_ERROR * abs(apart)
 
     def minimize(self, positions: Sequence[int], deadline: float) -> _Fit:
@@ -261,23 +293,28 @@ class _ConstantProblem:
 
     def loss(self, constants: Sequence[Tensor], positions: Sequence[int]) -> Tensor:
         """Return the mean loss of constants over some batches, with its graph."""
-        sizes = [self.batches[position].size for position in positions]
+        batches = [self.batches[position] for position in positions]
+        sizes = [batch.size for batch in batches]
+        outputs = [self.outputs[position] if self.outputs else self.output for position in positions]
         losses = [
-            compute_loss(self.setup, self._expand(constants, self.batches[position].size), self.batches[position])
-            for position in positions
+            compute_loss(self.setup, self._expand(constants, output, batch.size), batch)
+            for output, batch in zip(outputs, batches, strict=True)
         ]
         weights = torch.tensor(sizes, dtype=torch.float32) / sum(sizes)
         return torch.stack([loss.float().reshape(()) for loss in losses]).cpu() @ weights
 
-    def _expand(self, constants: Sequence[Tensor], size: int) -> Any:
-        remaining = iter(constants)
-
-        def expand(leaf: Any) -> Any:
-            if not self._is_variable(leaf):
-                return leaf
-            return next(remaining).to(leaf.dtype).expand(size, *leaf.shape[1:])
-
-        return tree_map(self.output, expand)
+    def _expand(self, constants: Sequence[Tensor], output: Any, size: int) -> Any:
+        """Return an output with constants in the place of its variable parts; ``size`` is that of another batch."""
+        leaves = tree_tensors(output)
+        return replace_tensors(
+            output,
+            {
+                number: constant.to(leaves[number].dtype).expand(
+                    len(leaves[number]) if self.outputs else size, *leaves[number].shape[1:]
+                )
+                for number, constant in zip(self.variable, constants, strict=True)
+            },
+        )
 
     def optimism(self, fitted: _Fit) -> float:
         """Return how much too low the loss of fitted constants is, by a fit on each half of the batches.
@@ -312,10 +349,9 @@ def _is_in_unit_range(values: Tensor) -> bool:
     return bool(((values >= 0) & (values <= 1)).all())
 
 
-def _are_in_unit_range(batches: Sequence[Batch]) -> bool:
+def _are_in_unit_range(targets: Sequence[Tensor]) -> bool:
     """Return whether no real target is below 0 or above 1; an untrained output between them may come by chance."""
-    targets = [tensor for batch in batches for tensor in tree_tensors(batch.targets) if tensor.is_floating_point()]
-    return all(map(_is_in_unit_range, targets))
+    return all(_is_in_unit_range(target) for target in targets if target.is_floating_point())
 
 
 def _log_frequencies(start: Tensor, batches: Sequence[Batch]) -> Tensor | None:
@@ -329,10 +365,9 @@ def _log_frequencies(start: Tensor, batches: Sequence[Batch]) -> Tensor | None:
     return frequencies.clamp_min(_MIN_PROBABILITY).log().reshape(start.shape).to(start.device)
 
 
-def _largest(batch: Batch) -> float:
-    """Return the largest absolute target of a batch."""
-    tensors = [tensor for tensor in tree_tensors(batch.targets) if tensor.numel() and tensor.is_floating_point()]
-    return max((float(tensor.abs().max()) for tensor in tensors), default=0.0)
+def _largest(target: Tensor) -> float:
+    """Return the largest absolute value of a real target."""
+    return float(target.abs().max()) if target.numel() and target.is_floating_point() else 0.0
 
 
 def _entropy_bias(targets: Sequence[Tensor]) -> float:

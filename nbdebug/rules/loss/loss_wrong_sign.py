@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
@@ -17,11 +16,13 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions
+from nbdebug.loss_curves.stability import find_end_below_zero, find_unbounded_decrease
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import negative_line, producing_line, reversing_line
 from nbdebug.measurements.loss_sensitivity import IdealLoss
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.measurements.policy_gradient import PolicyGradient
+from nbdebug.measurements.triplet_loss import TripletLoss
 from nbdebug.measurements.unbounded_parts import UnboundedOutput, UnboundedPart
 from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import expressions_at, flip_only_sign, negate_value, remove_minus
@@ -37,9 +38,8 @@ from nbdebug.source.location import SourceLine, get_location
 _CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
 
 _OF_UNBOUNDED_PART = ("T603", "T606", "T609", "T614", "G403", "G405", "G406", "G409", "G415", "G416", "L208")
-_UNBOUNDED_FACTOR, _MIN_LOSSES, _MIN_PAIR_SIGMA = 1e4, 3, 5.0
-_ACCELERATED_FACTOR, _ACCELERATION, _MIN_ACCELERATED_LOSSES = 20.0, 1.2, 20
-_MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
+_MIN_LOSSES, _END_SHARE = 3, 0.1
+_MIN_PAIR_SIGMA, _MAX_TRIPLET_SIGMA, _MIN_PREDICTED = 5.0, 2.0, 0.1
 _SIGN_FIX = (
     "# write each term with the sign with which it increases as the model gets worse: + log(scale) in a likelihood, "
     "-0.5 * (1 + logvar - mu**2 - logvar.exp()).sum() for a divergence"
@@ -55,6 +55,7 @@ def loss_wrong_sign(
     graph: Graph | NotChecked,
     ideal_loss: IdealLoss | NotChecked,
     pair_loss: PairLoss | NotChecked,
+    triplet_loss: TripletLoss | NotChecked,
     policy_gradient: PolicyGradient | NotChecked,
     unbounded_part: UnboundedPart | NotChecked | None,
     unbounded_output: UnboundedOutput | NotChecked | None,
@@ -102,6 +103,11 @@ def loss_wrong_sign(
     of the loss shows the label of the pairs that it pulls together. It is an error if the inputs of those pairs are
     farther apart than those of the others, by five standard errors of the rank sum.
 
+    For triplets, of which the model returns three embeddings: two parts are made equal, which gives the lowest loss for
+    those that it pulls together and the highest for those that it pushes apart. A linear metric is fitted to the inputs
+    of half of the triplets. It is an error if it finds the pushed part closer in the other half, by five standard
+    errors, and no metric finds the pulled part closer, neither than the pushed part nor than that of another triplet.
+
     ## How to fix
     Negate the loss, or remove ``maximize=True`` from the optimizer.
 
@@ -116,12 +122,12 @@ def loss_wrong_sign(
         return
     part_line = unbounded_part.line if isinstance(unbounded_part, UnboundedPart) else None
     homogeneous_loss = loop.homogeneous_loss if isinstance(loop, LoopSummary) else None
-    if isinstance(record, Record) and homogeneous_loss and (last := _end_below_zero(record)) is not None:
+    if isinstance(record, Record) and homogeneous_loss and (last := find_end_below_zero(record)) is not None:
         lines = loop.lines if isinstance(loop, LoopSummary) else {}
         yield _margin_finding(part_line or lines.get("loss") or lines.get("root"), homogeneous_loss, last)
         return
     has_one_optimizer = isinstance(loop, LoopSummary) and loop.has_one_optimizer
-    if isinstance(record, Record) and (lowest := _unbounded_decrease(record, may_accelerate=has_one_optimizer)):
+    if isinstance(record, Record) and (lowest := find_unbounded_decrease(record, may_accelerate=has_one_optimizer)):
         root_line = None if isinstance(loop, NotChecked) else loop.lines.get("root")
         starts_below_zero = bool(record.series("loss")[1][0] < 0)
         is_negated_in_loop = (
@@ -140,6 +146,9 @@ def loss_wrong_sign(
             yield _pair_finding(pair_loss, _root_line(graph))
         elif pair_loss.sigma > _MIN_PAIR_SIGMA and maximizes:
             yield _maximized_pair_finding(setup, pair_loss)
+        return
+    if isinstance(triplet_loss, TripletLoss) and _are_exchanged(triplet_loss) and not maximizes:
+        yield _triplet_finding(triplet_loss, triplet_loss.line or _root_line(graph))
         return
     if isinstance(policy_gradient, PolicyGradient):
         if policy_gradient.followed == 0:
@@ -235,6 +244,37 @@ def _maximized_pair_finding(setup: Setup, pairs: PairLoss) -> Finding:
     )
 
 
+def _are_exchanged(triplets: TripletLoss) -> bool:
+    """Check whether the loss pushes alike inputs apart, and pulls those together that are no more alike than any."""
+    is_by_design = max(triplets.wanted.sigma, triplets.related.sigma) > _MAX_TRIPLET_SIGMA
+    of_pulled, of_pushed = triplets.predicted  # a view of the anchor that is far from it, such as a negative of a photo
+    is_view = of_pulled > max(_MIN_PREDICTED, 2 * of_pushed)
+    return triplets.opposite.sigma > _MIN_PAIR_SIGMA and not is_by_design and not is_view
+
+
+def _triplet_finding(triplets: TripletLoss, line: SourceLine | None) -> Finding:
+    """Report a loss of triplets that takes the alike sample for the different one."""
+    return Finding(
+        where=get_location(line),
+        message=f"The loss pulls output {triplets.pulled} of each triplet to the anchor and pushes output "
+        f"{triplets.pushed} away, but the inputs of the latter are more alike: a linear metric finds them closer to "
+        f"the anchor in {triplets.opposite.value:.0%} of {triplets.triplets} triplets that it was not fitted to. A "
+        f"metric fitted to the opposite succeeds in {triplets.wanted.value:.0%}.",
+        cause="Positive and negative sample are exchanged between the dataset and the loss, or the two distances in "
+        "the loss.",
+        fix="loss = loss_fn(anchor, positive, negative)   # in the order in which the dataset returns them",
+        evidence={
+            "pulled": triplets.pulled,
+            "pushed": triplets.pushed,
+            "pushed is more alike": triplets.opposite.value,
+            "pulled is more alike": triplets.wanted.value,
+            "pulled is more alike than the next": triplets.related.value,
+            "triplets": triplets.triplets,
+        },
+        explains=(*_CONSEQUENCES, "T606", "T607", "G415"),
+    )
+
+
 def _policy_finding(policy: PolicyGradient) -> Finding:
     """Report a policy gradient that makes the actions with the largest weights the least likely."""
     return Finding(
@@ -323,44 +363,6 @@ def _is_positive_for_zeros(setup: Setup, first_pass: ForwardPass) -> bool:
         return float(setup.loss(torch.zeros_like(first_pass.output), first_pass.batch)) > 0
     except Exception:  # a loss of other arguments
         return False
-
-
-def _unbounded_decrease(record: Record, *, may_accelerate: bool) -> tuple[int, float, float] | None:
-    """Step and value of the lowest loss, and the size of the first one, if the loss is unbounded below.
-
-    With ``may_accelerate``, a loss that falls faster and faster counts earlier; that of a critic may do so.
-    """
-    steps, losses = record.series("loss")
-    finite_losses = losses[np.isfinite(losses)].astype(np.float64)
-    if len(finite_losses) < _MIN_LOSSES:
-        return None
-    initial = max(float(np.abs(finite_losses[:_MIN_LOSSES]).min()), 1.0)
-    lowest = float(finite_losses.min())
-    is_accelerated = may_accelerate and _accelerates(finite_losses)
-    factor = _ACCELERATED_FACTOR if is_accelerated else _UNBOUNDED_FACTOR
-    return (
-        (int(steps[np.isfinite(losses)][finite_losses.argmin()]), lowest, initial)
-        if lowest < -factor * initial
-        else None
-    )
-
-
-def _accelerates(losses: NDArray[np.float64]) -> bool:
-    """Check whether the loss falls faster in each quarter of the run than in the previous one."""
-    if len(losses) < _MIN_ACCELERATED_LOSSES:
-        return False
-    falls = -np.diff([part.mean() for part in np.array_split(losses, 5)])
-    return bool((falls > 0).all() and (falls[1:] > _ACCELERATION * falls[:-1]).all())
-
-
-def _end_below_zero(record: Record) -> float | None:
-    """Return the median of the last losses if it lies below zero by a multiple of the size of the first ones."""
-    losses = record.series("loss")[1].astype(np.float64)
-    losses = losses[np.isfinite(losses)]
-    if len(losses) < _MIN_LOSSES:
-        return None
-    last = float(np.median(losses[-max(_MIN_LOSSES, int(_END_SHARE * len(losses))) :]))
-    return last if last < -_MARGIN_FACTOR * max(float(np.abs(losses[:_MIN_LOSSES]).max()), 1.0) else None
 
 
 def _margin_finding(line: SourceLine | None, loss: HomogeneousLoss, last: float) -> Finding:

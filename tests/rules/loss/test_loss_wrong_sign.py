@@ -65,6 +65,7 @@ def is_reported_for_losses(losses: list[float]) -> bool:
         "graph": unavailable,
         "ideal_loss": unavailable,
         "pair_loss": unavailable,
+        "triplet_loss": unavailable,
         "policy_gradient": unavailable,
         "unbounded_part": unavailable,
         "unbounded_output": unavailable,
