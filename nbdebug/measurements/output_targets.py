@@ -104,7 +104,7 @@ def _are_independent_of_weights(setup: Setup, batch: Batch, positions: set[int])
     """Return whether some tensors of the output are the same for other weights."""
     with Preserve(*setup.mutable_objects):
         before = _seeded_outputs(setup, batch)
-        with _other_weights(list(setup.eager_model.parameters())):
+        with _other_weights([p for p in setup.eager_model.parameters() if p.is_floating_point() and p.itemsize > 1]):
             after = _seeded_outputs(setup, batch)
     return len(before) == len(after) and all(
         before[i].shape == after[i].shape and torch.equal(before[i], after[i]) for i in positions
@@ -118,7 +118,7 @@ def _seeded_outputs(setup: Setup, batch: Batch) -> list[Tensor]:
 
 @contextmanager
 def _other_weights(parameters: Sequence[Tensor]) -> Iterator[None]:
-    """Change all parameters within the block, through ``data``, so that the graph of an earlier pass stays valid."""
+    """Change some parameters within the block, through ``data``, so that the graph of an earlier pass stays valid."""
     earlier = [parameter.detach().clone() for parameter in parameters]
     for parameter in parameters:
         parameter.data.mul_(1.5).add_(0.1)
