@@ -221,6 +221,8 @@ def _search_floor(setup: Setup, tiny_pass: TinyBatchPass, groups: Sequence[int])
     if not used_indices:
         return LossFloor(unknown_reason="the loss has no gradient with respect to the output")
     output_tensors = tree_tensors(tiny_pass.output)
+    # A number beside the outputs of the samples, such as a loss of the model's own, is not free: it has no lower bound.
+    used_indices = [index for index in used_indices if output_tensors[index].dim()] or used_indices
     if sum(output_tensors[output_index].numel() for output_index in used_indices) > _MAX_OUTPUT_VALUES:
         return LossFloor(unknown_reason=f"an output of more than {_MAX_OUTPUT_VALUES:,} numbers is too large to search")
     for choose_domain in (lambda tensor: _domain_of_loss(tensor, operations), _domain_of_output):

@@ -125,6 +125,20 @@ def test_loss_floor_of_unbounded_loss_is_none() -> None:
     assert floor.is_unbounded
 
 
+class WithOwnLoss(nn.Module):
+    """Returns a loss of its own beside the outputs of the samples, as a quantizer does."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, 0.5 + 0 * x.square().mean()
+
+
+def test_loss_floor_keeps_a_loss_that_the_model_returns_beside_its_outputs() -> None:
+    y = torch.randn(12, 2, generator=torch.Generator().manual_seed(1))
+    floor = find_floor(y, lambda output, target: F.mse_loss(output[0], target) + output[1], tail=WithOwnLoss())
+    assert floor.value == pytest.approx(0.5, abs=1e-4)
+    assert floor.constant_loss == pytest.approx(0.5 + float(y.var(0, unbiased=False).mean()), rel=1e-3)
+
+
 def test_loss_floor_of_broadcast_loss_is_blind_to_input() -> None:
     def squared_error(z: Tensor, y: Tensor) -> Tensor:
         return ((z - y[:, 0]) ** 2).mean()
