@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch.nn import functional as F
 
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
 from nbdebug.source.scopes import Scope, file_scope
 from nbdebug.source.search import assigned_names, call_name, enclosing_scope, read_names
@@ -26,6 +27,17 @@ def find_unused_result(line: SourceLine) -> SourceLine | None:
     scope = file_scope(line.file)
     numbers = {number for block in _blocks(function) for number in _losing_lines(block, scope)}
     return SourceLine(line.file, numbers.pop(), function.name) if len(numbers) == 1 else None
+
+
+def store_result(line: SourceLine) -> str:
+    """Return the statement that stores the lost result of a method of a variable, as in ``x = x.add(y)``; else ""."""
+    statement, function = covering_statement(line), enclosing_scope(line)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    if call is None or not isinstance(owner, ast.Name) or not isinstance(function, (ast.FunctionDef, ast.Lambda)):
+        return ""
+    variables = assigned_names(function) | {argument.arg for argument in function.args.args} - {"self"}
+    return f"{owner.id} = {ast.unparse(call)}" if owner.id in variables else ""
 
 
 def _blocks(function: ast.AST) -> Iterator[list[ast.stmt]]:

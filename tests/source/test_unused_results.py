@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nbdebug.source.location import SourceLine
-from nbdebug.source.unused_results import find_unused_result
+from nbdebug.source.unused_results import find_unused_result, store_result
 from tests.source.source_modules import load_module
 
 # By name: the body of a forward, and the line that loses a result; None for no such line, or several.
@@ -46,3 +46,13 @@ def test_find_unused_result_returns_the_line_that_loses_it(
     monkeypatch.setitem(sys.modules, "unused_results_model", load_module(file, text))
     line = find_unused_result(SourceLine(str(file), 3))
     assert (line.text.strip() if line else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [("x.add(self.place)", "x = x.add(self.place)"), ("self.place(x)", ""), ("F.relu(x)", ""), ("y = x.add(1)", "")],
+)
+def test_store_result_assigns_the_result_of_a_method_to_its_variable(tmp_path: Path, body: str, expected: str) -> None:
+    file = tmp_path / "model.py"
+    load_module(file, f"class Model:\n    def forward(self, x):\n        {body}\n        return x\n")
+    assert store_result(SourceLine(str(file), 3, "forward")) == expected

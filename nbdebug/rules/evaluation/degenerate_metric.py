@@ -279,13 +279,16 @@ def _mistaken_finding(number: MistakenNumber) -> Finding:
     """Report a number that is a metric of exchanged arguments, or of decisions in place of scores."""
     mistake = number.metric
     problem, cause, fix = _MISTAKES[mistake.kind]
+    counted = "without these labels, it" if mistake.kind == "ignored" else f"the {mistake.metric} on these"
+    counted += "" if mistake.kind == "ignored" else f" {number.rows:,} rows"
     return Finding(
-        message=f"{number.name} is {mistake.value:.4g}, the {mistake.metric} {problem}; the {mistake.metric} on these "
-        f"{number.rows:,} rows is {mistake.correct:.4g}.",
+        message=f"{number.name} is {mistake.value:.4g}, the {mistake.metric} {problem}; {counted} is "
+        f"{mistake.correct:.4g}.",
         where=number.line.where(),
         cause=cause,
         fix=fix,
         evidence={"metric": mistake.metric, "value": mistake.value, "correct": mistake.correct, "rows": number.rows},
+        aspect="ignored labels" if mistake.kind == "ignored" else "",
         explains=("E707",),
     )
 

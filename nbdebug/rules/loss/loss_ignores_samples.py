@@ -37,7 +37,20 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line
 
-_CONSEQUENCES = ("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709")
+_CONSEQUENCES = (
+    "M301",
+    "G416",
+    "M315",
+    "L208",
+    "T601",
+    "T604",
+    "T605",
+    "T606",
+    "T608",
+    "T610",
+    "E709",
+    "E710:ignored labels",
+)
 
 
 @rule("L214", "error")
@@ -198,7 +211,8 @@ def _unlearned_class_finding(setup: Setup, unlearned: UnlearnedClass) -> Finding
     line = argument_line(setup, setup.loss_fn, "ignore_index") or origin_line(setup, "loss")
     return Finding(
         message=f"The loss ignores class {unlearned.label}. In the first batch, {unlearned.real} of the "
-        f"{unlearned.positions} positions with this label stand before other labels. The model never learns it.",
+        f"{unlearned.positions} positions with this label are followed by other labels, so they are no padding. The "
+        "model never learns this class.",
         where=get_location(line),
         cause="The labels of padding have the number of a class, and the loss ignores that number.",
         fix="labels = labels.masked_fill(padding, -100)   # a number that is no class, and ignore_index=-100",

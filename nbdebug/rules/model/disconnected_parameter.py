@@ -33,7 +33,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import matches_call
-from nbdebug.source.unused_results import find_unused_result
+from nbdebug.source.unused_results import find_unused_result, store_result
 
 _CONSEQUENCES = ("G414", "G416", "T601", "T606", "T608", "T610", "O502", "T614")
 
@@ -266,15 +266,19 @@ def _unused_part(
     setup: Setup, first_pass: ForwardPass, path: str, tensors: list[Tensor]
 ) -> tuple[str, SourceLine | None, str, str]:
     """Reason, line, cause and fix for a part that is called without using the result, or never called."""
-    fix = f"# use {path or 'it'} in forward, remove it, or freeze it: requires_grad_(False)"
+    fix = "# use the values of this result; argmax, indices, rounding and comparisons pass no gradient"
     if path and path in first_pass.trace.call_counts and setup.step_fn is None:
         line = find_module_call_line(setup, first_pass.batch, path)
         losing_line = (find_unused_result(line) if line else None) or lost_result_line(setup, first_pass.batch, tensors)
-        cause = "Their module is called, but its result is not used."
-        return "their output never reaches the loss", losing_line or line, cause, fix
+        cause = "Their module is called, but its result is lost, or used in a way that passes no gradient."
+        fix = (store_result(losing_line) if losing_line else "") or fix
+        return "no gradient of the loss reaches their output", losing_line or line, cause, fix
     if setup.step_fn is None and (losing_line := lost_result_line(setup, first_pass.batch, tensors)):
-        return "what is computed from them never reaches the loss", losing_line, "The result of this line is lost.", fix
+        cause = "The result of this line is lost, or used in a way that passes no gradient."
+        fix = store_result(losing_line) or fix
+        return "no gradient of the loss reaches what is computed from them", losing_line, cause, fix
     line = find_module_definition_line(setup.eager_model, path)
+    fix = f"# use {path or 'it'} in forward, remove it, or freeze it: requires_grad_(False)"
     return "the forward pass never uses them", line, "Their module is registered, but never called.", fix
 
 

@@ -29,6 +29,9 @@ _ADD_MISSING = (
     "held = {id(p) for group in optimizer.param_groups for p in group['params']}\n"
     "optimizer.add_param_group({'params': [p for p in model.parameters() if p.requires_grad and id(p) not in held]})"
 )
+_LIST_OF_PARAMETERS = (
+    "part = [p for p in part_of_the_model.parameters() if p.requires_grad]   # a list can be read twice"
+)
 _PARAMETRIZING_CALLS = {"weight_norm", "spectral_norm", "orthogonal", "register_parametrization"}  # replace weights
 
 
@@ -84,9 +87,11 @@ def parameter_not_optimized(
             "so no step updates them.",
             where=_parameter_location(setup, module, entries[0]),
             cause=_describe_cause(optimizers[0])
-            if optimizer_count == 1
+            if optimizer_count == 1 or _has_empty_group(optimizers[0])
             else "None of the optimizers was created from this part.",
-            fix=recreate_optimizer_fix(optimizers[0])
+            fix=_LIST_OF_PARAMETERS
+            if _has_empty_group(optimizers[0])
+            else recreate_optimizer_fix(optimizers[0])
             if optimizer_count == 1
             else _further_optimizer(optimizers[0], module),
             setup_fix=_ADD_MISSING if len(optimizers) == 1 else "",
@@ -160,6 +165,10 @@ def _unfreezes(node: ast.AST) -> bool:
         values = [*node.args, *[keyword.value for keyword in node.keywords]]
         return call_name(node) == "requires_grad_" and all(getattr(value, "value", None) is True for value in values)
     return isinstance(node, ast.Attribute) and node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)
+
+
+def _has_empty_group(optimizer: torch.optim.Optimizer) -> bool:
+    return any(not group["params"] for group in optimizer.param_groups)
 
 
 def _describe_cause(optimizer: torch.optim.Optimizer) -> str:
