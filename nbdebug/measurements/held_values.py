@@ -7,10 +7,11 @@ import gc
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import is_
 from typing import Any
 
 from nbdebug.source.location import is_user_code
-from nbdebug.source.shared_origins import used_functions, used_variables, users_classes
+from nbdebug.source.shared_origins import used_functions, used_variables, user_classes
 
 _CACHE_TYPE = type(functools.cache(int))
 _CONTAINER_TYPES = (dict, list, OrderedDict, defaultdict)
@@ -24,7 +25,7 @@ def held_values(components: Iterable[Any]) -> list[Any]:
     held: list[tuple[str, Any]] = []
     for component in components:
         held += [*getattr(component, "__dict__", {}).items()]
-        held += [member for kind in users_classes(type(component)) for member in vars(kind).items()]
+        held += [member for kind in user_classes(type(component)) for member in vars(kind).items()]
         held += [variable for function in used_functions(component) for variable in used_variables(function).items()]
     values = [value for name, value in held if not name.startswith("__")]
     return [*values, *(result for value in values if _keeps_results(value) for result in _kept_results(value))]
@@ -84,7 +85,7 @@ def restored_containers(containers: Sequence[Any]) -> Iterator[None]:
 def _have_same_contents(first: Any, second: Any) -> bool:
     """Check whether two containers have the identical objects in the same order; equality may be undefined."""
     parts = [container if isinstance(container, list) else _pairs(container) for container in (first, second)]
-    return len(first) == len(second) and all(one is other for one, other in zip(*parts, strict=True))
+    return len(first) == len(second) and all(map(is_, *parts))
 
 
 def _pairs(container: dict[Any, Any]) -> list[Any]:

@@ -14,6 +14,7 @@ from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
 
 _MIN_CODES, _MAX_CODES, _MIN_ROWS, _MAX_COLUMNS = 4, 30, 5, 200
+_ROUNDING = 1e-9
 _MIN_MOVED, _MIN_SIGMA, _MAX_RENUMBERED_SIGMA = 2, 5.0, 2.5
 _Floats = NDArray[np.float64]
 
@@ -48,7 +49,8 @@ class _MeanTargets:
 def renumbered_codes(tables: dict[str, SplitTable]) -> RenumberedCodes | None:
     """The first input column whose codes stand for other categories in validation, by the mean target of each code.
 
-    A target that drifts moves the mean of each code, and no exchange of codes explains that.
+    A target that drifts moves the mean of each code, and no exchange of codes explains that. An exchange that is linear
+    in the codes is a change of scale, as of inverted pixels, and does not count.
     """
     if tables.keys() < {"train", "val"}:
         raise NotChecked("needs the samples of both splits")
@@ -64,6 +66,8 @@ def renumbered_codes(tables: dict[str, SplitTable]) -> RenumberedCodes | None:
         val = _mean_targets(val_codes, val_targets, codes)
         if match := _match(train, val):
             order, sigma, renumbered_sigma = match
+            if np.ptp(np.diff(np.array(codes)[order]) / np.diff(codes)) < _ROUNDING:
+                continue
             moved = {int(codes[i]): int(codes[j]) for i, j in enumerate(order) if i != j}
             return RenumberedCodes(input_index, column, moved, len(codes), sigma, renumbered_sigma, val_codes)
     return None

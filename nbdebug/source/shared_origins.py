@@ -38,7 +38,7 @@ class SharedOrigin:
 
 def find_shared_origin(value: object, owners: Sequence[object]) -> SharedOrigin | None:
     """Return where some objects of the user's classes got a value that all of them have; None if it was passed."""
-    classes = [kind for owner in owners for kind in users_classes(type(owner))]
+    classes = [kind for owner in owners for kind in user_classes(type(owner))]
     functions = [function for owner in owners for function in used_functions(owner)]
     for function in functions:
         if name := _default_name(function, value):
@@ -54,26 +54,26 @@ def find_shared_origin(value: object, owners: Sequence[object]) -> SharedOrigin 
     return None
 
 
-def users_classes(kind: type) -> list[type]:
+def user_classes(kind: type) -> list[type]:
     """Return a class and its bases, without those that have no method of the user's."""
-    return [base for base in kind.__mro__ if any(map(_is_users, vars(base).values()))]
+    return [base for base in kind.__mro__ if any(map(_is_user_function, vars(base).values()))]
 
 
 def used_functions(owner: object) -> Iterator[FunctionType]:
     """Yield a function, or the methods of an object, and the user's functions that they name, directly or in others."""
-    members = [owner, *(member for kind in users_classes(type(owner)) for member in vars(kind).values())]
+    members = [owner, *(member for kind in user_classes(type(owner)) for member in vars(kind).values())]
     functions = [_as_function(member) for member in members]
     pending = [*functions, *(inspect.unwrap(function) for function in functions if isinstance(function, FunctionType))]
     seen: set[FunctionType] = set()
     while pending and len(seen) < _MAX_FUNCTIONS:
         function = pending.pop(0)
-        if _is_users(function) and function not in seen:
+        if _is_user_function(function) and function not in seen:
             seen.add(function)
             yield function
             pending += used_variables(function).values()
 
 
-def _is_users(member: Any) -> bool:
+def _is_user_function(member: Any) -> bool:
     return isinstance(member, FunctionType) and is_user_code(member.__code__.co_filename)
 
 

@@ -131,6 +131,7 @@ def test_accuracy_over_ignored_labels_is_reported(tmp_path: Path, hits: str, cou
     for finding in found:
         assert source_line(finding).endswith("# here")
         assert "accuracy over all labels" in finding.message
+        assert f"without these labels, it is {finding.evidence['correct']:.4g}" in finding.message
         assert finding.evidence["value"] < 0.8 * finding.evidence["correct"]
 
 

@@ -196,11 +196,12 @@ def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
 def _coding_line(setup: Setup, codes: RenumberedCodes) -> SourceLine | None:
     """Return the line that numbers the categories in an attribute of the validation data, or that makes its inputs."""
     dataset = getattr(setup.val_loader, "dataset", None)
-    for name, value in vars(dataset).items() if hasattr(dataset, "__dict__") else ():
-        if isinstance(value, (Tensor, np.ndarray)) and np.array_equal(np.asarray(value), codes.values):
-            lines = {maker.line for maker in numbering_of_attribute(dataset, name)}
-            return lines.pop() if len(lines) == 1 else None
     try:
+        for name, value in vars(dataset).items() if hasattr(dataset, "__dict__") else ():
+            is_numeric = isinstance(value, (Tensor, np.ndarray))
+            if is_numeric and np.array_equal(torch.as_tensor(value).detach().cpu(), codes.values):
+                lines = {maker.line for maker in numbering_of_attribute(dataset, name)}
+                return lines.pop() if len(lines) == 1 else None
         return origin_line(setup, "inputs", "val")
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None

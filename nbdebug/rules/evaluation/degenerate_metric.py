@@ -142,8 +142,9 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
         reported.add((loop.stale_inputs.line.file, loop.stale_inputs.line.number))
         yield _stale_input_finding(loop.stale_inputs)
     for item in loop.stale_predictions:
-        reported.add((item.line.file, item.line.number))
-        yield _stale_finding(item)
+        if (item.line.file, item.line.number) not in reported:
+            reported.add((item.line.file, item.line.number))
+            yield _stale_finding(item)
     metrics_in_code = dict.fromkeys(find_degenerate_metrics(loop.forward_passes))
     metrics = [metric for metric in metrics_in_code if (metric.line.file, metric.line.number) not in reported]
     yield from (_finding(metric, loop.forward_passes.shape) for metric in metrics)
@@ -279,8 +280,8 @@ def _mistaken_finding(number: MistakenNumber) -> Finding:
     """Report a number that is a metric of exchanged arguments, or of decisions in place of scores."""
     mistake = number.metric
     problem, cause, fix = _MISTAKES[mistake.kind]
-    counted = "without these labels, it" if mistake.kind == "ignored" else f"the {mistake.metric} on these"
-    counted += "" if mistake.kind == "ignored" else f" {number.rows:,} rows"
+    is_ignored = mistake.kind == "ignored"
+    counted = "without these labels, it" if is_ignored else f"the {mistake.metric} on these {number.rows:,} rows"
     return Finding(
         message=f"{number.name} is {mistake.value:.4g}, the {mistake.metric} {problem}; {counted} is "
         f"{mistake.correct:.4g}.",
@@ -288,7 +289,7 @@ def _mistaken_finding(number: MistakenNumber) -> Finding:
         cause=cause,
         fix=fix,
         evidence={"metric": mistake.metric, "value": mistake.value, "correct": mistake.correct, "rows": number.rows},
-        aspect="ignored labels" if mistake.kind == "ignored" else "",
+        aspect="ignored labels" if is_ignored else "",
         explains=("E707",),
     )
 

@@ -77,17 +77,16 @@ def bounded_output(
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 6.2.2: linear units for conditional means.
     """
-    last, is_reported = dict[str, Location](), False
+    last, findings = dict[str, Location](), list[Finding]()
     for comparison in comparisons:
         for node in _FINAL_ACTIVATION.search_upstream(comparison.nodes):
             call = FUNCTION_NAMES[node.name]
             last[call] = node.where
             fix = suggest_removal(node, {call, call.title(), "ReLU"}, _FIX)
-            for finding in _findings(comparison.target, get_value_range(node), call, node.where, fix, share, slack):
-                is_reported = True
-                yield finding
+            findings += _findings(comparison.target, get_value_range(node), call, node.where, fix, share, slack)
+    yield from findings
     targets = [comparison.target for comparison in comparisons] or _probability_targets(first_pass, output, loss_kind)
-    if not is_reported and targets and not isinstance(output_range, NotChecked):
+    if not findings and targets and not isinstance(output_range, NotChecked):
         call = output_range.call if comparisons and not last else ""
         where = last.get(output_range.call, output_range.where)  # the second of two equal activations is too many
         yield from _findings(targets[0], output_range.values, call or "the head", where, f"# {_FIX}", share, slack)

@@ -257,9 +257,10 @@ def _triplet_finding(triplets: TripletLoss, line: SourceLine | None) -> Finding:
     return Finding(
         where=get_location(line),
         message=f"The loss pulls output {triplets.pulled} of each triplet to the anchor and pushes output "
-        f"{triplets.pushed} away, but the inputs of the latter are more alike: a linear metric finds them closer to "
-        f"the anchor in {triplets.opposite.value:.0%} of {triplets.triplets} triplets that it was not fitted to. A "
-        f"metric fitted to the opposite succeeds in {triplets.wanted.value:.0%}.",
+        f"{triplets.pushed} away, but the input of the latter resembles that of the anchor more. By a linear metric "
+        f"that is fitted to other triplets, it is the closer one in {triplets.opposite.value:.0%} of "
+        f"{triplets.triplets:,} triplets. A metric fitted to the reverse order is right in "
+        f"{triplets.wanted.value:.0%}.",
         cause="Positive and negative sample are exchanged between the dataset and the loss, or the two distances in "
         "the loss.",
         fix="loss = loss_fn(anchor, positive, negative)   # in the order in which the dataset returns them",

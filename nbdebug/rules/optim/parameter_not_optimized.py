@@ -87,10 +87,10 @@ def parameter_not_optimized(
             "so no step updates them.",
             where=_parameter_location(setup, module, entries[0]),
             cause=_describe_cause(optimizers[0])
-            if optimizer_count == 1 or _has_empty_group(optimizers[0])
+            if optimizer_count == 1 or _find_empty_group(optimizers[0]) is not None
             else "None of the optimizers was created from this part.",
             fix=_LIST_OF_PARAMETERS
-            if _has_empty_group(optimizers[0])
+            if _find_empty_group(optimizers[0]) is not None
             else recreate_optimizer_fix(optimizers[0])
             if optimizer_count == 1
             else _further_optimizer(optimizers[0], module),
@@ -167,14 +167,14 @@ def _unfreezes(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)
 
 
-def _has_empty_group(optimizer: torch.optim.Optimizer) -> bool:
-    return any(not group["params"] for group in optimizer.param_groups)
+def _find_empty_group(optimizer: torch.optim.Optimizer) -> int | None:
+    """Return the number of the first parameter group without parameters; None if there is none."""
+    return next((number for number, group in enumerate(optimizer.param_groups) if not group["params"]), None)
 
 
 def _describe_cause(optimizer: torch.optim.Optimizer) -> str:
-    empty = [number for number, group in enumerate(optimizer.param_groups) if not group["params"]]
-    if empty:
-        return f"Parameter group {empty[0]} is empty: an iterator over its parameters was used up before."
+    if (empty := _find_empty_group(optimizer)) is not None:
+        return f"Parameter group {empty} is empty: an iterator over its parameters was used up before."
     return "The optimizer was created from a part of the model, or before this part was added."
 
 

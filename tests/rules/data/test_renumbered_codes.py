@@ -57,6 +57,11 @@ def years(rows: int, seed: int, start: int) -> TensorDataset:
     )
 
 
+def inverted(data: TensorDataset) -> TensorDataset:
+    x, y = data.tensors
+    return TensorDataset(torch.stack([5 - x[:, 0], x[:, 1]], 1), y)
+
+
 def d125_findings(train: Dataset[object], val: Dataset[object]) -> list[object]:
     setup = Setup(nn.Linear(2, 1), DataLoader(train, 20, shuffle=True), DataLoader(val, 20), loss_fn=nn.MSELoss())
     return [*rule_faults(setup, "D125")]
@@ -78,8 +83,9 @@ def test_codes_that_each_split_numbers_by_itself_are_reported_at_their_line() ->
         (lambda: sorted_codes(frame(600, 0)), lambda: sorted_codes(frame(300, 1, drift=2.0))),
         (lambda: sorted_codes(frame(600, 0)), lambda: sorted_codes(frame(40, 1))),
         (lambda: years(600, 0, 0), lambda: years(300, 1, 1)),
+        (lambda: years(600, 0, 0), lambda: inverted(years(300, 1, 0))),
     ],
-    ids=["same codes", "drift", "few rows", "years"],
+    ids=["same codes", "drift", "few rows", "years", "inverted"],
 )
 def test_codes_with_one_meaning_are_quiet(
     train: Callable[[], Dataset[object]], val: Callable[[], Dataset[object]]

@@ -55,6 +55,18 @@ def test_parameter_not_optimized_reports_loss_parameters_outside_optimizer() -> 
     assert [finding.where.parameter for finding in findings] == ["weights"]
 
 
+def test_parameter_not_optimized_names_an_empty_group_beside_other_optimizers() -> None:
+    model = network(2)
+    used = iter(model[2].parameters())
+    list(used)
+    groups = [{"params": model[0].parameters()}, {"params": used}]
+    other = torch.optim.SGD([nn.Parameter(torch.zeros(1))], 0.1)
+    setup = minimal_setup(model, X, X[:, :2], nn.MSELoss(), optimizers=(torch.optim.Adam(groups), other))
+    (finding,) = rule_findings(setup, "O503")
+    assert "Parameter group 1 is empty" in finding.cause
+    assert "a list can be read twice" in finding.fix
+
+
 @pytest.mark.parametrize(
     "setup",
     [setup_with_loss(LearnedLossWeights(), optimize_loss=True), setup_with_loss(PerceptualLoss(), optimize_loss=False)],
