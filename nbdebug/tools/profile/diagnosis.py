@@ -162,16 +162,19 @@ class Diagnosis:
     def _batch_gain(self, trial: SpeedTrial) -> float:
         """Return the gain in samples per second, from steps and readings of both sizes that were measured alike.
 
-        A wait for data that was not measured for its size grows with it.
+        A wait for data that was not measured for its size grows with it. Python code without tensors has to go whatever
+        the size; without it, too, a larger batch takes no less time, which bounds the gain by the factor of the sizes.
         """
         profile, present = self.profile, self.profile.cached_trial
         factor = trial.size / max(profile.batch_size, 1)
-        rest = self._other_seconds - sum(self._python_seconds.values())  # it has to go whatever the size
+        python = min(sum(self._python_seconds.values()), profile.replay_seconds)
         before = after = profile.phases["data"]
         after *= factor
         if present is not None and present.data_seconds is not None and trial.data_seconds is not None:
             before, after = present.data_seconds, trial.data_seconds
-        return factor * (profile.replay_seconds + before + rest) / max(trial.seconds + after + rest, 1e-6)
+        before += profile.replay_seconds - python + self._other_seconds
+        after += max(trial.seconds, profile.replay_seconds) - python + self._other_seconds
+        return factor * before / max(after, 1e-6)
 
     def _trials(self) -> Iterator[Advice]:
         """Advise on threads, precision, settings and optimizers by their trials."""
