@@ -245,11 +245,12 @@ class Diagnosis:
         others = self.profile.computing_seconds - phases["forward"] - phases["loss"] - phases["optimizer"]
         for lines in by_function.values():
             slow = [item for item in lines if item.seconds > _SLOW * self._least_seconds(item)]
-            calls = sum(self._costs(item)[2] for item in slow if is_in_loop(item.line))
+            looped = [self._costs(item)[2:] for item in slow if is_in_loop(item.line)]
+            calls, whole_calls = (int(sum(amounts)) for amounts in zip((0, 0), *looped, strict=True))
             if calls < _MIN_CALLS:
                 continue
             seconds = sum(item.seconds for item in slow) + others * calls / max(total_calls, 1)
-            least = sum(map(self._least_seconds, slow))
+            least = sum(map(self._least_seconds, slow)) + seconds * whole_calls / calls
             if (gain := self._gain(seconds - least)) < MIN_GAIN:
                 continue
             slowest = max((item for item in slow if is_in_loop(item.line)), key=lambda item: item.seconds)
@@ -292,15 +293,19 @@ class Diagnosis:
         counted = {line.number for line in self.facts.counter.line_costs if line.file == item.line.file}
         return not counted.isdisjoint(numbers)
 
-    def _costs(self, item: LineTime) -> list[int]:
-        """Return operations, bytes and calls of a line in a forward pass."""
-        place = item.line.file, item.line.number
-        costs = [costs for line, costs in self.facts.counter.line_costs.items() if (line.file, line.number) == place]
-        return [sum(amounts) for amounts in zip([0, 0, 0], *costs, strict=True)]
+    def _costs(self, item: LineTime) -> list[float]:
+        """Return operations, bytes and calls of a line in a forward pass, and its calls on whole tensors."""
+        place, counter = (item.line.file, item.line.number), self.facts.counter
+        costs = [
+            (*costs, counter.whole_calls(line))
+            for line, costs in counter.line_costs.items()
+            if (line.file, line.number) == place
+        ]
+        return [sum(amounts) for amounts in zip([0.0] * 4, *costs, strict=True)]
 
     def _least_seconds(self, item: LineTime) -> float:
         """Return the seconds that the operations of a line need on whole tensors, with their backward pass."""
-        flops, moved, _ = self._costs(item)
+        flops, moved, _, _ = self._costs(item)
         roofline = self.profile.roofline
         return _VECTORIZED_COST * roofline.seconds(flops, moved) if roofline else 0.0
 

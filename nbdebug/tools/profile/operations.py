@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +38,7 @@ class OperationTotals(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.moved_bytes: dict[str, int] = defaultdict(int)
         self.calls: dict[str, int] = defaultdict(int)
         self.line_costs: dict[SourceLine, list[int]] = defaultdict(lambda: [0, 0, 0])  # flops, bytes of others, calls
+        self.line_operations: dict[SourceLine, Counter[Any]] = defaultdict(Counter)  # calls by operation
         self.total = [0, 0, 0]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -67,6 +68,16 @@ class OperationTotals(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # A product on whole tensors reads the weights once, not for each of its parts.
             for i, amount in enumerate((flops, 0 if flops else moved, 1)):
                 costs[i] += amount
+            self.line_operations[line][func] += 1
+
+    def whole_calls(self, line: SourceLine) -> float:
+        """Return the calls that one pass of the loop around a line makes, which is what it makes on whole tensors.
+
+        The rarest operation that is called more than once tells how often the loop runs.
+        """
+        calls = self.line_operations[line].values()
+        passes = min((count for count in calls if count > 1), default=1)
+        return sum(max(count / passes, 1.0) for count in calls)
 
 
 def _is_view(func: Any) -> bool:

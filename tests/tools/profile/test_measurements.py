@@ -124,6 +124,15 @@ def test_views_are_not_counted() -> None:
     assert counter.total[2] == 1  # ones
 
 
+def test_calls_on_whole_tensors_are_those_of_one_pass_of_the_loop() -> None:
+    rows = torch.ones(20, 3)
+    with OperationTotals() as counter:
+        torch.stack([(row * 2).tanh().tanh() for row in rows]).sum()
+    [(line, calls)] = counter.line_operations.items()
+    assert sum(calls.values()) == 62
+    assert counter.whole_calls(line) == 1 + 2 + 2  # mul, tanh, stack and sum
+
+
 def test_roofline_bounds_by_arithmetic_or_by_memory() -> None:
     roofline = Roofline(100.0, 10.0)
     assert (roofline.ridge, roofline.seconds(1000, 10), roofline.seconds(10, 1000)) == (10.0, 10.0, 100.0)
