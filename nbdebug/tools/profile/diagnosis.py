@@ -246,7 +246,7 @@ class Diagnosis:
         for lines in by_function.values():
             slow = [item for item in lines if item.seconds > _SLOW * self._least_seconds(item)]
             looped = [self._costs(item)[2:] for item in slow if is_in_loop(item.line)]
-            calls, whole_calls = (int(sum(amounts)) for amounts in zip((0, 0), *looped, strict=True))
+            calls, whole_calls = (sum(amounts) for amounts in zip((0, 0), *looped, strict=True))
             if calls < _MIN_CALLS:
                 continue
             seconds = sum(item.seconds for item in slow) + others * calls / max(total_calls, 1)
@@ -293,7 +293,7 @@ class Diagnosis:
         counted = {line.number for line in self.facts.counter.line_costs if line.file == item.line.file}
         return not counted.isdisjoint(numbers)
 
-    def _costs(self, item: LineTime) -> list[float]:
+    def _costs(self, item: LineTime) -> list[int]:
         """Return operations, bytes and calls of a line in a forward pass, and its calls on whole tensors."""
         place, counter = (item.line.file, item.line.number), self.facts.counter
         costs = [
@@ -301,7 +301,7 @@ class Diagnosis:
             for line, costs in counter.line_costs.items()
             if (line.file, line.number) == place
         ]
-        return [sum(amounts) for amounts in zip([0.0] * 4, *costs, strict=True)]
+        return [sum(amounts) for amounts in zip([0] * 4, *costs, strict=True)]
 
     def _least_seconds(self, item: LineTime) -> float:
         """Return the seconds that the operations of a line need on whole tensors, with their backward pass."""

@@ -70,14 +70,14 @@ class OperationTotals(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 costs[i] += amount
             self.line_operations[line][func] += 1
 
-    def whole_calls(self, line: SourceLine) -> float:
+    def whole_calls(self, line: SourceLine) -> int:
         """Return the calls that one pass of the loop around a line makes, which is what it makes on whole tensors.
 
         The rarest operation that is called more than once tells how often the loop runs.
         """
         calls = self.line_operations[line].values()
         passes = min((count for count in calls if count > 1), default=1)
-        return sum(max(count / passes, 1.0) for count in calls)
+        return sum(max(count // passes, 1) for count in calls)
 
 
 def _is_view(func: Any) -> bool:
