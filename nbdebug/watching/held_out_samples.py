@@ -18,6 +18,7 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.evaluation_mode import in_mode
+from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.losses import get_loss_kind, ignore_index, score_tensor
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
@@ -26,6 +27,11 @@ _PLANNED_SHARE, _PLANNED_GROWTH = 0.02, 1.4
 _PASSES_PER_TRAINING_SAMPLE = 3  # a backward pass takes about twice as long as the forward pass
 _MAX_LOSS_DIFFERENCE = 1e-4
 _MAX_MERGED_SECONDS = 0.01  # of the pass of a batch; most of that of a small one is overhead of its calls
+_MIN_TARGETS, _CERTAIN_TARGETS = (
+    32,
+    5_000,
+)  # all targets of a loader, or enough for a class with a share of a thousandth
+_MAX_TARGET_SECONDS = 0.2
 _MIN_CLASS_SAMPLES = 5  # of a class, before its recall means anything
 
 
@@ -58,7 +64,10 @@ class FixedSamples:
                 seed_all(0)  # the same samples in each run, whatever a trainer has drawn before
                 samples.batches = {split: _collect_batches(setup, split) for split in _loaders_by_split(setup)}
                 samples.data_summary = _describe_targets(samples.batches["train"], ignore_index(setup.loss_fn))
-                samples.data_summary.update(_estimate_chance_loss(setup, _have_equal_targets(samples.data_summary)))
+                are_equal = _have_equal_targets(samples.data_summary)
+                samples.data_summary.update(_estimate_chance_loss(setup, are_equal))
+                if are_equal and is_map_style(setup.train_loader):
+                    samples.data_summary.update(_find_constant_target(setup))
                 samples.batches = {split: _merge_batches(setup, parts) for split, parts in samples.batches.items()}
         except Exception as error:
             samples.error_message = f"{type(error).__name__}: {error}"
@@ -256,6 +265,21 @@ def _describe_targets(batches: list[Batch], ignored: int) -> dict[str, Any]:
 def _have_equal_targets(data_summary: Mapping[str, Any]) -> bool:
     """Return whether all targets are equal, as for a player in a game; a constant prediction is then perfect."""
     return data_summary.get("target_variance") == 0 or len(data_summary.get("label_counts", "ab")) < 2
+
+
+def _find_constant_target(setup: Setup) -> dict[str, float]:
+    """Return the value that all targets of training have, if so many of them can be read in time that it is certain."""
+    deadline, count, constant = time.thread_time() + _MAX_TARGET_SECONDS, 0, None
+    for batch in setup.batches(_CERTAIN_TARGETS, "train"):
+        if not isinstance(batch.target, Tensor) or not batch.target.numel() or time.thread_time() > deadline:
+            return {}
+        first = float(batch.target.flatten()[0])
+        if bool((batch.target != first).any()) or constant not in (None, first):
+            return {}
+        constant, count = first, count + batch.target.numel()
+        if count >= _CERTAIN_TARGETS:
+            break
+    return {"constant_target": constant} if constant is not None and count >= _MIN_TARGETS else {}
 
 
 def _estimate_chance_loss(setup: Setup, targets_are_equal: bool) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import LOSS_OPERANDS_MISMATCH, LOSS_RAISES
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
@@ -43,25 +45,30 @@ def label_encoding(
     loss_kind: LossKind | NotChecked,
     tables: dict[str, SplitTable] | NotChecked,
     loop: LoopSummary | NotChecked,
+    record: Record | NotChecked,
     *,
     least: int = 5,
+    min_samples: int = 32,
 ) -> Iterator[Finding]:
     """Targets do not have the shape, dtype or encoding that the loss expects.
 
     ## What it does
     Compares shape and dtype of the target with the definition of the loss: class indices (int64, without a class axis)
     or probabilities (floats, with a class axis) for cross-entropy; floats of the shape of the output for binary
-    cross-entropy; as many targets as outputs for every loss. Reports training labels that are all equal while those of
-    the validation split are not, and a loop that passes real-valued targets to the loss without their fractions.
+    cross-entropy; as many targets as outputs for every loss. Reports training targets that are all equal while those
+    of the validation split are not, a loop that learns the same binary label or the same number for all samples, and
+    one that passes real-valued targets to the loss without their fractions.
 
     ## Why it matters
     Some of these raise an error about dtypes that does not mention labels; others broadcast and train on meaningless
-    values. If all labels are equal, the loss falls to zero and the model learns nothing.
+    values. If all targets are equal, the loss falls to its minimum and the model learns to ignore its inputs.
 
     ## How it is measured
-    On the target and the output of the first batch, before torch's own error is shown. Equal labels are detected over
-    all training samples, if all of them can be read. In your loop, exactly: in ``least`` = 5 of the inspected steps or
-    more, and in more than half of them, the loss receives the truncated values of the loader's targets.
+    On the target and the output of the first batch, before torch's own error is shown. Equal targets are detected
+    over all training samples, if there are ``min_samples`` = 32 of them and all can be read; in your loop, over
+    all of them or 5,000, if one optimizer trains and the loss receives the targets of the loader. Lost fractions are
+    detected exactly: in ``least`` = 5 of the inspected steps or more, and in more than half of them, the loss receives
+    the truncated values of the loader's targets.
 
     ## How to fix
     Apply the suggested line where the targets are created.
@@ -74,6 +81,8 @@ def label_encoding(
     """
     if isinstance(loop, LoopSummary):
         yield from _truncated_target_findings(loop, least)
+        if isinstance(record, Record) and not isinstance(loss_kind, NotChecked):
+            yield from _constant_loop_targets(setup, loop, record.about, loss_kind, least)
         return
     if isinstance(first_pass, NotChecked):
         raise first_pass
@@ -83,11 +92,10 @@ def label_encoding(
         raise tables
     target = next(iter(tree_tensors(first_pass.batch.targets)), None)
     logits = score_tensor(output)
+    yield from _constant_target_findings(setup, tables, min_samples)
     is_custom_without_failure = get_loss_kind(setup.loss_fn) == "other" and first_pass.failure is None
     if target is None or not isinstance(logits, Tensor) or loss_kind == "other" or is_custom_without_failure:
         return
-    if loss_kind in ("cross-entropy", "nll"):
-        yield from _single_label_findings(setup, tables)
     mismatch = _length_mismatch(logits, target) or _TARGET_CHECKS[loss_kind](logits, target)
     if mismatch:
         message, repair = mismatch
@@ -136,28 +144,79 @@ def _truncated_target_findings(loop: LoopSummary, min_steps: int) -> Iterator[Fi
         )
 
 
-def _single_label_findings(setup: Setup, tables: dict[str, SplitTable]) -> Iterator[Finding]:
-    """Report a training split with a single label while the validation split has several."""
+def _constant_target_findings(setup: Setup, tables: dict[str, SplitTable], min_samples: int) -> Iterator[Finding]:
+    """Report a training split whose targets are all equal while those of the validation split are not."""
     train, val = tables.get("train"), tables.get("val")
-    if train is None or val is None or not train.is_complete or train.labels is None or val.labels is None:
+    if train is None or val is None or not train.is_complete or len(train) < min_samples:
         return
-    train_labels, val_labels = set(train.labels.tolist()), set(val.labels.tolist())
-    if len(train_labels) == 1 < len(val_labels):
-        line = find_unique_line(scales_labels, user_written_objects(setup))
-        yield Finding(
-            where=get_location(line),
-            message=f"All {len(train):,} training labels are {next(iter(train_labels))}, while those of the validation "
-            f"split have {len(val_labels)} values, from {min(val_labels)} to {max(val_labels)}.",
-            cause="The labels were scaled with the inputs and cast to integers, or the split contains only one class.",
-            fix="x = x / 255   # scale only the inputs, not the labels",
-            edits=_without_scaling(line),
-            evidence={
-                "training labels": sorted(train_labels),
-                "validation labels": sorted(val_labels)[:50],
-                "samples": len(train),
-            },
-            explains=("D106", "D110", "D119", "G415", "G416", "M307", "T607", "T609", "E702", "E706", "E709"),
-        )
+    if not _are_equal(train) or _are_equal(val) or len(val.targets) != 1:
+        return
+    values = val.targets[0].flatten().unique()  # type: ignore[no-untyped-call]
+    noun = "labels" if train.labels is not None else "targets"
+    yield _constant_target_finding(
+        setup,
+        f"All {len(train):,} training {noun} are {_describe_value(train.targets[0][0])}, while those of the validation "
+        f"split have {len(values)} values, from {float(values[0]):g} to {float(values[-1]):g}.",
+        {"samples": len(train), "validation values": len(values)},
+    )
+
+
+def _constant_loop_targets(
+    setup: Setup, loop: LoopSummary, about: dict[str, Any], kind: LossKind, min_steps: int
+) -> Iterator[Finding]:
+    """Report a loop whose only optimizer always learns the same target, from the loader.
+
+    The zeros that a residual should be are meant, and so is the index of a positive that always stands first.
+    """
+    alignment = loop.batch_alignment
+    if kind not in _CONSTANT_LOSSES or not loop.has_one_optimizer:
+        return
+    value = about.get("constant_target")
+    if value is None or (not value and kind in ("squared", "absolute")):
+        return
+    if alignment.foreign_target_steps or loop.alternates_losses or alignment.checked_steps < min_steps:
+        return
+    yield _constant_target_finding(setup, f"The target of every training sample is {value:g}.", {"target": value})
+
+
+_CONSTANT_LOSSES: tuple[LossKind, ...] = ("bce", "bce-with-logits", "squared", "absolute")
+
+
+def _constant_target_finding(setup: Setup, message: str, evidence: dict[str, Any]) -> Finding:
+    """Return the finding with the line that scales the labels, or else the line that makes the targets."""
+    line = find_unique_line(scales_labels, user_written_objects(setup))
+    cause = (
+        "The expression that makes the targets returns one value for all samples, such as a comparison that never "
+        "holds or a cast that removes all differences."
+    )
+    fix = "Print the values from which the targets are made, and their dtype, before and after each conversion."
+    if line is not None:
+        cause = "The labels were scaled with the inputs and cast to integers, or the split contains only one class."
+        fix = "x = x / 255   # scale only the inputs, not the labels"
+    return Finding(
+        message=message,
+        where=get_location(line or origin_line(setup, "targets")),
+        cause=cause,
+        fix=fix,
+        edits=_without_scaling(line),
+        evidence=evidence,
+        explains=(
+            *("D105", "D106", "D110", "D111", "D119", "L207", "L208", "G402", "G411", "G415", "G416", "M307"),
+            *("T606", "T607", "T608", "T609", "E702", "E706", "E709"),
+        ),
+    )
+
+
+def _are_equal(table: SplitTable) -> bool:
+    """Check whether the only target has the same value for every sample."""
+    target = table.targets[0] if len(table.targets) == 1 else None
+    return target is not None and len(target) > 0 and bool((target == target[:1]).all())
+
+
+def _describe_value(target: Tensor) -> str:
+    """Return the value of a target."""
+    values = target.flatten().unique().tolist()  # type: ignore[no-untyped-call]
+    return f"{values[0]:g}" if len(values) == 1 else f"the same {target.numel():,} values"
 
 
 def _without_scaling(line: SourceLine | None) -> tuple[Edit, ...]:

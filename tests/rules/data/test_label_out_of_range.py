@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+from nbdebug import checkup
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -21,6 +22,7 @@ from tests.rules.rule_findings import rule_findings
 X, Y = points()
 OUT_OF_RANGE = Y.clone()
 OUT_OF_RANGE[37] = 7
+BINARY = (X[:, :1] > 0).float()
 FRAMES, TAGS = torch.randn(64, 5, 4), (torch.arange(320) % 3).reshape(64, 5)
 
 
@@ -179,9 +181,55 @@ def test_label_encoding_when_the_loss_rejects_labels_is_reported(labels: Tensor,
     assert label_error_codes(minimal_setup(network(3), X, labels, loss_fn)) == ["D102"]
 
 
+def two_loaders(train: Tensor, val: Tensor) -> list[DataLoader[Any]]:
+    return [DataLoader(TensorDataset(X[-len(y) :], y), 16) for y in (train, val)]
+
+
 def two_split_setup(train: Tensor, val: Tensor) -> Setup:
-    loaders = [DataLoader(TensorDataset(X[rows], y), 16) for rows, y in ((slice(40), train), (slice(40, 64), val))]
-    return Setup(network(3), loaders[0], loaders[1], loss_fn=nn.CrossEntropyLoss())
+    return Setup(network(3), *two_loaders(train, val), loss_fn=nn.CrossEntropyLoss())
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "loss_fn", "words"),
+    [
+        (torch.zeros(40, 1), BINARY[40:], nn.BCEWithLogitsLoss(), "All 40 training labels are 0, while those of the"),
+        (torch.full((40, 1), 2.5), X[40:, :1], nn.MSELoss(), "are 2.5, while those of the validation split have 24"),
+        (torch.zeros(40, 1), BINARY[40:], lambda o, t: (o.sigmoid() - t).abs().mean(), "are 0, while those"),
+        (torch.zeros(40, 1), torch.zeros(24, 1), nn.MSELoss(), ""),  # a residual
+        (BINARY[:40], torch.zeros(24, 1), nn.BCEWithLogitsLoss(), ""),
+        (torch.ones(20, 1), BINARY[40:], nn.BCEWithLogitsLoss(), ""),  # too few
+    ],
+)
+def test_equal_training_targets_are_reported_if_the_other_split_differs(
+    train: Tensor, val: Tensor, loss_fn: Any, words: str
+) -> None:
+    findings = checkup(network(1), *two_loaders(train, val), loss_fn=loss_fn).findings
+    messages = [finding.message for finding in findings if finding.code == "D102"]
+    assert [words in message for message in messages] == ([True] if words else [])
+
+
+@pytest.mark.parametrize(
+    ("target", "loss_fn", "made", "value"),
+    [
+        (torch.ones(64, 1), nn.BCEWithLogitsLoss(), None, "1"),
+        (torch.full((64, 1), 2.5), nn.MSELoss(), None, "2.5"),
+        (torch.zeros(64, 1), nn.MSELoss(), None, ""),  # a residual
+        (torch.ones(64, 1), nn.BCEWithLogitsLoss(), lambda x, y: (x[:, :1] > 0).float(), ""),  # made by the loop
+        (BINARY, nn.BCEWithLogitsLoss(), None, ""),
+    ],
+)
+def test_loop_that_always_learns_the_same_target_is_reported(target: Any, loss_fn: Any, made: Any, value: str) -> None:
+    model, loader = network(1), DataLoader(TensorDataset(X, target), 16, shuffle=True)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    with debugger.watch():
+        for _ in range(8):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss_fn(model(x), made(x, y) if made else y).backward()
+                optimizer.step()
+    messages = [finding.message for finding in debugger.findings if finding.code == "D102"]
+    assert messages == ([f"The target of every training sample is {value}."] if value else [])
 
 
 def test_label_encoding_of_labels_scaled_to_one_class_is_reported() -> None:
