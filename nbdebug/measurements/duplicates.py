@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,8 +124,9 @@ def _find_source_indices(loader: Any) -> tuple[Any, list[int]]:
     return resolve_subsets(loader.dataset, list(get_visited_indices(loader)))
 
 
-def resolve_subsets(dataset: Any, indices: list[int]) -> tuple[Any, list[int]]:
+def resolve_subsets(dataset: Any, indices: Iterable[int]) -> tuple[Any, list[int]]:
     """Return the dataset under all subsets, and these indices as indices of it."""
+    indices = list(indices)
     while isinstance(dataset, Subset):
         indices = [int(dataset.indices[index]) for index in indices]
         dataset = dataset.dataset

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import Subset
 
 from nbdebug.baselines.class_scores import feature_views
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
-from nbdebug.measurements.duplicates import standardize_columns
+from nbdebug.measurements.duplicates import resolve_subsets, standardize_columns
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style, reads_tensor_dataset
@@ -59,11 +58,9 @@ def neighbor_similarity(setup: Setup, tables: dict[str, SplitTable]) -> Neighbor
 
 def _find_positions(loader: Any, table: SplitTable) -> tuple[Any, list[int]]:
     """Return the dataset under all subsets, and the position of each row of a table in it."""
-    dataset, indices = loader.dataset, list(table.indices)
-    while isinstance(dataset, Subset):
-        indices = indices if reads_tensor_dataset(loader) else [int(dataset.indices[index]) for index in indices]
-        dataset = dataset.dataset
-    return dataset, indices
+    indices = list(table.indices)
+    root, positions = resolve_subsets(loader.dataset, [] if reads_tensor_dataset(loader) else indices)
+    return root, positions or indices
 
 
 def _neighbor_views(train: SplitTable, val: SplitTable) -> Iterator[tuple[Tensor, Tensor]]:

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.duplicates import resolve_subsets
 from nbdebug.measurements.neighbor_similarity import NeighborSimilarity
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import reads_tensor_dataset
 from nbdebug.tools.data.duplicates import Duplicates
 from nbdebug.tools.data.feature_leaks import FeatureLeak, find_feature_leaks, find_identifiers
 from nbdebug.tools.data.joint_scaling import JointScaling, find_joint_scaling
-from nbdebug.tools.data.sample_groups import GroupOverlap, Groups, compare_groups, root_positions
+from nbdebug.tools.data.sample_groups import GroupOverlap, Groups, compare_groups
 from nbdebug.tools.data.time_order import TimeOrder, compare_times
 
 if TYPE_CHECKING:
@@ -160,8 +161,7 @@ def _number_as_read(table: SplitTable, loader: Any) -> SplitTable:
     """Return the rows with the indices that a checkup gives them: subsets of tensors are read from under the subset."""
     if not reads_tensor_dataset(loader):
         return table
-    _, positions = root_positions(loader.dataset)
-    return replace(table, indices=positions[np.asarray(table.indices)].tolist())
+    return replace(table, indices=resolve_subsets(loader.dataset, table.indices)[1])
 
 
 def _oversampled_class(tables: Mapping[str, SplitTable], duplicates: Duplicates) -> _OversampledClass | None:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Subset
 
 from nbdebug.exceptions import SetupError
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.duplicates import resolve_subsets
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.tools.data.feature_leaks import table_columns
@@ -75,7 +75,7 @@ def validate_groups(groups: Any, setup: Setup) -> Groups | None:
         return {split: _as_array(split, values, len(indexed[split].dataset)) for split, values in groups.items()}
     result: Groups = {}
     for split, loader in indexed.items():
-        root, positions = root_positions(loader.dataset)
+        root, positions = resolve_subsets(loader.dataset, range(len(loader.dataset)))
         result[split] = _as_array(split, groups, len(root))[positions]
     return result
 
@@ -88,15 +88,6 @@ def _as_array(split: str, values: Any, size: int) -> NDArray[Any]:
             "dataset. Pass a dict by split, or a list for the dataset under the subsets."
         )
     return array
-
-
-def root_positions(dataset: Any) -> tuple[Any, NDArray[np.int64]]:
-    """Return the dataset under all subsets, and the position in it of each sample."""
-    positions = np.arange(len(dataset))
-    while isinstance(dataset, Subset):
-        positions = np.asarray(dataset.indices)[positions]
-        dataset = dataset.dataset
-    return dataset, positions
 
 
 def compare_groups(
