@@ -199,11 +199,11 @@ def _opening_peak(run: RunSummary) -> float:
 def _opening_jump(run: RunSummary) -> float:
     """Return the highest loss of two consecutive early steps over the start; one step may be a bad batch.
 
-    The start counts as at least half of the chance level.
+    The start counts as at least the loss before the first step, and half of the chance level.
     """
     losses = run.loss[:OPENING_STEPS]
     losses = losses[np.isfinite(losses)]
-    reference = max(run.start, 0.5 * (run.chance or 0.0))
+    reference = max(run.start, 0.5 * (run.chance or 0.0), *losses[:1])
     return float(np.minimum(losses[1:], losses[:-1]).max() / reference) if len(losses) > 1 and reference > 0 else 0.0
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from types import FrameType, FunctionType
 from typing import Any
 
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
 from nbdebug.source.search import covers_line, enclosing_scope
 
@@ -102,6 +103,36 @@ def find_return(function: FunctionType, *arguments: object) -> SourceLine | None
     except Exception:
         return None
     return lines[-1] if lines else None
+
+
+def find_last_line(function: FunctionType, matches: Callable[[ast.AST], bool], *arguments: object) -> SourceLine | None:
+    """Return the last line of a function that a call executes and whose statement has a part that matches.
+
+    None if the call raises, or if a debugger traces this thread.
+    """
+    if sys.gettrace() is not None:
+        return None
+    lines: list[SourceLine] = []
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code is not function.__code__:
+            return None
+        if event == "line":
+            lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        return trace
+
+    try:
+        _run_traced(partial(function, *arguments), trace)
+    except Exception:
+        return None
+    return next((line for line in reversed(lines) if _has_part(line, matches)), None)
+
+
+def _has_part(line: SourceLine, matches: Callable[[ast.AST], bool]) -> bool:
+    """Check whether a part of a statement matches; of a compound one, only what stands on its first line."""
+    statement = covering_statement(line)
+    nodes = ast.walk(statement) if statement is not None else ()
+    return any(matches(node) and getattr(node, "lineno", line.number) == line.number for node in nodes)
 
 
 def find_early_return(call: Callable[[], object]) -> SourceLine | None:

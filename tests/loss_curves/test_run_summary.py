@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nbdebug.loss_curves.convergence import find_rate_too_high
 from nbdebug.loss_curves.run_summary import summarize_run
 from nbdebug.loss_curves.stability import find_epoch_periodicity, find_validation_advantage
 from tests.loss_curves.synthetic_records import falling_loss, make_record
@@ -76,3 +77,14 @@ def test_diverged_run_has_no_validation_advantage() -> None:
 def test_end_text_of_a_run_is_about_its_last_losses(last: float, text: str) -> None:
     losses = np.concatenate([falling_loss(2.3, 0.5), np.full(100, last)])
     assert summarize_run(make_record(losses)).end_text.startswith(text)
+
+
+@pytest.mark.parametrize(("highest", "is_reported"), [(12.0, False), (24.0, True)])
+def test_first_steps_are_judged_from_the_loss_before_them(highest: float, is_reported: bool) -> None:
+    """The loss of the fixed samples may be lower from the start, as with outputs that are clipped in eval mode only."""
+    loss = np.concatenate([[12.0, highest, highest], falling_loss(12.0, 0.4, 397)])
+    run = summarize_run(
+        make_record(loss, evals={"sample_train_loss": [6.4, 2.0, 1.0, 0.5, 0.4]}, ratio=0.3, chance=0.9)
+    )
+    assert run.start == 6.4
+    assert (find_rate_too_high(run) is not None) is is_reported

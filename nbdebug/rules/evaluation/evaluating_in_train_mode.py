@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import ForwardPasses
 from nbdebug.measurements.forward_pass import EvalPasses
 from nbdebug.measurements.random_masks import RandomMask
+from nbdebug.preserve import Preserve
 from nbdebug.rule_engine.expression_edits import line_of, only_in_training, pass_mode
 from nbdebug.rule_engine.loop_edits import insert_before_loop
 from nbdebug.rule_engine.rule_registry import rule
@@ -26,8 +28,9 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
 from nbdebug.setup.user_code import overriding_class, user_written_objects
+from nbdebug.source.executed_lines import find_last_line
 from nbdebug.source.location import SourceLine, get_definition_line, get_location
-from nbdebug.source.search import call_name, call_subject, enclosing_scope, find_line_in_class, find_uncalled_method
+from nbdebug.source.search import call_name, call_subject, enclosing_scope, find_uncalled_method
 
 _MODE_ARGUMENTS = {"scaled_dot_product_attention": "dropout_p=self.dropout if self.training else 0.0"}
 _TASKS_WITH_TARGETS = ("classification", "binary", "multi-label", "regression", "language-model")
@@ -138,31 +141,50 @@ def _loop_findings(
     )
     calls_eval = not passes.lines.keys().isdisjoint(("eval", "part eval"))
     override = _find_override(setup, layers[0]) if calls_eval and not passes.samples_dropout else None
-    yield _overriding_finding(finding, override) if override else finding
+    yield _overriding_finding(setup, finding, override) if override else finding
 
 
-def _find_override(setup: Setup, layer: str) -> type[nn.Module] | None:
-    """Return the class of the innermost part around a layer that overrides ``train``; None if none does."""
+def _find_override(setup: Setup, layer: str) -> nn.Module | None:
+    """Return the innermost part around a layer whose class overrides ``train``; None if none does."""
     names = layer.split(".")
-    paths = (".".join(names[:count]) for count in range(len(names), -1, -1))
-    return overriding_class((setup.eager_model.get_submodule(path) for path in paths), "train")
+    parts = [setup.eager_model.get_submodule(".".join(names[:count])) for count in range(len(names), -1, -1)]
+    return next((part for part in parts if overriding_class([part], "train")), None)
 
 
-def _overriding_finding(finding: Finding, kind: type[nn.Module]) -> Finding:
+def _overriding_finding(setup: Setup, finding: Finding, module: nn.Module) -> Finding:
     """Return a finding that names the ``train`` method by which eval() does not reach a layer."""
-    line = find_line_in_class(kind, _calls_train_of_base) or get_definition_line(kind.train)
+    kind = type(module)
     return replace(
         finding,
-        where=get_location(line, finding.where.module),
+        where=get_location(_mode_line(setup, module), finding.where.module),
         cause=f"{kind.__name__}.train() is called by eval() with mode=False, but does not pass it on to this layer.",
         fix="def train(self, mode=True):\n    return super().train(mode)   # also sets the mode of all layers",
         edits=(),
     )
 
 
-def _calls_train_of_base(node: ast.AST) -> bool:
+def _mode_line(setup: Setup, module: nn.Module) -> SourceLine | None:
+    """Return the line of a user's ``train`` method that sets the modes when eval() calls it.
+
+    That is the call of the base class, or else the last line that sets the mode of others; the first line of the method
+    if there is none.
+    """
+    method: Any = type(module).train
+    with Preserve(*setup.mutable_objects):
+        lines = [find_last_line(method, matches, module, False) for matches in (_calls_base, _sets_mode_of_others)]
+    return lines[0] or lines[1] or get_definition_line(method)
+
+
+def _calls_base(node: ast.AST) -> bool:
     owner = call_subject(node) if isinstance(node, ast.Call) and call_name(node) == "train" else None
     return owner is not None and call_name(owner) == "super"
+
+
+def _sets_mode_of_others(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return call_name(node) in ("train", "eval")
+    is_mode = isinstance(node, ast.Attribute) and node.attr == "training" and isinstance(node.ctx, ast.Store)
+    return is_mode and getattr(node.value, "id", "") != "self"  # type: ignore[attr-defined]
 
 
 def _common_module(layers: Sequence[str], all_layers: Sequence[str]) -> str | None:
@@ -192,7 +214,7 @@ def _eval_pass_findings(
     for call in left_on.values():
         finding = _left_on_finding(call, eval_passes.relative_difference)
         override = _find_override(setup, call.module or "") if call.training else None
-        yield _overriding_finding(finding, override) if override else finding
+        yield _overriding_finding(setup, finding, override) if override else finding
     draws = [call for call in eval_passes.calls if call.kind == "draw"]
     if masks and not left_on:
         yield _mask_finding(masks[0], draws, eval_passes.relative_difference, has_targets)

@@ -23,7 +23,10 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
-_CONSEQUENCES = ("G401", "G403", "G414", "M307", "M306", "G415", "T601", "T607", "T608", "T610", "M314")
+_CONSEQUENCES = (
+    *("G401", "G403", "G414", "M307", "M306", "G415", "T601", "T607", "T608", "T610", "M314"),
+    *("O501", "O502", "E709"),  # without a gradient, only weight decay moves the weights
+)
 
 
 @rule("G416", "error")

@@ -49,6 +49,16 @@ class ForgetfulTrain(nn.Sequential):
         return self
 
 
+class ShallowTrain(nn.Sequential):
+    """A network whose train method sets the mode of its parts, but not of their parts."""
+
+    def train(self, mode: bool = True) -> ShallowTrain:
+        self.training = mode
+        for part in self:
+            part.training = mode
+        return self
+
+
 def mode_findings(model: nn.Module, code: str) -> list[Finding]:
     report = Debugger.of(minimal_setup(model, X, Y, nn.CrossEntropyLoss())).checkup(select=["E701", "T613"])
     assert not report.not_checked
@@ -169,11 +179,19 @@ def test_evaluating_in_train_mode_of_random_noise_in_both_modes_is_a_note() -> N
     assert [finding.severity for finding in mode_findings(model, "E701")] == ["note"]
 
 
-def test_evaluating_in_train_mode_of_train_that_drops_the_mode_is_at_its_call_of_the_base_class() -> None:
-    model = ForgetfulTrain(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
+@pytest.mark.parametrize(
+    ("model", "module", "source"),
+    [
+        (ForgetfulTrain(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3)), "2", "super().train()"),
+        (ShallowTrain(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5)), nn.Linear(8, 3)), "0.1", "part.training = mode"),
+    ],
+)
+def test_train_method_that_does_not_reach_a_layer_is_named_with_its_line(
+    model: nn.Module, module: str, source: str
+) -> None:
     (finding,) = mode_findings(model, "E701")
-    assert (finding.where.module, (finding.where.source or "").strip()) == ("2", "super().train()")
-    assert finding.cause.startswith("ForgetfulTrain.train() is called by eval()")
+    assert (finding.where.module, (finding.where.source or "").strip()) == (module, source)
+    assert finding.cause.startswith(f"{type(model).__name__}.train() is called by eval()")
 
 
 def test_training_in_eval_mode_of_model_passed_in_eval_mode_is_a_note() -> None:
