@@ -83,8 +83,7 @@ def test_end_text_of_a_run_is_about_its_last_losses(last: float, text: str) -> N
 def test_first_steps_are_judged_from_the_loss_before_them(highest: float, is_reported: bool) -> None:
     """The loss of the fixed samples may be lower from the start, as with outputs that are clipped in eval mode only."""
     loss = np.concatenate([[12.0, highest, highest], falling_loss(12.0, 0.4, 397)])
-    run = summarize_run(
-        make_record(loss, evals={"sample_train_loss": [6.4, 2.0, 1.0, 0.5, 0.4]}, ratio=0.3, chance=0.9)
-    )
-    assert run.start == 6.4
+    evals = {"sample_train_loss": [6.4, 2.0, 1.0, 0.5, 0.4]}
+    run = summarize_run(make_record(loss, evals=evals, ratio=0.3, chance=0.9))
+    assert run.start == pytest.approx(6.4)
     assert (find_rate_too_high(run) is not None) is is_reported
