@@ -87,22 +87,7 @@ def _run_traced(call: Callable[[], object], trace: Callable[[FrameType, str, Any
 
 def find_return(function: FunctionType, *arguments: object) -> SourceLine | None:
     """Return the line on which a call returns; None if it raises, or if a debugger traces this thread."""
-    if sys.gettrace() is not None:
-        return None
-    lines: list[SourceLine] = []
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_code is not function.__code__:
-            return None
-        if event == "return":
-            lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
-        return trace
-
-    try:
-        _run_traced(partial(function, *arguments), trace)
-    except Exception:
-        return None
-    return lines[-1] if lines else None
+    return next(reversed(_lines_of_events("return", function, arguments)), None)
 
 
 def find_last_line(function: FunctionType, matches: Callable[[ast.AST], bool], *arguments: object) -> SourceLine | None:
@@ -110,22 +95,27 @@ def find_last_line(function: FunctionType, matches: Callable[[ast.AST], bool], *
 
     None if the call raises, or if a debugger traces this thread.
     """
-    if sys.gettrace() is not None:
-        return None
+    lines = reversed(_lines_of_events("line", function, arguments))
+    return next((line for line in lines if _has_part(line, matches)), None)
+
+
+def _lines_of_events(event: str, function: FunctionType, arguments: tuple[object, ...]) -> list[SourceLine]:
+    """Return the lines at which a function has an event, in order; none if the call raises, or a debugger traces."""
     lines: list[SourceLine] = []
 
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
+    def trace(frame: FrameType, present: str, _: Any) -> Any:
         if frame.f_code is not function.__code__:
             return None
-        if event == "line":
+        if present == event:
             lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         return trace
 
     try:
-        _run_traced(partial(function, *arguments), trace)
+        if sys.gettrace() is None:
+            _run_traced(partial(function, *arguments), trace)
     except Exception:
-        return None
-    return next((line for line in reversed(lines) if _has_part(line, matches)), None)
+        return []
+    return lines
 
 
 def _has_part(line: SourceLine, matches: Callable[[ast.AST], bool]) -> bool:
