@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType, FunctionType, ModuleType
+from types import FrameType
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nbdebug.loop_monitor.event_stacks import find_consuming_line, user_stack
+from nbdebug.loop_monitor.loop_numbers import NumberKey, loop_numbers
 from nbdebug.loop_monitor.mistaken_metrics import (
     MistakeKind,
     MistakenMetric,
@@ -26,17 +27,14 @@ from nbdebug.loop_monitor.mistaken_metrics import (
 from nbdebug.loop_monitor.whole_set_metrics import count_correct, whole_set_metrics
 from nbdebug.setup.losses import ignore_index, score_tensor
 from nbdebug.source.location import SourceLine
-from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_EVALUATIONS, _MAX_BATCHES, _MAX_VALUES = 3, 100, 50_000
-_MAX_TENSORS, _MAX_FRAMES, _MAX_NUMBERS, _MAX_ITEMS, _MAX_DEPTH = 4, 4, 256, 16, 3
+_MAX_TENSORS = 4
 _MIN_MATCHES = 2  # evaluations in which a number equals the mean; in one it may do so by chance
 _ROUNDING = 2e-5  # relative; the user computes in single precision
 _MIN_DIFFERENCE = 1e-3  # relative, between the mean over batches and the value on all rows
-_OPAQUE_TYPES = (nn.Module, torch.optim.Optimizer, type, ModuleType, FunctionType)
 Divisor = Literal["", "batches", "rows", "evaluations", "equal weights"]
-NumberKey = tuple[str, str, str]  # file, function and name of a variable
 _Array = NDArray[np.float64]
 _WholeSet = list[tuple[_Array, _Array]]  # scores and targets of each batch
 _Batch = tuple[Tensor, list[Tensor]]  # scores, and targets that fit them
@@ -45,7 +43,7 @@ _Expected = tuple[str, float, float, int, Divisor]  # metric, its mean, its valu
 
 @dataclass(frozen=True)
 class BatchAverage:
-    """A variable that was the mean of a metric over the batches, in the latest evaluation where it was.
+    """A variable or expression that was the mean of a metric over the batches, in the latest evaluation where it was.
 
     ``whole`` is the metric on all ``rows``; ``line`` is where the evaluation calls the model. With the ``divisor``
     "batches", it was instead the sum of the losses times the rows of each batch, or of the correct predictions, divided
@@ -261,39 +259,3 @@ def _row_means(pairs: _WholeSet) -> dict[str, list[float]]:
 def to_array(values: Tensor) -> _Array:
     """Return the values of a tensor as an array, so that no call of torch is recorded in the user's evaluation."""
     return np.atleast_1d(values.detach().double().cpu().numpy())
-
-
-def loop_numbers(frame: FrameType | None) -> Iterator[tuple[NumberKey, float]]:
-    """Yield the numbers in the variables of the user's functions, also in their containers and attributes."""
-    count = 0
-    for user_frame, _ in zip(user_frames(frame), range(_MAX_FRAMES), strict=False):
-        code = user_frame.f_code
-        for name, value in frame_variables(user_frame).items():
-            for path, number in _numbers_in(name, value):
-                count += 1
-                if count <= _MAX_NUMBERS:
-                    yield (code.co_filename, code.co_name, path), number
-
-
-def _numbers_in(name: str, value: object, depth: int = 0) -> Iterator[tuple[str, float]]:
-    """Yield the numbers that a variable holds: itself, the last of a list, the values of a dictionary or an object."""
-    kind = type(value)  # isinstance() would run the code of a proxy
-    if issubclass(kind, (float, np.floating)):
-        yield name, float(value)  # type: ignore[arg-type]
-    elif kind is Tensor:
-        if value.numel() == 1 and value.is_floating_point() and value.device.type == "cpu":  # type: ignore[attr-defined]
-            yield name, float(value.detach())  # type: ignore[attr-defined]
-    elif depth < _MAX_DEPTH and issubclass(kind, (list, tuple)):
-        yield from _numbers_in(name, value[-1], depth + 1) if value else ()  # type: ignore[index]
-    elif depth < _MAX_DEPTH and kind is dict:
-        for key, item in [*value.items()][:_MAX_ITEMS]:  # type: ignore[attr-defined]
-            yield from _numbers_in(f"{name}[{key!r}]", item, depth + 1)
-    elif not depth and has_plain_attributes(value):
-        for key, item in [*vars(value).items()][:_MAX_ITEMS]:
-            yield from _numbers_in(f"{name}.{key}", item, depth + 1)
-
-
-def has_plain_attributes(value: object) -> bool:
-    """Check whether an object has attributes of its own and is no module, optimizer, class or function."""
-    kind = type(value)
-    return bool(kind.__dictoffset__) and not issubclass(kind, _OPAQUE_TYPES)

@@ -12,7 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.loop_monitor.batch_averages import has_plain_attributes, to_array
+from nbdebug.loop_monitor.batch_averages import to_array
+from nbdebug.loop_monitor.loop_numbers import has_plain_attributes
 from nbdebug.loop_monitor.whole_set_metrics import count_correct
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, is_user_code

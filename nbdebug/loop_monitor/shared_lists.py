@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.loop_monitor.batch_averages import has_plain_attributes
+from nbdebug.loop_monitor.loop_numbers import has_plain_attributes
 from nbdebug.source.assignments import find_assignments, last_assignment
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames

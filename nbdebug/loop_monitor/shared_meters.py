@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nbdebug.loop_monitor.batch_averages import has_plain_attributes, loop_numbers
+from nbdebug.loop_monitor.loop_numbers import has_plain_attributes, loop_numbers
 from nbdebug.source.assignments import find_assignment, find_assignments
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Literal, Protocol
 
-from nbdebug.loop_monitor.batch_averages import NumberKey, loop_numbers, returns_mean
+from nbdebug.loop_monitor.batch_averages import returns_mean
+from nbdebug.loop_monitor.loop_numbers import NumberKey, loop_numbers
 from nbdebug.records import Record
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import epoch_batch_sizes

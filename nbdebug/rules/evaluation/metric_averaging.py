@@ -13,6 +13,7 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_averages import BatchAverage, Divisor
 from nbdebug.loop_monitor.correct_counts import CorrectCount
+from nbdebug.loop_monitor.loop_numbers import expression_line
 from nbdebug.loop_monitor.metric_code import (
     AveragedMetric,
     accumulation_line,
@@ -251,7 +252,8 @@ def _average_finding(average: BatchAverage) -> Finding:
         subject = f"the mean of the {average.metric} of {average.batches} batches of different sizes"
     elif average.divisor:
         if average.metric == "accuracy":
-            where = next_assignment(average.line, {average.name}) or where
+            assigned = next_assignment(average.line, {average.name})
+            where = assigned or expression_line(average.line, average.name) or where
         term = "the mean losses" if average.divisor == "rows" else "the losses times the rows of each batch"
         term = "the correct predictions" if average.metric == "accuracy" else term
         subject = f"the sum of {term} of {average.batches} batches, divided by the number of {average.divisor}"
