@@ -49,11 +49,18 @@ class _ConstantLoss:
 
 @measurement
 def constant_loss(
-    setup: Setup, first_pass: ForwardPass, output: Any, loss_kind: LossKind, loss: Tensor
+    setup: Setup,
+    first_pass: ForwardPass,
+    output: Any,
+    loss_kind: LossKind,
+    loss: Tensor,
+    judging_weights: list[Tensor],
 ) -> _ConstantLoss:
     """The user's own loss at its minimum over one constant output, from the targets of 512 rows or more."""
     if setup.loss_fn is None or setup.step_fn is not None:
         raise NotChecked("needs a callable loss")
+    if judging_weights:
+        raise NotChecked("another network judges the outputs")
     size = max(first_pass.batch.size, 1)
     if positions := find_output_targets(setup, first_pass):
         return _constant_loss_of_output_targets(setup, output, size, positions)

@@ -25,6 +25,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup, class_names, losses
+from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.task import LearningTask, infer_task
 from nbdebug.source.location import SourceLine, get_line_from_exception
 from nbdebug.tensors.pytree import tree_tensors
@@ -124,6 +125,18 @@ def finite_loss(loss: Tensor) -> Tensor:
 def graph(setup: Setup, first_pass: ForwardPass, loss: Tensor) -> Graph:
     """The autograd graph behind the loss of the first batch."""
     return first_pass.trace.get_graph(loss)
+
+
+@measurement
+def judging_weights(setup: Setup, loss_kind: losses.LossKind, graph: Graph) -> list[Tensor]:
+    """The matrices of another network that judges the outputs, such as a critic, and may be trained elsewhere.
+
+    Its parameters are in the graph of the loss, and neither in the model nor in the optimizers.
+    """
+    if loss_kind != "other":
+        return []
+    own = {id(item) for item in (*setup.eager_model.parameters(), *optimized_parameters(*setup.optimizers))}
+    return [leaf for leaf in graph.leaves if isinstance(leaf, nn.Parameter) and leaf.dim() > 1 and id(leaf) not in own]
 
 
 @measurement

@@ -116,16 +116,24 @@ class UnboundedOutput:
 
 @measurement
 def unbounded_output(
-    setup: Setup, first_pass: ForwardPass, output: Any, loss: Tensor, batches: list[Batch]
+    setup: Setup,
+    first_pass: ForwardPass,
+    output: Any,
+    loss: Tensor,
+    batches: list[Batch],
+    judging_weights: list[Tensor],
 ) -> UnboundedOutput | None:
     """A loss that falls without end wherever the output goes, as a log-likelihood without its minus sign does.
 
-    A score to maximize, such as that of a critic, falls in a direction and rises in the opposite one. A loss that is
-    proportional to a target, as that of a policy to its rewards, takes its sign from it and does not count.
+    A score to maximize falls in a direction and rises in the opposite one. A critic may rate all outputs far away
+    alike, so that its score is not judged. A loss that is proportional to a target, as that of a policy to its rewards,
+    takes its sign from it and does not count.
     """
     tensors = _get_tensors(setup, first_pass, output, loss)
     if len(tensors) > 1 or not tensors[0].is_floating_point() or tensors[0].numel() < _MIN_VALUES:
         raise NotChecked("the output is not one tensor")
+    if judging_weights:
+        raise NotChecked("another network judges the outputs")
     if _is_proportional_to_target(setup, output, first_pass.batch):
         return None
     generator, highest = torch.Generator().manual_seed(0), [-math.inf] * len(_SIZES)

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import torch
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.loss_curves.stability import find_divergence
 from nbdebug.records import Record
@@ -20,7 +22,7 @@ from nbdebug.source.location import get_location
 
 
 @rule("T602", "error")
-def diverging_loss(setup: Setup, record: Record) -> Iterator[Finding]:
+def diverging_loss(setup: Setup, record: Record, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
     """The loss increases during training.
 
     ## What it does
@@ -33,8 +35,9 @@ def diverging_loss(setup: Setup, record: Record) -> Iterator[Finding]:
 
     ## How it is measured
     The last fifth of the run must exceed both baselines by a tenth and by four standard errors (block bootstrap), and
-    also the lowest tenth of the run. A loss that cannot be compared with a constant prediction, such as that of an
-    adversary, of moving targets or of a growing queue of negatives, must have increased tenfold.
+    also the lowest tenth of the run. A loss that cannot be compared with a constant prediction, such as that of
+    moving targets or of a growing queue of negatives, must have increased tenfold. Such a loss is not judged if several
+    optimizers step, since an adversary may raise it.
 
     ## How to fix
     Check the sign of the loss (L213) and ``maximize=``. Then lower the learning rate (O501), clear the gradients (O505)
@@ -47,6 +50,8 @@ def diverging_loss(setup: Setup, record: Record) -> Iterator[Finding]:
     PyTorch documentation of torch.optim, ``maximize``.
     """
     summary = get_run_summary(record)
+    if summary.chance is None and isinstance(loop, LoopSummary) and not loop.has_one_optimizer:
+        raise NotChecked("several optimizers step, and no loss of a constant prediction is known")
     if (divergence := find_divergence(summary)) is None:
         return
     maximizing = maximizing_optimizer(setup)

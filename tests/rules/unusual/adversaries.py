@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import spectral_norm
 
 from nbdebug.debugger import Debugger
+from nbdebug.rules.examples import mlp
 from tests.rules.real.datasets import loader, moons, split, tumors
 from tests.rules.unusual.catalog import TrainingLoop, batches, unusual
 
@@ -210,3 +211,28 @@ def adversarial_training_by_projected_gradients() -> tuple[Debugger, TrainingLoo
             optimizer.step()
 
     return Debugger(model, data, val, loss_fn=F.cross_entropy, optimizer=optimizer), train
+
+
+@unusual
+def generator_whose_loss_is_the_score_of_a_critic() -> tuple[Debugger, TrainingLoop]:
+    torch.manual_seed(11)
+    generator, critic = mlp(NOISE, 48, 48, 2), mlp(2, 48, 48, 1, seed=6)
+    generator_optimizer, critic_optimizer = (torch.optim.RMSprop(net.parameters(), 1e-3) for net in (generator, critic))
+    real = moons()[0]
+    data = loader(torch.randn(len(real), NOISE), real)
+
+    def train() -> None:
+        for noise, points in batches(data, 10):
+            for _ in range(4):
+                critic_optimizer.zero_grad()
+                (critic(generator(noise).detach()).mean() - critic(points).mean()).backward()
+                critic_optimizer.step()
+                with torch.no_grad():
+                    for weight in critic.parameters():
+                        weight.clamp_(-0.1, 0.1)
+            generator_optimizer.zero_grad()
+            (-critic(generator(noise)).mean()).backward()
+            generator_optimizer.step()
+
+    loss_fn = lambda fake, _: -critic(fake).mean()  # noqa: E731
+    return Debugger(generator, data, loss_fn=loss_fn, optimizer=generator_optimizer), train
