@@ -133,8 +133,9 @@ def _agrees(gradient: Tensor, targets: Tensor) -> bool:
     is_used = (targets >= 0) & (targets < gradient.shape[1]) & gradient.ne(0).any(1)
     used, lowest = targets[is_used], gradient[is_used].min(1)
     is_rewarded = ((lowest.indices == used) & (lowest.values < 0)).float()
-    shares = [float(is_rewarded[used == number].mean()) for number in used.unique().tolist()]
-    return len(shares) > 1 and sum(shares) >= _MIN_AGREEMENT * len(shares)
+    counts = torch.bincount(used, minlength=gradient.shape[1])
+    shares = torch.bincount(used, is_rewarded, minlength=gradient.shape[1])[counts > 0] / counts[counts > 0]
+    return len(shares) > 1 and float(shares.mean()) >= _MIN_AGREEMENT
 
 
 def _gradient(value: Tensor, source: Tensor) -> Tensor | None:

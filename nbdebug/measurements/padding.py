@@ -15,7 +15,7 @@ from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.autograd.replaced_calls import Replacements
 from nbdebug.exceptions import NotChecked
 from nbdebug.hooks.module_hooks import hooked
-from nbdebug.measurements.padding_calls import RecordedPass, find_content_call, record_pass, run_pass
+from nbdebug.measurements.padding_calls import PaddingPass, find_content_call, record_pass, run_pass
 from nbdebug.measurements.padding_masks import masks_padding
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
@@ -45,8 +45,9 @@ def _find_padding_mixing_call(
         )
         inputs = tree_tensors((pair.batch.args, pair.batch.kwargs))
         masks = [item for item in inputs if _is_repeated_row(item, mask, row)]
-        runs = (partial(run_pass, pair, batch) for batch in (pair.batch, changed))
-        return find_content_call(*runs, padded_pair, masks)
+        return find_content_call(
+            partial(run_pass, pair, pair.batch), partial(run_pass, pair, changed), padded_pair, masks
+        )
     except (NotChecked, RuntimeError, ValueError, IndexError):
         return None
 
@@ -177,12 +178,12 @@ def _find_reading_call(answers: EvalOutputs, embedding: nn.Module, padded: Tenso
     row = int(padded.sum(1).argmax())
     pair, padded_pair = replace(answers, batch=answers.batch.take_samples([row, row])), padded[[row, row]]
 
-    def run(changed: Tensor, replaced: Replacements) -> RecordedPass:
+    def run(changed: Tensor, replaced: Replacements) -> PaddingPass:
         with change_embedded(embedding, changed):  # also where nothing changes, so that the passes make the same calls
             return run_pass(pair, pair.batch, replaced)
 
-    runs = (partial(run, changed) for changed in (torch.zeros_like(padded_pair), padded_pair))
-    return find_content_call(*runs, padded_pair, ())
+    unchanged = torch.zeros_like(padded_pair)
+    return find_content_call(partial(run, unchanged), partial(run, padded_pair), padded_pair, ())
 
 
 def _measure_effect(

@@ -21,22 +21,22 @@ _MAX_CANCELED = 12
 
 
 @dataclass(frozen=True)
-class RecordedPass:
+class PaddingPass:
     """The torch calls of a pass, and its output."""
 
     calls: list[TorchCall]
     output: Tensor
 
 
-_Run = Callable[[Replacements], RecordedPass]
+_Run = Callable[[Replacements], PaddingPass]
 
 
-def run_pass(answers: EvalOutputs, batch: Batch, replaced: Replacements | None = None) -> RecordedPass:
+def run_pass(answers: EvalOutputs, batch: Batch, replaced: Replacements | None = None) -> PaddingPass:
     """Return a pass, in which the results of some calls are replaced."""
     calls: list[TorchCall] = []
     with record_whole_calls(answers.setup.eager_model, calls.append, replaced):
         output = answers.predict(batch)[0]
-    return RecordedPass(calls, output)
+    return PaddingPass(calls, output)
 
 
 def record_pass(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
@@ -54,7 +54,7 @@ class _Region(Protocol):
         """Return a tensor with these values of another pass."""
 
 
-class _CommonColumns:
+class _CommonColumnRegion:
     """The columns that two passes of different widths have in common."""
 
     def select(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,7 +68,7 @@ class _CommonColumns:
         return merged
 
 
-class _RealPositions:
+class _PaddingFreeRegion:
     """The real positions of each axis that has the width of the input."""
 
     def __init__(self, real: Tensor) -> None:
@@ -99,7 +99,7 @@ def find_width_call(answers: EvalOutputs, wide: Batch, narrow: Batch, padded: Te
     return _find_call(
         lambda replaced: run_pass(answers, wide, replaced),
         lambda replaced: run_pass(answers, narrow, replaced),
-        _CommonColumns(),
+        _CommonColumnRegion(),
         padded,
         (),
     )
@@ -111,7 +111,7 @@ def find_content_call(original: _Run, changed: _Run, padded: Tensor, masks: Coll
     The two passes have other content at padded positions. ``padded`` tells which positions these are; all rows of the
     batch are the same. ``masks`` are inputs that declare them.
     """
-    return _find_call(original, changed, _RealPositions(~padded[0]), padded, masks)
+    return _find_call(original, changed, _PaddingFreeRegion(~padded[0]), padded, masks)
 
 
 def _find_call(

@@ -99,8 +99,8 @@ def _compare_alone(answers: EvalOutputs, name: str, axis: int, padded: Tensor) -
     So a convolution may read a few columns of padding at the ends of rows.
     """
     columns = padded.sum(1)
-    rows = (~padded).sum(1).gt(1).nonzero().flatten()
-    rows = rows[columns[rows].argsort(descending=True, stable=True)][:_MAX_ALONE].tolist()
+    candidates = (~padded).sum(1).gt(1).nonzero().flatten()
+    rows = candidates[columns[candidates].argsort(descending=True, stable=True)][:_MAX_ALONE].tolist()
     pairs = []
     for row in rows:
         single = replace(answers, batch=answers.batch.take_samples([row]))
