@@ -106,7 +106,7 @@ def _compare_alone(answers: EvalOutputs, name: str, axis: int, padded: Tensor) -
         single = replace(answers, batch=answers.batch.take_samples([row]))
         trimmed = _trim_columns(single.batch, single.inputs[name], axis, int(columns[row]))
         pairs.append((single.predict(single.batch)[0], single.predict(trimmed)[0]))
-    if len(pairs) < 2 or any(first.shape != second.shape for first, second in pairs):
+    if len(pairs) < 2 or len({output.shape for outputs in pairs for output in outputs}) > 1:
         return None  # the output has a value for each step, of which those of real steps were compared
     with_padding, alone = (torch.cat(outputs).reshape(len(rows), -1) for outputs in zip(*pairs, strict=True))
     if _spread(with_padding) > _MAX_SPREAD * _spread(alone):

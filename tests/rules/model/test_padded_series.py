@@ -10,11 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 from torch.utils.data import DataLoader
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import checkup_findings
 
 Read = Callable[["Network", Tensor], Tensor]
 
@@ -133,3 +135,19 @@ def test_padding_of_series_is_quiet_if_it_is_excluded(read: Read, longest: int) 
 
 def test_padding_of_series_of_one_width_is_quiet_without_a_mask() -> None:
     assert findings(last_padded_state, width=40) == []
+
+
+class PackedTagger(Network):
+    """A tag for each real step, up to the longest series of the batch."""
+
+    def forward(self, batch: Tensor) -> Tensor:
+        packed = pack_padded_sequence(batch, is_real(batch).sum(1), batch_first=True, enforce_sorted=False)
+        return self.head(pad_packed_sequence(self.gru(packed)[0], batch_first=True)[0])
+
+
+def test_padding_of_series_is_quiet_for_outputs_of_different_lengths() -> None:
+    data = [(torch.ones(5, 3), 0), (torch.ones(2, 3), 1), (torch.ones(3, 3), 0), (torch.ones(4, 3), 1)] * 3
+    tags = torch.arange(4) % 2
+    parts = [(collate(data[i : i + 4], 7, (0, 1, 2))[0], tags) for i in range(0, 12, 4)]
+    setup = Setup(PackedTagger(mean_state), parts, loss_fn=lambda scores, y: F.cross_entropy(scores.mean(1), y))
+    assert checkup_findings(setup, "M310") == []
