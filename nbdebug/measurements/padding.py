@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.replaced_calls import Replacements
 from nbdebug.exceptions import NotChecked
 from nbdebug.hooks.module_hooks import hooked
-from nbdebug.measurements.padding_calls import find_content_call, find_width_call, masks_padding, record_pass
+from nbdebug.measurements.padding_calls import PaddingPass, find_content_call, record_pass, run_pass
+from nbdebug.measurements.padding_masks import masks_padding
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.sequence_order import replace_values
-from nbdebug.setup import Batch
-from nbdebug.tensors.pytree import tree_map, tree_tensors
+from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_PADDED_SHARE, _MIN_DISTINCT_LENGTHS, _MIN_RELATIVE_CHANGE = 0.2, 3, 1e-3
 _MAX_NEUTRAL_ROWS = 4
@@ -43,7 +45,9 @@ def _find_padding_mixing_call(
         )
         inputs = tree_tensors((pair.batch.args, pair.batch.kwargs))
         masks = [item for item in inputs if _is_repeated_row(item, mask, row)]
-        return find_content_call(record_pass(pair, pair.batch), record_pass(pair, changed), ~padded[row], masks)
+        return find_content_call(
+            partial(run_pass, pair, pair.batch), partial(run_pass, pair, changed), padded_pair, masks
+        )
     except (NotChecked, RuntimeError, ValueError, IndexError):
         return None
 
@@ -114,7 +118,7 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
 def _compare_with_content(answers: EvalOutputs, after: Tensor, embedding: nn.Module, padded: Tensor) -> float | None:
     """Return the effect of other padding over that of other content, the median of the padded rows."""
     before = answers.outputs[0]
-    if len(before) != len(padded) or before.shape[_position_axis(before, padded)] == padded.shape[1]:
+    if len(before) != len(padded) or before.shape[position_axis(before, padded)] == padded.shape[1]:
         return None
     with change_embedded(embedding, ~padded):
         with_other_content = answers.predict(answers.batch)[0]
@@ -135,14 +139,14 @@ def _is_neutral(answers: EvalOutputs, padded: Tensor) -> bool:
 def _is_neutral_in_row(answers: EvalOutputs, padded: Tensor, row: int) -> bool:
     real, single = ~padded[row], replace(answers, batch=answers.batch.take_samples([row]))
     trimmed = single.transform_inputs(lambda leaf: leaf[:, real] if leaf.shape[1:2] == padded.shape[1:] else leaf)
-    outputs, axis = (answers.outputs[0], single.predict(trimmed)[0]), _position_axis(answers.outputs[0], padded)
+    outputs, axis = (answers.outputs[0], single.predict(trimmed)[0]), position_axis(answers.outputs[0], padded)
     before, after = (output.movedim(axis, 1) if axis else output for output in outputs)
     expected = before[row, real] if before.shape[:2] == padded.shape else before[row]
     is_close = torch.isclose(after[0], expected, rtol=0.0, atol=_MIN_RELATIVE_CHANGE * float(before.std()))
     return after[0].shape == expected.shape and bool(is_close.all())
 
 
-def _position_axis(output: Tensor, padded: Tensor) -> int:
+def position_axis(output: Tensor, padded: Tensor) -> int:
     """Return the axis of the positions of an output: 1, or another one after the classes, as in a convolution."""
     axes = [axis for axis in range(1, output.dim()) if output.shape[axis] == padded.shape[1]]
     return axes[0] if len(axes) == 1 and len(output) == len(padded) else min(1, output.dim() - 1)
@@ -173,11 +177,13 @@ def _find_reading_call(answers: EvalOutputs, embedding: nn.Module, padded: Tenso
     """Return the call where embedded padding first changes values of real positions, or that reads padded ones."""
     row = int(padded.sum(1).argmax())
     pair, padded_pair = replace(answers, batch=answers.batch.take_samples([row, row])), padded[[row, row]]
-    with change_embedded(embedding, torch.zeros_like(padded_pair)):  # so that both passes make the same calls
-        calls = record_pass(pair, pair.batch)
-    with change_embedded(embedding, padded_pair):
-        changed_calls = record_pass(pair, pair.batch)
-    return find_content_call(calls, changed_calls, ~padded[row], ())
+
+    def run(changed: Tensor, replaced: Replacements) -> PaddingPass:
+        with change_embedded(embedding, changed):  # also where nothing changes, so that the passes make the same calls
+            return run_pass(pair, pair.batch, replaced)
+
+    unchanged = torch.zeros_like(padded_pair)
+    return find_content_call(partial(run, unchanged), partial(run, padded_pair), padded_pair, ())
 
 
 def _measure_effect(
@@ -185,7 +191,7 @@ def _measure_effect(
 ) -> Padding:
     """Count the changed outputs, excluding those of padded positions."""
     changed = answers.changed_values(after)
-    changed = changed.movedim(_position_axis(changed, padded), 1) if changed.dim() > 1 else changed
+    changed = changed.movedim(position_axis(changed, padded), 1) if changed.dim() > 1 else changed
     if changed.dim() >= 2 and changed.shape[:2] == padded.shape:
         row_changed = changed.flatten(2).any(2)[~padded] if changed.dim() > 2 else changed[~padded]
     elif changed.dim() and len(changed) == len(padded):
@@ -216,9 +222,14 @@ def _is_binary(tensor: Tensor) -> bool:
     return not tensor.is_floating_point() and bool(((tensor == 0) | (tensor == 1)).all())
 
 
+def _is_flags(tensor: Tensor) -> bool:
+    """Return whether a tensor contains only zeros and ones, of any type."""
+    return bool(((tensor == 0) | (tensor == 1)).all())
+
+
 def _get_padding_from_mask(mask: Tensor) -> Iterator[Tensor]:
     """Yield both readings of a binary mask that changes at most once in each row."""
-    if mask.dim() != 2 or not _is_binary(mask):
+    if mask.dim() != 2 or not _is_flags(mask):
         return
     flags = mask.bool()
     transitions = (flags[:, 1:] != flags[:, :-1]).sum(1)
@@ -317,24 +328,6 @@ def change_embedded(embedding: nn.Module, changed: Tensor) -> Iterator[list[bool
         yield applied
 
 
-@dataclass(frozen=True)
-class TrailingPadding:
-    """Effect on the outputs of trimming ``trimmed_columns`` of the padding from ``rows`` padded by ``token``.
-
-    ``changed_rows`` is the number of rows whose output changes; ``widths`` are the widths of the first batches.
-    ``call`` is the one where the padding first changes other values, or the last mask applied before it. ``is_masked``
-    tells whether the model marks these positions in any of its calls.
-    """
-
-    token: int
-    rows: int
-    changed_rows: int
-    trimmed_columns: int
-    widths: tuple[int, ...]
-    call: TorchCall | None = None
-    is_masked: bool = False
-
-
 def find_trailing_padding(tokens: Tensor) -> tuple[int, Tensor] | None:
     """Return the padding token and the padded positions; None if no token occurs only at the ends of rows."""
     if tokens.dim() != 2 or tokens.is_floating_point() or tokens.dtype == torch.bool or tokens.shape[1] < 3:
@@ -375,61 +368,3 @@ def _is_trailing_padding(is_token: Tensor) -> bool:
         and len(set(padded_lengths.tolist())) >= _MIN_DISTINCT_LENGTHS
         and torch.equal(is_token, padded)
     )
-
-
-@measurement
-def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> TrailingPadding:
-    """Outputs in eval mode of the rows with the most padding: in their batch, and with half of the padding trimmed."""
-    for name, tokens in eval_outputs.inputs.items():
-        padding = find_trailing_padding(tokens)
-        if padding is None or any(tensor.dim() > 1 and tensor is not tokens for tensor in eval_outputs.inputs.values()):
-            continue
-        token, padded = padding
-        padded_lengths = padded.sum(1)
-        columns = max(int(padded_lengths.max()) // 2, 1)
-        rows = (padded_lengths >= columns).nonzero().flatten().tolist()
-        padded_outputs = replace(eval_outputs, batch=eval_outputs.batch.take_samples(rows))
-        # In its whole batch, a row may be padded again to the longest one inside the model.
-        is_batch_first = len(eval_outputs.outputs[0]) == len(padded)
-        before = eval_outputs.outputs[0][rows] if is_batch_first else eval_outputs.predict(padded_outputs.batch)[0]
-        trimmed = _trim_columns(padded_outputs.batch, tokens[rows], columns)
-        after = eval_outputs.predict(trimmed)[0]
-        widths = tuple(
-            tensor.shape[1]
-            for batch in batches
-            for tensor in [_get_token_input(eval_outputs, batch, name)]
-            if tensor is not None
-        )
-        changed_rows = _count_changed_rows(before, after, padded[rows])
-        call, is_masked = None, False
-        if changed_rows:
-            call = find_width_call(padded_outputs, padded_outputs.batch, trimmed)
-            is_masked = masks_padding(record_pass(padded_outputs, padded_outputs.batch), padded[rows])
-        return TrailingPadding(token, len(rows), changed_rows, columns, widths, call, is_masked)
-    raise NotChecked("no token fills the ends of the rows, or the model has inputs other than tokens")
-
-
-def _trim_columns(batch: Batch, tokens: Tensor, columns: int) -> Batch:
-    args, kwargs = tree_map(
-        (batch.args, batch.kwargs),
-        lambda leaf: leaf[:, :-columns] if isinstance(leaf, Tensor) and leaf.shape == tokens.shape else leaf,
-    )
-    return replace(batch, args=args, kwargs=kwargs)
-
-
-def _count_changed_rows(before: Tensor, after: Tensor, padded: Tensor) -> int:
-    """Count the rows of the output that differ clearly; padded positions of per-token outputs are excluded."""
-    if before.dim() > 1 and before.shape[:2] == padded.shape:
-        trimmed_width = after.shape[1]
-        is_real = ~padded[:, :trimmed_width].reshape(len(padded), trimmed_width, *[1] * (before.dim() - 2))
-        before, after = before[:, :trimmed_width] * is_real, after * is_real
-    if before.shape != after.shape:
-        raise NotChecked("the shape of the output depends on the width of the input")
-    row_difference = (before - after).abs().reshape(len(before), -1).amax(1)
-    return int((row_difference > _MIN_RELATIVE_CHANGE * float(before.std().clamp_min(1e-6))).sum())
-
-
-def _get_token_input(answers: EvalOutputs, batch: Batch, name: str) -> Tensor | None:
-    """Return an input of another batch by its name, if it has a token axis."""
-    tensor = replace(answers, batch=batch).inputs.get(name)
-    return tensor if tensor is not None and tensor.dim() > 1 else None

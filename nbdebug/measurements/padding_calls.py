@@ -3,94 +3,160 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.replaced_calls import Replacements, record_whole_calls
+from nbdebug.measurements.padding_masks import find_mask_call
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.setup import Batch
 
 _TOLERANCE = 1e-4  # relative; sums over other widths are rounded differently
+_MIN_EFFECT = 1e-5  # relative to the largest output; a difference that changes it by less cancels out
+_MAX_CANCELED = 12
 
 
-def find_width_call(answers: EvalOutputs, wide: Batch, narrow: Batch) -> TorchCall | None:
-    """Return the call whose values depend on the columns that only ``wide`` has, or the mask that feeds it.
+@dataclass(frozen=True)
+class PaddingPass:
+    """The torch calls of a pass, and its output."""
 
-    The torch calls of two passes are compared in their order; None if these differ.
-    """
-    return _find_first_difference(record_pass(answers, wide), record_pass(answers, narrow), _common_values, ())
+    calls: list[TorchCall]
+    output: Tensor
 
 
-def find_content_call(
-    original: list[TorchCall], changed: list[TorchCall], real: Tensor, masks: Collection[Tensor]
-) -> TorchCall | None:
-    """Return the call whose values at real positions depend on those at others, or the mask that feeds it.
+_Run = Callable[[Replacements], PaddingPass]
 
-    The calls are those of two passes whose other positions have other content. ``real`` tells which positions of a row
-    are real; all rows of the batch are that row. ``masks`` are inputs that declare them.
-    """
-    width = len(real)
 
-    def real_values(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        for axis in [axis for axis, size in enumerate(first.shape) if size == width]:
-            index = real.nonzero().flatten().to(first.device)
+def run_pass(answers: EvalOutputs, batch: Batch, replaced: Replacements | None = None) -> PaddingPass:
+    """Return a pass, in which the results of some calls are replaced."""
+    calls: list[TorchCall] = []
+    with record_whole_calls(answers.setup.eager_model, calls.append, replaced):
+        output = answers.predict(batch)[0]
+    return PaddingPass(calls, output)
+
+
+def record_pass(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
+    """Return the torch calls of a pass."""
+    return run_pass(answers, batch).calls
+
+
+class _Region(Protocol):
+    """The values of a tensor that must not depend on padding."""
+
+    def select(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """Return these values of the same tensor in two passes."""
+
+    def merge(self, own: Tensor, other: Tensor) -> Tensor:
+        """Return a tensor with these values of another pass."""
+
+
+class _CommonColumnRegion:
+    """The columns that two passes of different widths have in common."""
+
+    def select(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        common = tuple(slice(min(sizes)) for sizes in zip(first.shape, second.shape, strict=True))
+        return first[common], second[common]
+
+    def merge(self, own: Tensor, other: Tensor) -> Tensor:
+        merged = own.clone()
+        target, source = self.select(merged, other)
+        target.copy_(source)
+        return merged
+
+
+class _PaddingFreeRegion:
+    """The real positions of each axis that has the width of the input."""
+
+    def __init__(self, real: Tensor) -> None:
+        self._real = real
+
+    def select(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        for axis in self._axes(first):
+            index = self._real.nonzero().flatten().to(first.device)
             first, second = first.index_select(axis, index), second.index_select(axis, index)
         return first, second
 
-    return _find_first_difference(original, changed, real_values, masks)
+    def merge(self, own: Tensor, other: Tensor) -> Tensor:
+        is_real = torch.ones_like(own, dtype=torch.bool)
+        for axis in self._axes(own):
+            is_real &= self._real.to(own.device).reshape([-1 if a == axis else 1 for a in range(own.dim())])
+        return torch.where(is_real, other, own)
+
+    def _axes(self, tensor: Tensor) -> list[int]:
+        return [axis for axis, size in enumerate(tensor.shape) if size == len(self._real)]
 
 
-def masks_padding(calls: list[TorchCall], padded: Tensor) -> bool:
-    """Return whether a model makes a mask of padding, or of real positions, and combines it with values."""
-    masks, width = set[int](), padded.shape[1]
-    for call in calls:
-        masks |= {id(tensor) for tensor in call.outputs if _marks(tensor, padded)}
-        is_mask = [id(tensor) in masks for tensor in call.inputs]
-        has_position_mask = any(is_own and width in x.shape[1:] for x, is_own in zip(call.inputs, is_mask, strict=True))
-        if has_position_mask and any(x.is_floating_point() for x in call.inputs if id(x) not in masks):
-            return True
-        masks |= {id(tensor) for tensor in call.outputs if is_mask and all(is_mask)}
-    return False
+def find_width_call(answers: EvalOutputs, wide: Batch, narrow: Batch, padded: Tensor) -> TorchCall | None:
+    """Return the call whose values depend on the columns that only ``wide`` has, or the mask that feeds it.
+
+    The torch calls of two passes are compared in their order; None if these differ. ``padded`` marks the padding of
+    the wide one.
+    """
+    return _find_call(
+        lambda replaced: run_pass(answers, wide, replaced),
+        lambda replaced: run_pass(answers, narrow, replaced),
+        _CommonColumnRegion(),
+        padded,
+        (),
+    )
 
 
-def _marks(mask: Tensor, padded: Tensor) -> bool:
-    """Return whether a tensor is true exactly at padding, or exactly elsewhere."""
-    is_mask = mask.dtype == torch.bool and mask.shape == padded.shape
-    return is_mask and torch.equal(mask ^ mask[0, 0], padded ^ padded[0, 0])
+def find_content_call(original: _Run, changed: _Run, padded: Tensor, masks: Collection[Tensor]) -> TorchCall | None:
+    """Return the call whose values at real positions depend on those at others, or the mask that feeds it.
+
+    The two passes have other content at padded positions. ``padded`` tells which positions these are; all rows of the
+    batch are the same. ``masks`` are inputs that declare them.
+    """
+    return _find_call(original, changed, _PaddingFreeRegion(~padded[0]), padded, masks)
+
+
+def _find_call(
+    original: _Run, changed: _Run, region: _Region, padded: Tensor, masks: Collection[Tensor]
+) -> TorchCall | None:
+    """Return the first call with other values that reach the output, or the mask that feeds it.
+
+    None if the calls of the passes differ. The largest score of an attention often depends on padding, but is the same
+    for all scores of a softmax and cancels out: such a call gets its original values in further passes.
+    """
+    first, second, canceled = original({}), changed({}), dict[int, tuple[Tensor, ...]]()
+    least = _MIN_EFFECT * float(first.output.abs().max())
+    for _ in range(_MAX_CANCELED):
+        number = _find_first_difference(first.calls, second.calls, region, canceled)
+        if number is None:
+            return None
+        outputs, other_outputs = first.calls[number].outputs, second.calls[number].outputs
+        injected = original({number: tuple(map(region.merge, outputs, other_outputs))})
+        if _largest_difference(first.output, injected.output) > least:
+            calls = first.calls[: number + 1]
+            return find_mask_call(calls, padded, masks) or calls[-1]
+        canceled[number] = tuple(map(region.merge, other_outputs, outputs))
+        second = changed(canceled)
+    return None
+
+
+def _largest_difference(first: Tensor, second: Tensor) -> float:
+    return float((first - second).abs().max()) if first.shape == second.shape and first.numel() else 0.0
 
 
 def _find_first_difference(
-    calls: list[TorchCall],
-    other_calls: list[TorchCall],
-    compared_values: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-    masks: Collection[Tensor],
-) -> TorchCall | None:
-    """Return the first call of two passes with other values, or the mask that feeds it; None if the calls differ."""
+    calls: list[TorchCall], other_calls: list[TorchCall], region: _Region, canceled: Collection[int]
+) -> int | None:
+    """Return the number of the first call of two passes with other values; None if the calls differ."""
     used = {id(tensor) for call in calls for tensor in call.inputs}
-    for index, (first, second) in enumerate(zip(calls, other_calls, strict=False)):
+    for number, (first, second) in enumerate(zip(calls, other_calls, strict=False)):
         pairs = list(zip(first.outputs, second.outputs, strict=False))
         if (first.name, first.line) != (second.name, second.line) or any(a.dim() != b.dim() for a, b in pairs):
             return None
         # A recurrent layer also returns a last state, which the model may not read.
         pairs = [pair for pair in pairs if id(pair[0]) in used] or pairs
         is_float = [pair for pair in pairs if pair[0].is_floating_point() and pair[1].is_floating_point()]
-        if not all(_agree(*compared_values(*pair)) for pair in is_float):
-            return _feeding_mask(calls[: index + 1], {id(mask) for mask in masks}) or first
+        if number not in canceled and not all(_agree(*region.select(*pair)) for pair in is_float):
+            return number
     return None
-
-
-def record_pass(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
-    """Return the torch calls of a pass."""
-    calls: list[TorchCall] = []
-    with record_calls(answers.setup.eager_model, calls.append):
-        answers.predict(batch)
-    return calls
-
-
-def _common_values(wide: Tensor, narrow: Tensor) -> tuple[Tensor, Tensor]:
-    common = tuple(slice(min(sizes)) for sizes in zip(wide.shape, narrow.shape, strict=True))
-    return wide[common], narrow[common]
 
 
 def _agree(first: Tensor, second: Tensor) -> bool:
@@ -99,26 +165,3 @@ def _agree(first: Tensor, second: Tensor) -> bool:
         return True
     scale = float(second.nan_to_num(posinf=0.0, neginf=0.0).abs().max())
     return bool(torch.isclose(first, second, _TOLERANCE, _TOLERANCE * scale, equal_nan=True).all())
-
-
-def _feeding_mask(calls: list[TorchCall], masks: set[int]) -> TorchCall | None:
-    """Return the call that combines a mask with the values of the last call, up to operations that keep their shape.
-
-    Masks are some tensors, boolean ones, and what is made of them alone.
-    """
-    has_both: list[bool] = []
-    for call in calls:
-        masks |= {id(tensor) for tensor in (*call.inputs, *call.outputs) if tensor.dtype == torch.bool}
-        is_mask = [id(tensor) in masks for tensor in call.inputs]
-        has_both.append(any(is_mask) and any(x.is_floating_point() for x in call.inputs if id(x) not in masks))
-        masks |= {id(tensor) for tensor in call.outputs if is_mask and all(is_mask)}
-    *earlier, last = calls
-    if has_both[-1]:
-        return last
-    feeding, shapes = {id(tensor) for tensor in last.inputs}, {tensor.shape for tensor in last.inputs}
-    for call, combines in zip(reversed(earlier), reversed(has_both[:-1]), strict=True):
-        if not feeding.isdisjoint(id(tensor) for tensor in call.outputs):
-            if combines:
-                return call
-            feeding |= {id(tensor) for tensor in call.inputs if tensor.shape in shapes}
-    return None

@@ -66,7 +66,9 @@ def bounded_output(
     than ``share`` of the targets lie outside the range by more than ``slack`` times the standard deviation of the
     targets. If the graph shows no such activation, or one whose range holds the targets, the range is measured, also
     for the binary cross-entropy of probabilities: random numbers replace the result of the last layer, at two scales,
-    and a bound is where the output stops growing. So the range of two sigmoids in a row is [0.5, 0.73].
+    and a bound is where the output stops growing. So the range of two sigmoids in a row is [0.5, 0.73]. A bound that
+    changes with the samples or with the results of earlier layers, as that of an attention which averages them, does
+    not count.
 
     ## How to fix
     End in a linear layer, or scale the targets into the range.

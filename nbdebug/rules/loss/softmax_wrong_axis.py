@@ -15,7 +15,8 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.attention_effects import AttentionEffects
 from nbdebug.measurements.axes import MismatchedSoftmax
 from nbdebug.measurements.batch_distributions import BatchDistribution
-from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
+from nbdebug.measurements.class_shares import ClassShares
+from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.expression_edits import set_axis, value_axis
 from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
@@ -63,6 +64,7 @@ def softmax_wrong_axis(
     graph: Graph,
     mismatched_softmaxes: list[MismatchedSoftmax],
     batch_distribution: BatchDistribution | NotChecked | None,
+    class_shares: ClassShares | NotChecked | None,
     attention_effects: list[AttentionEffects] | NotChecked,
     loss_kind: LossKind | NotChecked,
 ) -> Iterator[Finding]:
@@ -83,7 +85,9 @@ def softmax_wrong_axis(
     On the autograd graph of the first batch. The class axis is the one that the loss is defined for, the one that class
     indices lack, or the one along which one-hot targets sum to 1. A softmax by hand is found by its values: the output,
     its exponentials, or those of a result of the loss of the same shape, sum to 1 over the batch. A square matrix of
-    samples by samples, as in contrastive losses, is not reported.
+    samples by samples, as in contrastive losses, is not reported. Shares that sum to 1 over positions are found by
+    their values and by gradients: those of a class depend on the scores of this class alone, and the loss falls most
+    with the share of the class that the target names.
 
     ## How to fix
     Pass the class axis, ``dim=1`` or ``dim=-1``. For a single output use a sigmoid and binary cross-entropy.
@@ -94,14 +98,32 @@ def softmax_wrong_axis(
     ## References
     Documentation of torch.nn.functional.softmax, which warns when ``dim`` is omitted and then uses 0 for 1-D and 3-D.
     """
+    findings = [*_node_findings(setup, first_pass, graph, loss_kind)]
+    yield from findings
+    is_by_hand = all(_shape_and_axis(node)[1] != 0 for node in graph.get_nodes_by_name(*_SOFTMAXES))
+    if isinstance(batch_distribution, BatchDistribution) and is_by_hand:
+        yield _by_hand_finding(batch_distribution)
+    elif isinstance(class_shares, ClassShares) and not findings:
+        yield _class_shares_finding(class_shares)
+    for crossed in mismatched_softmaxes:
+        description = f"one axis, but the weighted sum over axis {crossed.summed_axis}: the weights do not sum to 1"
+        attention_finding = _finding(crossed.node, crossed.shape, crossed.axis, description, _QUERY_AXIS)
+        yield replace(attention_finding, severity="warning", explains=_ATTENTION_CONSEQUENCES)
+    effects = attention_effects if isinstance(attention_effects, list) and not mismatched_softmaxes else []
+    if crossed_effects := [item for item in effects if item.softmax_axis is not None]:
+        yield _weights_finding(crossed_effects[0], len(crossed_effects))
+
+
+def _node_findings(
+    setup: Setup, first_pass: ForwardPass, graph: Graph, loss_kind: LossKind | NotChecked
+) -> Iterator[Finding]:
+    """Report the softmaxes of torch over the batch, over a single value, or over another axis than the classes."""
     final_nodes = _final_softmaxes(first_pass, graph)
     batch_size = first_pass.batch.size
-    is_by_hand = isinstance(batch_distribution, BatchDistribution)
     for node in graph.get_nodes_by_name(*_SOFTMAXES):
         shape, axis = _shape_and_axis(node)
         if axis is None:
             continue
-        is_by_hand &= axis != 0
         if (
             shape[axis] == 1
             and (node in final_nodes or (len(shape) > 2 and _follows_linear_layer(node)))
@@ -120,15 +142,6 @@ def softmax_wrong_axis(
             yield _finding(
                 node, shape, axis, f"an axis other than the class axis, which is axis {class_axis}", _OTHER_AXIS
             )
-    if isinstance(batch_distribution, BatchDistribution) and is_by_hand:
-        yield _by_hand_finding(batch_distribution)
-    for crossed in mismatched_softmaxes:
-        description = f"one axis, but the weighted sum over axis {crossed.summed_axis}: the weights do not sum to 1"
-        attention_finding = _finding(crossed.node, crossed.shape, crossed.axis, description, _QUERY_AXIS)
-        yield replace(attention_finding, severity="warning", explains=_ATTENTION_CONSEQUENCES)
-    effects = attention_effects if isinstance(attention_effects, list) and not mismatched_softmaxes else []
-    if crossed_effects := [item for item in effects if item.softmax_axis is not None]:
-        yield _weights_finding(crossed_effects[0], len(crossed_effects))
 
 
 _SOFTMAX_CALLS = ("softmax", "log_softmax")
@@ -240,8 +253,8 @@ def _find_class_axis(setup: Setup, first_pass: ForwardPass, node: Node) -> int |
     if target.shape == output.shape and target.is_floating_point():
         sums = [axis for axis in range(output.dim()) if bool((target.sum(axis) - 1).abs().lt(1e-4).all())]
         return sums[0] if len(sums) == 1 else None
-    expects_class_axis = losses.get_loss_kind(setup.loss_fn) in ("cross-entropy", "nll")
-    return 1 if expects_class_axis else next(iter(get_extra_axes(output, target)), None)
+    # Targets of whole sequences lack an axis too, that of the steps: a custom loss shows its classes by its gradient.
+    return 1 if losses.get_loss_kind(setup.loss_fn) in ("cross-entropy", "nll") else None
 
 
 def _is_at_output(node: Node, output: Tensor) -> bool:
@@ -297,6 +310,25 @@ def _by_hand_finding(distribution: BatchDistribution) -> Finding:
         cause=cause,
         fix=fix,
         evidence={"shape": list(shape), "axis": 0},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _class_shares_finding(shares: ClassShares) -> Finding:
+    """Report shares of classes that sum to one over positions, found by their values and the gradient of the loss."""
+    summed = " and ".join(map(str, shares.summed_axes))
+    subject = "The output is" if shares.call is None else "The loss rewards"
+    axes = "axis" if len(shares.summed_axes) == 1 else "axes"
+    name = shares.call.name if shares.call and shares.call.name in _SOFTMAX_CALLS else "softmax"
+    line = shares.call.line if shares.call else None
+    return Finding(
+        message=f"{subject} probabilities or log-probabilities {shares.shape} that sum to 1 over {axes} {summed} "
+        f"instead of the class axis, which is axis {shares.class_axis}.",
+        where=shares.where,
+        cause=_OTHER_AXIS[0],
+        fix=f"{name}(x, dim={shares.class_axis})   # over the {shares.shape[shares.class_axis]} classes",
+        edits=set_axis(line, _SOFTMAX_CALLS, str(shares.class_axis)) if line else (),
+        evidence={"shape": list(shares.shape), "axis": shares.summed_axes[0], "class_axis": shares.class_axis},
         explains=_CONSEQUENCES,
     )
 

@@ -11,9 +11,10 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.inverted_mask import PositionInfluence
-from nbdebug.measurements.padding import Padding, TrailingPadding
+from nbdebug.measurements.padding import Padding
 from nbdebug.measurements.padding_attention import PaddingAttention
 from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.trailing_padding import TrailingPadding
 from nbdebug.rule_engine.expression_edits import invert_padding_mask, line_of
 from nbdebug.rule_engine.layer_edits import add_padding_mask
 from nbdebug.rule_engine.padding_edits import exclude_padding
@@ -45,10 +46,11 @@ def padding_changes_output(
     it is a note, and a warning if the model packs its sequences by lengths that include padding, masks padding in a
     part of its calls only, or changes its output by other padding ``dominant`` = 3 times as much as by other content,
     as the last state of a recurrent layer does that reads on through the padding. If nothing marks padding, and one
-    token pads the ends of rows, half of the padding is cut off: a warning is given if the prediction changes for more
-    than a ``share`` of half of the padded samples, and the widths of batches differ or the model masks this token in a
-    part of its calls. It is an error if padded
-    positions reach the output while real ones do not: then the mask is inverted.
+    token, number or vector pads the ends of rows, half of the padding is cut off: a warning is given if the prediction
+    changes for more than a ``share`` of half of the padded samples, and the widths of batches differ or the model masks
+    this padding in a part of its calls. The same is reported if less padding changes little, but samples with their
+    padding have much more similar outputs than without it: the last state of a recurrent layer forgets them. It is an
+    error if padded positions reach the output while real ones do not: then the mask is inverted.
 
     ## Why it matters
     The prediction for a sample then changes with the amount of padding, and so with the longest sample in its batch.
@@ -59,7 +61,8 @@ def padding_changes_output(
     value, or by the ``padding_idx`` of an embedding at the ends of rows. In eval mode their content is replaced while
     the mask or lengths stay the same; if they are embedded, a random vector is added to theirs instead. The reported
     line is the one where padded positions of a sample first change real ones, or the one before it that applies the
-    mask.
+    mask. If this mask does not vary along the axis that a softmax or a sum then runs over, it is the line that gives
+    the mask its shape. Changes of values that cancel out, such as the maximum that a softmax subtracts, do not count.
     For an inverted mask, the embedded content of each position of one padded row is changed alone. The mask is inverted
     if at least half of the padded positions change the output for other positions, and at most one real position does,
     such as a summary token. It is also inverted if an attention gives less than 0.1% of its weight to the real
@@ -98,7 +101,7 @@ def padding_changes_output(
         fix="x = encoder(x, src_key_padding_mask=~mask)  # mask: true where input is real; or pack_padded_sequence",
         edits=_edits(setup, padding, trailing_padding, eval_outputs),
         evidence={"touched": padding.affected, "real": padding.real, "places": padding.padded_positions},
-        explains=("E703", "E709"),
+        explains=("E703", "E709", "M306"),
         severity="error" if padding.has_mask_or_lengths else "warning" if padding.mixing_call or outweighs else "note",
     )
 
@@ -113,9 +116,8 @@ def _edits(
     call = padding.mixing_call or padding.reading_call
     if call is None:
         return ()
-    if isinstance(trailing_padding, TrailingPadding) and (
-        mask := add_padding_mask(setup, call, trailing_padding.token)
-    ):
+    token = trailing_padding.token if isinstance(trailing_padding, TrailingPadding) else None
+    if token is not None and (mask := add_padding_mask(setup, call, token)):
         return mask
     if padding.positions is None or isinstance(eval_outputs, NotChecked):
         return ()
@@ -163,26 +165,25 @@ def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
     )
 
 
-def _batch_width_finding(setup: Setup, trailing_padding: TrailingPadding) -> Finding:
-    narrow, wide = min(trailing_padding.widths), max(trailing_padding.widths)
+def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
+    narrow, wide = min(padding.widths), max(padding.widths)
     widths = f" Batches are padded to their longest sample, here to widths of {narrow} to {wide}."
+    token, call = padding.token, padding.call
+    name = "" if token is None else f" (token {token})"
+    removed = f"{padding.trimmed_columns} columns of padding{name}"
+    removed = f"all padding{name}, up to {padding.trimmed_columns} columns," if padding.is_whole else removed
+    is_padding = "(x == 0).all(2)   # x: (samples, steps, features)" if token is None else f"tokens == {token}"
     return Finding(
-        message=f"Removing {trailing_padding.trimmed_columns} columns of padding (token {trailing_padding.token}) "
-        f"changes the output for {trailing_padding.changed_rows} of {trailing_padding.rows} padded samples."
-        f"{widths if narrow < wide else ''}",
-        where=trailing_padding.call.where if trailing_padding.call else Location(),
+        message=f"Removing {removed} changes the output for "
+        f"{padding.changed_rows} of {padding.rows} padded samples.{widths if narrow < wide else ''}",
+        where=call.where if call else Location(),
         cause="Padded positions take part in an attention, a mean or a state, although the model masks them elsewhere."
-        if trailing_padding.is_masked
+        if padding.is_masked
         else "Padded positions take part in an attention, a mean or a state; the model receives no mask.",
-        fix=f"mask = tokens == {trailing_padding.token}\nx = encoder(x, "
-        "src_key_padding_mask=mask)   # average over ~mask only",
-        edits=add_padding_mask(setup, trailing_padding.call, trailing_padding.token) if trailing_padding.call else (),
-        evidence={
-            "rows": trailing_padding.rows,
-            "moved": trailing_padding.changed_rows,
-            "columns": trailing_padding.trimmed_columns,
-        },
-        explains=("E703", "E709"),
+        fix=f"mask = {is_padding}\nx = encoder(x, src_key_padding_mask=mask)   # average over ~mask only",
+        edits=add_padding_mask(setup, call, token) if call and token is not None else (),
+        evidence={"rows": padding.rows, "moved": padding.changed_rows, "columns": padding.trimmed_columns},
+        explains=("E703", "E709", "M306"),
         severity="warning",
     )
 

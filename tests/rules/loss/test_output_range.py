@@ -151,3 +151,44 @@ class Experts(nn.Module):
 
 def test_range_of_a_router_is_not_that_of_its_experts() -> None:
     assert codes_of(Experts(), NUMBERS, nn.MSELoss(), "L209") == []
+
+
+class ReadOut(nn.Module):
+    """An average of values of the input, with weights that the last layer gives."""
+
+    def __init__(self, read: Callable[[Tensor, Tensor], Tensor], weights: int, table: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Embedding(6, 6) if table else nn.Identity()
+        self.score, self.read = nn.Linear(6, weights), read
+
+    def forward(self, x: Tensor) -> Tensor:
+        values = self.embed(x.argmax(1)) if isinstance(self.embed, nn.Embedding) else x
+        return self.read(self.score(values), values)
+
+
+def attention(scores: Tensor, values: Tensor) -> Tensor:
+    return (scores.softmax(1) * values).sum(1, keepdim=True)
+
+
+def gate(scores: Tensor, values: Tensor) -> Tensor:
+    share = torch.sigmoid(scores)
+    return share * values[:, :1] + (1 - share) * values[:, 1:2]
+
+
+def attention_by_hand(scores: Tensor, values: Tensor) -> Tensor:
+    powers = scores.clamp(max=60).exp()
+    return torch.einsum("bi,bi->b", powers / powers.sum(1, keepdim=True), values)[:, None]
+
+
+@pytest.mark.parametrize(("read", "weights"), [(attention, 6), (gate, 1), (attention_by_hand, 6)])
+@pytest.mark.parametrize("table", [False, True])
+def test_range_of_averaged_values_is_not_known(
+    read: Callable[[Tensor, Tensor], Tensor], weights: int, table: bool
+) -> None:
+    assert codes_of(ReadOut(read, weights, table), 2 * X[:, :1], nn.MSELoss(), "L209") == []
+
+
+def test_range_of_a_bound_that_a_mask_of_the_input_follows_is_known() -> None:
+    model = ReadOut(lambda scores, values: torch.sigmoid(scores) * (values[:, :1] > -1), 1)
+    assert codes_of(model, NUMBERS, nn.MSELoss(), "L209") == ["L209"]

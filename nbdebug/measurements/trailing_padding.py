@@ -1,0 +1,167 @@
+"""What the amount of padding changes: outputs for rows with a part of their padding removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.padding import find_trailing_frames, find_trailing_padding, position_axis
+from nbdebug.measurements.padding_calls import find_width_call, record_pass
+from nbdebug.measurements.padding_masks import masks_padding
+from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.registry import measurement
+from nbdebug.setup import Batch
+from nbdebug.tensors.pytree import tree_map
+
+_MIN_RELATIVE_CHANGE = 1e-3
+_MAX_ALONE = 8  # rows that are compared with themselves alone
+_MAX_SPREAD = 0.5  # of the outputs of rows that their padding makes forget, relative to that of the rows alone
+
+
+@dataclass(frozen=True)
+class TrailingPadding:
+    """Effect on the outputs of trimming ``trimmed_columns`` of the padding from ``rows``.
+
+    If ``is_whole``, all the padding of each row was trimmed, at most these columns, since less changes little: the last
+    state of a recurrent layer has forgotten the row after some steps of padding, and no longer changes with more.
+    ``token`` pads the rows; it is None if a vector or a number does, as in series. ``changed_rows`` is the number of
+    rows whose output changes; ``widths`` are the widths of the first batches. ``call`` is the one where the padding
+    first changes other values, or the last mask applied before it. ``is_masked`` tells whether the model marks these
+    positions in any of its calls.
+    """
+
+    token: int | None
+    rows: int
+    changed_rows: int
+    trimmed_columns: int
+    widths: tuple[int, ...]
+    call: TorchCall | None = None
+    is_masked: bool = False
+    is_whole: bool = False
+
+
+@dataclass(frozen=True)
+class _PaddedInput:
+    """An input, its padded positions (rows × steps), the axis of its steps, and the token that pads it, if any."""
+
+    values: Tensor
+    padded: Tensor
+    axis: int
+    token: int | None = None
+
+
+@measurement
+def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> TrailingPadding:
+    """Outputs in eval mode of the rows with the most padding: in their batch, and with half of the padding trimmed.
+
+    If this changes little, some rows are compared with themselves alone and without any padding.
+    """
+    for name, values in eval_outputs.inputs.items():
+        found = _find_padding(values, eval_outputs.batch.size)
+        if found is None or any(t.dim() > 1 and t is not values for t in eval_outputs.inputs.values()):
+            continue
+        padded_lengths = found.padded.sum(1)
+        columns = max(int(padded_lengths.max()) // 2, 1)
+        rows = (padded_lengths >= columns).nonzero().flatten().tolist()
+        padded_outputs = replace(eval_outputs, batch=eval_outputs.batch.take_samples(rows))
+        # In its whole batch, a row may be padded again to the longest one inside the model.
+        is_batch_first = len(eval_outputs.outputs[0]) == len(found.padded)
+        before = eval_outputs.outputs[0][rows] if is_batch_first else eval_outputs.predict(padded_outputs.batch)[0]
+        trimmed = _trim_columns(padded_outputs.batch, padded_outputs.inputs[name], found.axis, columns)
+        after = eval_outputs.predict(trimmed)[0]
+        widths = tuple(
+            tensor.shape[found.axis]
+            for batch in batches
+            for tensor in [replace(eval_outputs, batch=batch).inputs.get(name)]
+            if tensor is not None and tensor.dim() > found.axis
+        )
+        padded = found.padded[rows]
+        changed_rows = _count_changed_rows(before, after, padded, columns)
+        result = TrailingPadding(found.token, len(rows), changed_rows, columns, widths)
+        if 2 * changed_rows <= len(rows) and (alone := _compare_alone(padded_outputs, name, found.axis, padded)):
+            return replace(alone, token=found.token, widths=widths)
+        return _with_call(result, padded_outputs, trimmed, padded) if changed_rows else result
+    raise NotChecked("nothing fills the ends of the rows, or the model has further inputs with several axes")
+
+
+def _with_call(result: TrailingPadding, wide: EvalOutputs, narrow: Batch, padded: Tensor) -> TrailingPadding:
+    call = find_width_call(wide, wide.batch, narrow, padded)
+    return replace(result, call=call, is_masked=masks_padding(record_pass(wide, wide.batch), padded))
+
+
+def _compare_alone(answers: EvalOutputs, name: str, axis: int, padded: Tensor) -> TrailingPadding | None:
+    """Return the effect of all the padding of some rows; None if they differ with it about as much as alone.
+
+    So a convolution may read a few columns of padding at the ends of rows.
+    """
+    columns = padded.sum(1)
+    candidates = (~padded).sum(1).gt(1).nonzero().flatten()
+    rows = candidates[columns[candidates].argsort(descending=True, stable=True)][:_MAX_ALONE].tolist()
+    pairs = []
+    for row in rows:
+        single = replace(answers, batch=answers.batch.take_samples([row]))
+        trimmed = _trim_columns(single.batch, single.inputs[name], axis, int(columns[row]))
+        pairs.append((single.predict(single.batch)[0], single.predict(trimmed)[0]))
+    if len(pairs) < 2 or len({output.shape for outputs in pairs for output in outputs}) > 1:
+        return None  # the output has a value for each step, of which those of real steps were compared
+    with_padding, alone = (torch.cat(outputs).reshape(len(rows), -1) for outputs in zip(*pairs, strict=True))
+    if _spread(with_padding) > _MAX_SPREAD * _spread(alone):
+        return None
+    changed_rows = _count_different(with_padding, alone)
+    result = TrailingPadding(None, len(rows), changed_rows, int(columns[rows[0]]), (), is_whole=True)
+    pair = replace(answers, batch=answers.batch.take_samples([rows[0]] * 2))
+    narrow = _trim_columns(pair.batch, pair.inputs[name], axis, result.trimmed_columns)
+    return _with_call(result, pair, narrow, padded[[rows[0]] * 2])
+
+
+def _spread(outputs: Tensor) -> float:
+    """Return the standard deviation over the rows."""
+    return float(outputs.std(0).square().mean().sqrt())
+
+
+def _find_padding(values: Tensor, size: int) -> _PaddedInput | None:
+    """Return the padding of tokens, or of series of numbers or vectors; None if nothing fills the ends of rows.
+
+    Steps come after the samples, after the features, or first.
+    """
+    tokens = find_trailing_padding(values)
+    if tokens is not None:
+        return _PaddedInput(values, tokens[1], 1, tokens[0])
+    if values.dim() == 2:
+        frames = {1: values.unsqueeze(2)}
+    elif values.dim() == 3:
+        frames = {1: values, 2: values.transpose(1, 2), 0: values.transpose(0, 1)}
+    else:
+        return None
+    found = ((axis, find_trailing_frames(t)) for axis, t in frames.items() if len(t) == size)
+    return next((_PaddedInput(values, padded, axis) for axis, padded in found if padded is not None), None)
+
+
+def _trim_columns(batch: Batch, values: Tensor, axis: int, columns: int) -> Batch:
+    args, kwargs = tree_map(
+        (batch.args, batch.kwargs),
+        lambda leaf: leaf.narrow(axis, 0, leaf.shape[axis] - columns) if leaf is values else leaf,
+    )
+    return replace(batch, args=args, kwargs=kwargs)
+
+
+def _count_changed_rows(before: Tensor, after: Tensor, padded: Tensor, columns: int) -> int:
+    """Count the rows of the output that differ clearly; padded positions of per-token outputs are excluded."""
+    axis = position_axis(before, padded)
+    if before.dim() > 1 and len(before) == len(padded) and before.shape[axis] == padded.shape[1]:
+        before, after = before.movedim(axis, 1), after.movedim(axis, 1)
+        width = padded.shape[1] - columns
+        is_real = ~padded[:, :width].reshape(len(padded), width, *[1] * (before.dim() - 2))
+        before, after = before[:, :width] * is_real, after[:, :width] * is_real
+    if before.shape != after.shape:
+        raise NotChecked("the shape of the output depends on the width of the input")
+    return _count_different(after, before)
+
+
+def _count_different(outputs: Tensor, reference: Tensor) -> int:
+    row_difference = (outputs - reference).abs().reshape(len(outputs), -1).amax(1)
+    return int((row_difference > _MIN_RELATIVE_CHANGE * float(reference.std().clamp_min(1e-6))).sum())
