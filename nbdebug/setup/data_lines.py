@@ -123,16 +123,6 @@ def _sampler_line(loader: Any) -> SourceLine | None:
     return None
 
 
-def sampler_weights_line(setup: Setup) -> SourceLine | None:
-    """Return the line that makes the weights of the sampler."""
-    sampler = getattr(setup.train_loader, "sampler", None)
-    creation = find_setup_creation(setup, sampler)
-    weights = creation.argument(sampler, "weights") if creation else None
-    if creation is None or weights is None:
-        return None
-    return part_producer(call_argument(creation, sampler, weights), None, passes_conversions=True).line
-
-
 def written_line(
     setup: Setup, origin: Origin, split: str | None, values: Collection[float], columns: Collection[int] = ()
 ) -> SourceLine | None:

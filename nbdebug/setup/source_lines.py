@@ -42,17 +42,19 @@ from nbdebug.source.search import (
 )
 
 
-def find_setup_creation(setup: Setup, created: object) -> Creation | None:
+def find_setup_creation(
+    setup: Setup, created: object, *, is_excluded: Callable[[Creation], bool] = lambda _: False
+) -> Creation | None:
     """Return the call that creates an object of the setup, in the files of its objects.
 
-    Return None if it is ambiguous, or if there is no object.
+    Return None if there is no object, or if it is ambiguous also without the calls that ``is_excluded`` accepts.
     """
     if created is None:
         return None
     files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
     if isinstance(created, Optimizer) and _lacks_parameters(setup, created):
-        return find_creation(created, files, frame, is_excluded=partial(_passes_model, setup, created))
-    return find_creation(created, files, frame)
+        is_excluded = partial(_passes_model, setup, created)
+    return find_creation(created, files, frame, is_excluded=is_excluded)
 
 
 def _lacks_parameters(setup: Setup, optimizer: Optimizer) -> bool:
