@@ -187,10 +187,10 @@ def _receivers(tree: ast.Module) -> dict[ast.expr, frozenset[str]]:
     for function in (node for node in file_nodes(tree) if isinstance(node, ast.FunctionDef) and node.name in calls):
         values = [node.value for node in own_statements(function) if isinstance(node, ast.Return) and node.value]
         receivers.update((value, receivers.get(value, frozenset()) | calls[function.name]) for value in values)
-        for names in (names for name, names in unpacked if name == function.name):
+        for unpacked_names in (targets for called, targets in unpacked if called == function.name):
             for parts in (value.elts for value in values if isinstance(value, ast.Tuple)):
-                pairs = zip(parts, names, strict=True) if len(parts) == len(names) else ()
-                receivers.update((part, receivers.get(part, frozenset()) | {name}) for part, name in pairs)
+                pairs = zip(parts, unpacked_names, strict=True) if len(parts) == len(unpacked_names) else ()
+                receivers.update((part, receivers.get(part, frozenset()) | {target}) for part, target in pairs)
     return receivers
 
 

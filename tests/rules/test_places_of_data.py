@@ -56,6 +56,49 @@ PROGRAMS = {
         "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=common(y))\n"
     ),
 }
+# By name: a program that makes the data of a forecast; the line with "here" puts the target into the inputs.
+FORECASTS = {
+    "columns of a frame": (
+        "frame = pd.DataFrame({'sales': walk})\nframe['next'] = frame['sales'].shift(-1)\nfor lag in range(1, 5):\n"
+        "    frame[f'lag_{lag}'] = frame['sales'].shift(-lag)  # here\nframe = frame.dropna()\n"
+        "x = frame[[f'lag_{lag}' for lag in range(1, 5)]].to_numpy()\ny = frame['next'].to_numpy()\n"
+    ),
+    "columns of rolled arrays": (
+        "def make(series):\n    columns = np.stack([np.roll(series, -k) for k in (1, 2, 3, 7)], 1)  # here\n"
+        "    ahead = np.roll(series, -1)\n    return columns, ahead\nx, y = make(walk)\n"
+    ),
+    "column of the present": (
+        "frame, columns = pd.DataFrame({'sales': walk}), {}\nfor lag in range(5):\n"
+        "    columns[f'lag_{lag}'] = frame['sales'].shift(lag)  # here\n"
+        "x, y = pd.DataFrame(columns).fillna(0).to_numpy(), frame['sales'].to_numpy()\n"
+    ),
+    "index of a function": (
+        "def index(now, back):\n    return now[:, None] + back  # here\n"
+        "now, back = np.arange(10, 880), np.array([1, 2, 5, 9])\nsteps = index(now, back)\n"
+        "x, y = walk[steps], walk[now + 1]\n"
+    ),
+    "index of one of two choices": (
+        "now, back = np.arange(10, 880), np.array([0, 1, 2, 5])\nif walk[0] < 1e9:\n"
+        "    steps = now[:, None] + back + 1  # here\nelse:\n    steps = now[:, None] - back\n"
+        "x, y = np.take(walk, steps), np.take(walk, now + 1)\n"
+    ),
+    "target of an earlier step": (
+        "frame = pd.DataFrame({'sales': walk})\nframe['next'] = frame['sales'].shift(1)  # here\n"
+        "for lag in range(1, 5):\n    frame[f'lag_{lag}'] = frame['sales'].shift(lag)\nframe = frame.dropna()\n"
+        "x = frame.drop(columns=['sales', 'next']).to_numpy()\ny = frame['next'].to_numpy()\n"
+    ),
+}
+FORECAST_HEADER = """\
+import numpy as np
+import pandas as pd
+rng = np.random.default_rng(0)
+walk = np.cumsum(rng.normal(size=900)) * 0.3 + rng.normal(size=900)
+"""
+FORECAST_FOOTER = f"""\
+x, y = torch.tensor(x).float(), torch.tensor(y).float()
+loader = DataLoader(TensorDataset(x, y), batch_size=16)
+model, loss_fn = nn.Sequential(nn.Linear(x.shape[1], 1), nn.Flatten(0)), nn.MSELoss()
+{FOOTER}"""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -64,3 +107,11 @@ def test_finding_names_the_line_that_makes_the_data_at_fault(
 ) -> None:
     code = name.split()[0]
     assert_place(rule_findings(build_setup(PROGRAMS[name], tmp_path, monkeypatch), code), code)
+
+
+@pytest.mark.parametrize("name", FORECASTS)
+def test_input_that_is_the_target_is_placed_where_it_is_shifted_or_looked_up(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = FORECAST_HEADER + FORECASTS[name] + FORECAST_FOOTER
+    assert_place(rule_findings(build_setup(program, tmp_path, monkeypatch), "D115"), "D115")
