@@ -197,6 +197,21 @@ PROGRAMS = {
         f"loader = DataLoader(Noisy(), batch_size=16)\nmodel = body()\n{FOOTER}"
     ),
 }
+TIED = """\
+loader = DataLoader(TensorDataset(torch.randint(0, 11, (96, 6)), torch.randint(0, 11, (96, 6))), batch_size=16)
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
+        self.head.weight = self.embed.weight{later}
+    def load(self, vectors):
+        {load}
+    def retie(self):
+        self.head.weight = self.embed.weight
+    def forward(self, tokens):
+        return self.head(self.embed(tokens)).transpose(1, 2)
+model = Tied()
+"""
 OWN_STEP = """\
 class Own(torch.optim.Optimizer):
     def __init__(self, params, lr):
@@ -224,6 +239,23 @@ RUNS = {
         step="memory = self.state[p].setdefault('memory', torch.zeros_like(p)).mul_(0.9).add_(p.grad)\n"
         "                p = p - group['lr'] * memory  # here"
     ),
+}
+# A program that unties two weights on the line with "here", or ties them there if it is uncertain what unties them.
+UNTIED = {
+    "M317 parameter replaced in a method": TIED.format(
+        later="", load="self.embed.weight = nn.Parameter(vectors.clone())  # here"
+    )
+    + f"model.load(torch.randn(11, 8))\n{FOOTER}",
+    "M317 layer replaced from outside": TIED.format(later="", load="self.embed.weight.data.copy_(vectors)")
+    + f"model.head = nn.Linear(8, 11, bias=False)  # here\n{FOOTER}",
+    "M317 parameter replaced later in the constructor": TIED.format(
+        later="\n        self.embed.weight = nn.Parameter(torch.randn(11, 8))  # here", load="pass"
+    )
+    + FOOTER,
+    "M317 one of two replacements": TIED.format(
+        later="  # here", load="self.embed.weight = nn.Parameter(vectors.clone())"
+    )
+    + f"if x.sum() < 1e9:\n    model.load(torch.randn(11, 8))\nelse:\n    model.head = nn.Linear(8, 11)\n{FOOTER}",
 }
 # By code and name: a sound program that does what the faulty ones do, and on which the rule stays silent.
 HEALTHY = {
@@ -254,12 +286,12 @@ HEALTHY = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS | UNTIED)
 def test_finding_names_the_line_that_makes_the_value_at_fault(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = name.split()[0]
-    assert_place(rule_findings(build_setup(PROGRAMS[name], tmp_path, monkeypatch), code), code)
+    assert_place(rule_findings(build_setup((PROGRAMS | UNTIED)[name], tmp_path, monkeypatch), code), code)
 
 
 @pytest.mark.parametrize("name", RUNS)
