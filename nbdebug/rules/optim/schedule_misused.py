@@ -165,7 +165,8 @@ def _resumption_findings(setup: Setup, starts: Sequence[ScheduleStart]) -> Itera
     """Check the first schedule that does not begin where its optimizer does."""
     for start in starts:
         if description := describe_resumption(start):
-            line = (start.loaded.line if start.loaded else None) or creation_line(setup, start.scheduler)
+            line = start.creation_line or (start.loaded.line if start.loaded else None)
+            line = line or creation_line(setup, start.scheduler)
             finding = _finding(*description.texts, line, description.evidence, description.aspect)
             yield replace(finding, severity=description.severity)
             return
