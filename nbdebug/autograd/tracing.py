@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from nbdebug.autograd.graph import Graph, ModuleSpan, build_graph
 from nbdebug.finding import Location
+from nbdebug.source.assignments import find_decorator
 from nbdebug.source.location import SourceLine, format_traceback_entry, get_line_from_frame, get_location
 from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_tensors
@@ -23,6 +24,7 @@ from nbdebug.tensors.pytree import tree_tensors
 REENTRANT_CHECKPOINT = "the reentrant checkpoint"
 
 _PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
+_DISABLING_NAMES = ("no_grad", "set_grad_enabled", "inference_mode")
 _CONVERSION_CALLS = {name.strip("_") for name in _PYTHON_CONVERSIONS}
 _SEQUENCE_PROBE = torch.empty(0, requires_grad=True)
 
@@ -95,7 +97,7 @@ def _find_disabling_line(func: Callable[..., Any], args: tuple[Any, ...], frame:
             return None
         decorated = getattr(frame.f_locals.get("func"), "__code__", None)
         if frame.f_code.co_name == "decorate_context" and isinstance(decorated, CodeType):
-            return SourceLine(decorated.co_filename, decorated.co_firstlineno, decorated.co_name)
+            return find_decorator(decorated, _DISABLING_NAMES)
         frame = frame.f_back
     return get_line_from_frame(frame)
 

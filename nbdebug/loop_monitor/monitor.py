@@ -97,8 +97,7 @@ class LoopMonitor(OptimizerTracking):
         self.device_sync_counter = DeviceSyncCounter()
         self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(setup.eager_model)
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
-        schedulers = self.scheduler_monitor
-        self.resumption = ResumptionMonitor(setup.optimizers, schedulers.uses, schedulers.created)
+        self.resumption = ResumptionMonitor(setup.optimizers, self.scheduler_monitor)
         self.batch_order_monitor = BatchOrderMonitor(setup)
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)

@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nbdebug.hooks.training_events import observe_call_arguments
-from nbdebug.loop_monitor.schedules import SchedulerUse, replaces_rate
+from nbdebug.loop_monitor.schedules import SchedulerMonitor, replaces_rate
 from nbdebug.source.location import SourceLine, get_calling_line
 
 _MAX_STARTS = 64  # of schedules; a loop may create one in each step
@@ -44,6 +44,7 @@ class ScheduleStart:
     stands, None if it cannot be computed, and ``rate`` the one of that optimizer step, in the first group. ``loaded``
     is the state that was loaded into the optimizer, None if there was none. ``is_resumed`` tells whether the schedule
     was moved without an optimizer step. ``replaces_rate`` tells whether its next rate does not depend on the current.
+    ``creation_line`` is that of the function that had loaded the state, if it created the schedule after that.
     """
 
     scheduler: Any
@@ -54,21 +55,14 @@ class ScheduleStart:
     lacks_state: bool
     is_resumed: bool
     replaces_rate: bool
+    creation_line: SourceLine | None = None
 
 
 class ResumptionMonitor:
-    """Records how schedules begin, and which optimizer states are loaded.
+    """Records how schedules begin, and which optimizer states are loaded."""
 
-    ``uses`` are the schedulers of the loop, by identity, and ``created`` those that are created while it runs.
-    """
-
-    def __init__(
-        self,
-        optimizers: Iterable[torch.optim.Optimizer],
-        uses: Mapping[int, SchedulerUse],
-        created: Sequence[Any],
-    ) -> None:
-        self.uses, self.created = uses, created
+    def __init__(self, optimizers: Iterable[torch.optim.Optimizer], schedulers: SchedulerMonitor) -> None:
+        self.uses, self.created, self.creation_lines = schedulers.uses, schedulers.created, schedulers.creation_lines
         self.processed: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()
         self.started: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self.loaded: weakref.WeakKeyDictionary[torch.optim.Optimizer, OptimizerState] = weakref.WeakKeyDictionary()
@@ -113,7 +107,8 @@ class ResumptionMonitor:
             if use is not None and use.steps > 1 and not is_resumed:
                 loaded = None
             start = _schedule_start(scheduler, optimizer, loaded, use.steps if use else 0, is_resumed=is_resumed)
-            self.starts.append(start)
+            lines = self.creation_lines.get(id(scheduler), ())
+            self.starts.append(replace(start, creation_line=_later_line(lines, loaded.line if loaded else None)))
 
     def summary(self) -> tuple[ScheduleStart, ...]:
         """Return how each schedule began, unless another one whose start is unknown changed the same optimizer."""
@@ -121,6 +116,12 @@ class ResumptionMonitor:
         stepped = [use.scheduler for key, use in self.uses.items() if use.steps and key not in known_ids]
         other_optimizer_ids = {id(getattr(scheduler, "optimizer", None)) for scheduler in stepped}
         return tuple(start for start in self.starts if id(start.scheduler.optimizer) not in other_optimizer_ids)
+
+
+def _later_line(lines: Sequence[SourceLine], loading: SourceLine | None) -> SourceLine | None:
+    """Return the line on a stack that the function of another line reaches after it."""
+    own = [line for line in lines if loading and (line.file, line.function) == (loading.file, loading.function)]
+    return next((line for line in own if loading and line.number > loading.number), None)
 
 
 def initial_starts(optimizers: Iterable[torch.optim.Optimizer], schedulers: Sequence[Any]) -> list[ScheduleStart]:

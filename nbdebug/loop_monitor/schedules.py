@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import FrameType, FunctionType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -21,9 +21,11 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from nbdebug.hooks.training_events import observe_scheduler_steps
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code
+from nbdebug.source.references import user_frames
 from nbdebug.source.search import matches_call, parse_expressions
 
 _MAX_PLATEAU_METRICS, _MIN_PLATEAU_METRICS, _MAX_LINE_ATTEMPTS = 1000, 4, 8
+_MAX_CREATION_LINES = 16  # of the functions around the creation of a scheduler
 _LENGTH_ATTRIBUTES = (
     "total_steps",
     "T_max",
@@ -81,8 +83,8 @@ class SchedulerMonitor:
     """Counts the steps of each scheduler, and records the metrics passed to them and the user's line.
 
     ``known`` are schedulers that the user passed; others are observed if their class derives from torch's. ``created``
-    are those that are created while the loop runs.
-    ``tracked_optimizers`` are the optimizers of the loop, by identity.
+    are those that are created while the loop runs, and ``creation_lines`` the user's lines on the stack of each
+    creation, by identity, innermost first. ``tracked_optimizers`` are the optimizers of the loop, by identity.
     """
 
     def __init__(self, known: Sequence[Any], tracked_optimizers: Mapping[int, _SteppingOptimizer]) -> None:
@@ -90,6 +92,7 @@ class SchedulerMonitor:
         self.tracked_optimizers = tracked_optimizers
         self.latest: dict[int, tuple[SchedulerUse, float, SchedulerUse | None]] = {}
         self.created: list[Any] = []
+        self.creation_lines: dict[int, tuple[SourceLine, ...]] = {}
 
     def hooks(self, callback: Callable[[Any], None]) -> list[AbstractContextManager[None]]:
         """Return hooks on the steps of all torch classes of schedulers, and of other classes that the user passed."""
@@ -106,6 +109,9 @@ class SchedulerMonitor:
         scheduler, frame = call[0], sys._getframe(1)
         if getattr(scheduler, "_step_count", None) == 0:
             self.created.append(scheduler)
+            frames = user_frames(frame)
+            lines = (SourceLine(user.f_code.co_filename, user.f_lineno, user.f_code.co_name) for user in frames)
+            self.creation_lines[id(scheduler)] = tuple(islice(lines, _MAX_CREATION_LINES))
         if _calling_file(frame) == lr_scheduler.__file__:
             return
         use = self.uses.setdefault(id(scheduler), SchedulerUse(scheduler))

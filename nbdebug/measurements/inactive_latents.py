@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.autograd.loss_terms import record_loss_calls
+from nbdebug.autograd.tracing import DetachPoint, trace_forward
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.forward_pass import ForwardPass
@@ -41,12 +42,14 @@ class LatentActivity:
 
     ``where`` is the sum of mean and noise, ``line`` the line of the loss that reduces a term of the mean, if any.
     ``average`` is the average of a comparison with the data over the values of each sample, if the loss has one.
+    ``cut`` is the call through which no gradient flows back from the latent variables to their means, if any.
     """
 
     shares: tuple[float, ...]
     where: Location
     line: SourceLine | None
     average: _Average | None = None
+    cut: DetachPoint | None = None
 
 
 @slow_measurement
@@ -57,21 +60,28 @@ def latent_activity(setup: Setup, first_pass: ForwardPass, output: Any) -> Laten
     (Kingma and Welling 2014, arXiv:1312.6114, section 2.4), in train mode.
     """
     batch, calls = first_pass.batch, list[TorchCall]()
-    with Preserve(setup.eager_model), torch.no_grad(), in_mode(setup.eager_model, True):
+    with Preserve(setup.eager_model), in_mode(setup.eager_model, True):
         seed_all(0)
-        with record_calls(setup.eager_model, calls.append):
+        with record_calls(setup.eager_model, calls.append), trace_forward(setup.eager_model) as trace:
             output = setup.predict(batch)
-        loss_calls, _ = record_loss_calls(lambda: setup.raw_loss(output, batch))
+        with torch.no_grad():
+            loss_calls, _ = record_loss_calls(lambda: setup.raw_loss(output, batch))
     latent = _find_latent(calls, batch.size or 0)
     if latent is None:
         raise NotChecked("the model draws no latent variables around means of its own")
     call, mean, noise = latent
-    of_input, of_noise = mean.double().var(0).flatten(), noise.double().square().mean(0).flatten()
+    cut = next((cut for cut in trace.detach_points if _cuts(cut, call.outputs[0], mean)), None)
+    of_input, of_noise = mean.detach().double().var(0).flatten(), noise.detach().double().square().mean(0).flatten()
     shares = of_input / (of_input + of_noise).clamp_min(1e-30)
     data = tree_tensors((batch.args, batch.kwargs, batch.targets))
     return LatentActivity(
-        tuple(shares.tolist()), call.where, _reducing_line(loss_calls, mean), _find_average(loss_calls, data)
+        tuple(shares.tolist()), call.where, _reducing_line(loss_calls, mean), _find_average(loss_calls, data), cut
     )
+
+
+def _cuts(cut: DetachPoint, latent: Tensor, mean: Tensor) -> bool:
+    """Check whether a call detaches latent variables from their means, or the means from the layers that make them."""
+    return cut.output is latent or cut.output is mean or any(part is latent.grad_fn for part in cut.detached if part)
 
 
 def _find_latent(calls: Sequence[TorchCall], size: int) -> tuple[TorchCall, Tensor, Tensor] | None:

@@ -20,7 +20,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.search import function_node
 from nbdebug.tensors.memory import memory_address, share_memory
 
-_EQUAL_VALUES, TRANSPOSED_VALUES = "their values are equal", "the values of one are the transpose of the other"
+EQUAL_VALUES, TRANSPOSED_VALUES = "their values are equal", "the values of one are the transpose of the other"
 _MAX_DEPTH = 3
 
 
@@ -130,7 +130,7 @@ def _find_equal_weights(model: nn.Module) -> Iterator[_TiedPair]:
             continue
         oriented = other_weight if isinstance(layer, nn.Embedding) else other_weight.t()
         if weight.shape == oriented.shape and _are_copies(weight, oriented):
-            yield weight, other_weight, _EQUAL_VALUES if isinstance(layer, nn.Embedding) else TRANSPOSED_VALUES, None
+            yield weight, other_weight, EQUAL_VALUES if isinstance(layer, nn.Embedding) else TRANSPOSED_VALUES, None
 
 
 @torch.no_grad()

@@ -123,16 +123,6 @@ def _sampler_line(loader: Any) -> SourceLine | None:
     return None
 
 
-def sampler_weights_line(setup: Setup) -> SourceLine | None:
-    """Return the line that makes the weights of the sampler."""
-    sampler = getattr(setup.train_loader, "sampler", None)
-    creation = find_setup_creation(setup, sampler)
-    weights = creation.argument(sampler, "weights") if creation else None
-    if creation is None or weights is None:
-        return None
-    return part_producer(call_argument(creation, sampler, weights), None, passes_conversions=True).line
-
-
 def written_line(
     setup: Setup, origin: Origin, split: str | None, values: Collection[float], columns: Collection[int] = ()
 ) -> SourceLine | None:
@@ -293,14 +283,14 @@ def _created_data_line(
 
 def tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: int) -> Expression | None:
     """Return the argument for a tensor of a TensorDataset in the call that creates the dataset."""
-    for call in _tensor_dataset_calls(setup, loader, datasets):
+    for call in tensor_dataset_calls(setup, loader, datasets):
         parts = call.node.args if isinstance(call.node, ast.Call) else []
         is_complete = parts and not any(isinstance(part, ast.Starred) for part in parts)
         return Expression(call.scope, _without_row_selection(parts)[position]) if is_complete else None
     return None
 
 
-def _tensor_dataset_calls(setup: Setup, loader: Any, datasets: list[Any]) -> Iterator[Expression]:
+def tensor_dataset_calls(setup: Setup, loader: Any, datasets: list[Any]) -> Iterator[Expression]:
     """Yield the call that creates the TensorDataset of a loader: as its argument is followed, and as it was created."""
     if not datasets or not isinstance(datasets[-1], TensorDataset):
         return

@@ -19,6 +19,8 @@ from nbdebug.source.scopes import Expression, file_scope
 from nbdebug.source.search import (
     assignment_targets,
     call_name,
+    enclosing_scope,
+    file_nodes,
     function_node,
     search_files,
     syntax_tree,
@@ -40,6 +42,40 @@ def part_line(setup: Setup, module: str | None, parameter: str | None = None) ->
     if parts and (producer := _producer(setup.eager_model, parts)):
         return SourceLine(*producer)
     return module_line(setup, module or ".".join(parts[:-1]))
+
+
+def untying_line(setup: Setup, parameters: Collection[str], tie: SourceLine | None) -> SourceLine | None:
+    """Return the only assignment that replaces one of two tied parameters, or its module, after a line has tied them.
+
+    Without that line, those in constructors do not count. None if there are several, or none.
+    """
+    owners = [tuple(name.split(".")[-2:]) for name in parameters]
+    replaced = {*owners, *(owner[:1] for owner in owners if len(owner) > 1)}
+    lines = set()
+    for file in search_files(user_written_objects(setup)):
+        for node in file_nodes(syntax_tree(file)):
+            chains = [_attributes(target) for target in assignment_targets(node)]
+            is_replacement = any(chain[-2:] in owners or chain in replaced for chain in chains if chain)
+            ties_again = _attributes(getattr(node, "value", None))[-2:] in owners
+            line = SourceLine(file, getattr(node, "lineno", 0))
+            if is_replacement and not ties_again and _may_follow(line, tie):
+                lines.add(line)
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _attributes(node: ast.expr | None) -> tuple[str, ...]:
+    """Return the attributes of a chain that starts at a variable, as in ``model.head.weight``; empty for others."""
+    if not isinstance(node, ast.Attribute):
+        return ()
+    return (*_attributes(node.value), node.attr) if isinstance(node.value, (ast.Attribute, ast.Name)) else ()
+
+
+def _may_follow(line: SourceLine, tie: SourceLine | None) -> bool:
+    """Check whether a line may run after the one that ties parameters: later in its function, or in no constructor."""
+    scope = enclosing_scope(line)
+    if tie is not None and tie.file == line.file and enclosing_scope(tie) is scope:
+        return line.number > tie.number
+    return getattr(scope, "name", "") != "__init__"
 
 
 def _writing_line(setup: Setup, parts: Sequence[str]) -> SourceLine | None:

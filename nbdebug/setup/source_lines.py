@@ -7,24 +7,20 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import FunctionType
 from typing import Any
 
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import CyclicLR, LambdaLR, OneCycleLR
+from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 
 from nbdebug.setup.setup import Setup, optimized_parameters
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import (
-    find_function,
     last_assignment,
     next_assignment,
-    returned_value,
 )
 from nbdebug.source.creation import Creation, creation_scope, empty_group, find_creation
 from nbdebug.source.element_order import order_maker
-from nbdebug.source.executed_lines import find_return
-from nbdebug.source.location import SourceLine, get_code
+from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import part_producer
 from nbdebug.source.references import find_names
 from nbdebug.source.scopes import Expression
@@ -42,17 +38,19 @@ from nbdebug.source.search import (
 )
 
 
-def find_setup_creation(setup: Setup, created: object) -> Creation | None:
+def find_setup_creation(
+    setup: Setup, created: object, *, is_excluded: Callable[[Creation], bool] = lambda _: False
+) -> Creation | None:
     """Return the call that creates an object of the setup, in the files of its objects.
 
-    Return None if it is ambiguous, or if there is no object.
+    Return None if there is no object, or if it is ambiguous also without the calls that ``is_excluded`` accepts.
     """
     if created is None:
         return None
     files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
     if isinstance(created, Optimizer) and _lacks_parameters(setup, created):
-        return find_creation(created, files, frame, is_excluded=partial(_passes_model, setup, created))
-    return find_creation(created, files, frame)
+        is_excluded = partial(_passes_model, setup, created)
+    return find_creation(created, files, frame, is_excluded=is_excluded)
 
 
 def _lacks_parameters(setup: Setup, optimizer: Optimizer) -> bool:
@@ -233,18 +231,3 @@ def state_loading_line(setup: Setup, loaded: object) -> SourceLine | None:
 def _writes_rate(node: ast.AST) -> bool:
     is_store = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
     return is_store and isinstance(node, ast.Subscript) and getattr(node.slice, "value", None) == "lr"
-
-
-def factor_line(scheduler: LambdaLR) -> SourceLine | None:
-    """Return the line of the user's function, or object with ``__call__``, that returns the factors of a schedule.
-
-    Of several, it is the one of the present step; only functions are called, since an object may change with each call.
-    """
-    factors = scheduler.lr_lambdas[0]
-    code = get_code(factors)
-    syntax = find_function(code) if code else None
-    if code is None or syntax is None:
-        return None
-    value = returned_value(syntax)
-    line = find_return(factors, scheduler.last_epoch) if value is None and isinstance(factors, FunctionType) else None
-    return line or SourceLine(code.co_filename, (value or syntax).lineno)

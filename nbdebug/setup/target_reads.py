@@ -1,17 +1,20 @@
-"""The statement that reads the targets among those from which the inputs are computed."""
+"""The statement that reads the targets, or the step that they are, to compute the inputs."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
+from nbdebug.setup.batch import TARGET_KEYS
 from nbdebug.setup.part_sources import constructor_argument, find_part
 from nbdebug.setup.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.producers import assigned_attribute, part_steps, returned_expression
+from nbdebug.source.producers import assigned_attribute, part_producer, part_steps, returned_expression
 from nbdebug.source.scopes import Expression
-from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope
+from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope, search_files
+from nbdebug.source.shifted_series import lookup_line, shift_line
 from nbdebug.source.variable_values import Part, possible_assignments, statements_before
 
 _MAX_EXPRESSIONS = 400
@@ -28,6 +31,22 @@ def find_target_read(setup: Setup) -> SourceLine | None:
     try:
         inputs, targets = (find_part(setup, setup.train_loader, position) for position in (0, -1))
         return _TargetReadSearch(setup, targets).run(inputs) if inputs and targets else None
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+
+
+def copied_step_line(setup: Setup) -> SourceLine | None:
+    """Return the line that puts the step of a series that is the target into the inputs; None if it is not certain.
+
+    That is a shift or a lookup of the series by as many steps.
+    """
+    try:
+        parts = [find_part(setup, setup.train_loader, position) for position in (0, -1)]
+        makers = [part_producer(*part, TARGET_KEYS, passes_conversions=True) for part in parts if part]
+        if len(makers) < len(parts):
+            return None
+        shifted = shift_line(makers[1], search_files(user_written_objects(setup)))
+        return shifted or lookup_line(*makers)
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
 

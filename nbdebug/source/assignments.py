@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -169,6 +169,14 @@ def find_function(code: CodeType) -> FunctionNode | None:
         and getattr(node, "name", "<lambda>") == code.co_name
     ]
     return functions[0] if len(functions) == 1 else None
+
+
+def find_decorator(code: CodeType, names: Collection[str]) -> SourceLine:
+    """Return the line of the decorator of a function with one of some names in it; else the function's first line."""
+    syntax = find_function(code)
+    decorators = getattr(syntax, "decorator_list", [])
+    numbers = [node.lineno for node in decorators if any(name in ast.unparse(node) for name in names)]
+    return SourceLine(code.co_filename, numbers[0] if numbers else code.co_firstlineno, code.co_name)
 
 
 def returned_value(function: FunctionNode) -> ast.expr | None:

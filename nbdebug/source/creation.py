@@ -162,12 +162,14 @@ def _passes_class(call: ast.Call, class_names: set[str]) -> bool:
 def _receivers(tree: ast.Module) -> dict[ast.expr, frozenset[str]]:
     """Return the names of the variables, attributes and keywords that receive each value of a file.
 
-    What a function returns is received where the function is called.
+    What a function returns is received where the function is called, the parts of a tuple one by one.
     """
     receivers: dict[ast.expr, frozenset[str]] = {}
+    unpacked: list[tuple[str, list[str]]] = []
     for node in file_nodes(tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:
+                unpacked.append((call_name(node.value), [*map(_last_name, getattr(target, "elts", []))]))
                 for name_node, value in paired_targets(target, node.value):
                     receivers[value] = receivers.get(value, frozenset()) | {_last_name(name_node)}
         elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
@@ -185,6 +187,10 @@ def _receivers(tree: ast.Module) -> dict[ast.expr, frozenset[str]]:
     for function in (node for node in file_nodes(tree) if isinstance(node, ast.FunctionDef) and node.name in calls):
         values = [node.value for node in own_statements(function) if isinstance(node, ast.Return) and node.value]
         receivers.update((value, receivers.get(value, frozenset()) | calls[function.name]) for value in values)
+        for unpacked_names in (targets for called, targets in unpacked if called == function.name):
+            for parts in (value.elts for value in values if isinstance(value, ast.Tuple)):
+                pairs = zip(parts, unpacked_names, strict=True) if len(parts) == len(unpacked_names) else ()
+                receivers.update((part, receivers.get(part, frozenset()) | {target}) for part, target in pairs)
     return receivers
 
 

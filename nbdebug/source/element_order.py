@@ -51,7 +51,7 @@ def _element_source(made: Expression) -> ast.expr | None:
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
         return node.generators[0].iter
     if isinstance(node, ast.BinOp):
-        operands = [operand for operand in (node.left, node.right) if not _is_scalar(made, operand)]
+        operands = [operand for operand in (node.left, node.right) if not is_scalar(made, operand)]
         return operands[0] if len(operands) == 1 else None
     if isinstance(node, ast.UnaryOp):
         return node.operand
@@ -64,11 +64,13 @@ def _element_source(made: Expression) -> ast.expr | None:
     return call_subject(node) if isinstance(node, ast.Call) and call_name(node) in _ELEMENTWISE else None
 
 
-def _is_scalar(made: Expression, operand: ast.expr) -> bool:
+def is_scalar(made: Expression, operand: ast.expr) -> bool:
     """Check whether an operand is a single number: a constant, or made from scalars by functions such as ``sum``."""
     node = part_producer(Expression(made.scope, operand), None).node
     if isinstance(node, ast.BinOp):
-        return _is_scalar(made, node.left) and _is_scalar(made, node.right)
+        return is_scalar(made, node.left) and is_scalar(made, node.right)
+    if isinstance(node, ast.UnaryOp):
+        return is_scalar(made, node.operand)
     if isinstance(node, ast.Name):
         return isinstance(made.scope.value(node), (int, float))
     return isinstance(node, ast.Constant) or call_name(node) in _SCALARS

@@ -28,7 +28,8 @@ def find_misplaced_weights(counts: Mapping[int, int], weights: Mapping[int, floa
     """Return two classes whose weights belong to other classes; None unless the weights are inverse class counts.
 
     They are if weight times count is the same for all classes in some order of the weights, but clearly not in their
-    own. Weights from all data fit the counts of a split up to its noise; with two classes the fit must be exact.
+    own. Weights from all data fit the counts of a split up to its noise; with two classes the fit must be exact. With
+    more, weights that fit as well if they are proportional to the counts are inverted, not in another order.
     """
     if set(counts) != set(weights) or len(counts) < 2 or min(counts.values()) < 1 or min(weights.values()) <= 0:
         return None
@@ -39,6 +40,9 @@ def find_misplaced_weights(counts: Mapping[int, int], weights: Mapping[int, floa
         own = {c: weights[c] * counts[c] ** power for c in counts}
         heavy, light = max(own, key=lambda c: own[c]), min(own, key=lambda c: own[c])
         fit = 1 + _EXACT + noise * power
+        ratios = [weights[c] / counts[c] ** power for c in counts]
+        if len(counts) > 2 and max(ratios) <= max(1 + _EXACT, max(best) / min(best)) * min(ratios):
+            return None
         if max(best) <= fit * min(best) and own[heavy] > _MIN_CONTRAST * fit * own[light]:
             expected = (counts[light] / counts[heavy]) ** power
             return MisplacedWeights(heavy, light, weights[heavy] / weights[light], expected)

@@ -49,6 +49,14 @@ MISORDERED = {
         "        trainer.clear()\n        trainer.backward(x, y)\n        trainer.adam.step()\n"
         "        trainer.clip()  # here\n"
     ),
+    "O508 clipped in a method while scaled": (
+        "class Scaling(Trainer):\n    def clip(self):\n"
+        "        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)  # here\n"
+        "def train(setup):\n    trainer, scaler = Scaling(setup), torch.amp.GradScaler('cpu')\n"
+        "    for x, y in batches(setup):\n        trainer.clear()\n"
+        "        scaler.scale(F.cross_entropy(setup.model(x), y)).backward()\n        trainer.clip()\n"
+        "        scaler.step(trainer.adam)\n        scaler.update()\n"
+    ),
     "O506 cleared in a callback by the name of its event": (
         "class Cleaning:\n    def after_backward(self, trainer):\n        trainer.clear()  # here\n"
         "def tell(callbacks, event, *parts):\n    for callback in callbacks:\n"

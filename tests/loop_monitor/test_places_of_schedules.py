@@ -14,7 +14,7 @@ from tests.loop_monitor.watched_loops import all_findings, load_loop
 HEADER = """\
 import torch
 from torch.nn import functional as F
-from torch.optim.lr_scheduler import ExponentialLR, LambdaLR, LinearLR, OneCycleLR, StepLR
+from torch.optim.lr_scheduler import ExponentialLR, LambdaLR, LinearLR, LRScheduler, OneCycleLR, StepLR
 def epochs(setup, count=8):
     for number in range(count):
         for x, y in setup.train_loader:
@@ -45,6 +45,41 @@ SCHEDULES = {
     "steps per epoch that step per batch": (
         "def train(setup):\n    schedule = StepLR(setup.optimizers[0], 3)\n"
         "    for _ in epochs(setup):\n        schedule.step()  # here\n"
+    ),
+    "factor of a method of an own class": (
+        "class Falling(LRScheduler):\n    def factor(self):\n        return round(0.6**self.last_epoch)  # here\n"
+        "    def get_lr(self):\n        return [rate * self.factor() for rate in self.base_lrs]\n"
+        "def train(setup):\n    schedule = Falling(setup.optimizers[0])\n"
+        "    for _ in epochs(setup):\n        schedule.step()\n"
+    ),
+    "factor of an own class with an option that is rounded": (
+        "class Falling(LRScheduler):\n    def __init__(self, optimizer, decay):\n        self.decay = decay\n"
+        "        super().__init__(optimizer)\n    def get_lr(self):\n        if self.last_epoch == 0:\n"
+        "            return [group['lr'] for group in self.optimizer.param_groups]\n"
+        "        scale = int(self.decay**self.last_epoch)  # here\n"
+        "        return [group['initial_lr'] * scale for group in self.optimizer.param_groups]\n"
+        "def train(setup):\n    schedule = Falling(setup.optimizers[0], 0.95)\n"
+        "    for _ in epochs(setup):\n        schedule.step()\n"
+    ),
+    "option of an own class": (
+        "class Falling(LRScheduler):\n    def __init__(self, optimizer, decay):\n        self.decay = decay\n"
+        "        super().__init__(optimizer)\n    def get_lr(self):\n"
+        "        return [rate * self.decay**self.last_epoch for rate in self.base_lrs]\n"
+        "def train(setup):\n    schedule = Falling(setup.optimizers[0], 0.01)  # here\n"
+        "    for _ in epochs(setup):\n        schedule.step()\n"
+    ),
+    "table of whole numbers": (
+        "def train(setup, is_exact=False):\n    steps = torch.arange(99)\n    if is_exact:\n"
+        "        factors = torch.ones(99)\n    else:\n        factors = torch.ones_like(steps)  # here\n"
+        "    for step in steps[1:]:\n        factors[step] = 0.9**step\n"
+        "    schedule = LambdaLR(setup.optimizers[0], lambda step: factors[step].item())\n"
+        "    for _ in epochs(setup):\n        schedule.step()\n"
+    ),
+    "table of a list": (
+        "FACTORS = [1.0]\nfor step in range(1, 99):\n    FACTORS.append(step // 100)  # here\n"
+        "def factor(step):\n    index = min(step, 98)\n    return FACTORS[index]\n"
+        "def train(setup):\n    schedule = LambdaLR(setup.optimizers[0], factor)\n"
+        "    for _ in epochs(setup):\n        schedule.step()\n"
     ),
     "decay past zero": (
         "def train(setup):\n    schedule = LambdaLR(setup.optimizers[0], lambda step: 1 - step / 22)  # here\n"

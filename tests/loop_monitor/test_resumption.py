@@ -177,6 +177,43 @@ def train(setup):
     second.load(saved)
     second.run()
 """
+RESUMED = """
+import copy
+import torch
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import CosineAnnealingLR, StepLR
+
+
+def make_plan(adam):
+    return StepLR(adam, 3)
+
+
+class Session:
+    def __init__(self, setup):
+        self.setup, self.adam, self.plan = setup, setup.optimizers[0], None
+
+    def run(self):
+        for _ in range(5):
+            for x, y in self.setup.train_loader:
+                self.adam.zero_grad()
+                F.cross_entropy(self.setup.model(x), y).backward()
+                self.adam.step()
+            self.plan.step()
+
+
+def resume(setup, saved):
+    session = Session(setup)
+    session.adam.load_state_dict(saved)
+    {resume}
+    return session
+
+
+def train(setup):
+    first = Session(setup)
+    first.plan = make_plan(first.adam)
+    first.run()
+    resume(setup, copy.deepcopy(first.adam.state_dict())).run()
+"""
 PLANS = ["MultiStepLR(self.adam, [2, 6])", "LambdaLR(self.adam, lambda epoch: min(1, (epoch + 1) / 4))"]
 
 
@@ -186,6 +223,18 @@ def test_new_schedule_in_second_session_of_loop_is_warning_at_load(schedule: str
     (finding,) = schedule_findings(all_findings(train))
     assert finding.evidence["saved steps"] == 20
     assert source_line(finding) == "self.adam.load_state_dict(saved[0])"
+
+
+@pytest.mark.parametrize(
+    "resume", ["session.plan = make_plan(session.adam)", "session.plan = CosineAnnealingLR(session.adam, 20)"]
+)
+def test_new_schedule_that_is_created_beside_a_loaded_state_is_warning_at_its_creation(
+    resume: str, tmp_path: Path
+) -> None:
+    train = load_loop(tmp_path / "loop.py", RESUMED.format(resume=resume))
+    (finding,) = schedule_findings(all_findings(train))
+    assert "begins at step 0" in finding.message
+    assert source_line(finding) == resume
 
 
 @pytest.mark.parametrize("schedule", PLANS)

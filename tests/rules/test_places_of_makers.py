@@ -75,8 +75,26 @@ loader = DataLoader(TensorDataset(x, y.float()), batch_size=16)
 model = nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))
 """
 
+CRITIC = """\
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rate = nn.Linear(3, 1)
+        nn.init.constant_(self.rate.weight, -0.5)
+    def forward(self, scores):
+        return self.rate(scores.abs())
+model, critic = body(), Critic()
+"""
+
 # By code and name: a program whose line with "here" is at fault.
 PROGRAMS = {
+    "L213 average of a critic in a helper": (
+        f"{CRITIC}def toward_low(ratings):\n    return ratings.mean()  # here\ndef loss_fn(scores, label):\n"
+        f"    return toward_low(critic(scores))\n{FOOTER}"
+    ),
+    "L213 sum of a critic": (
+        f"{CRITIC}def loss_fn(scores, label):\n    return critic(scores).sum() / len(label)  # here\n{FOOTER}"
+    ),
     "M305 mask of a function": (
         f"{TEXT}def allowed(size):\n    ones = torch.ones(size, size)\n    return torch.triu(ones, 1)  # here\n"
         f"{DECODER.format(setup='pass', mask='mask = allowed(tokens.shape[1])')}model = Decoder()\n{FOOTER}"
@@ -179,6 +197,21 @@ PROGRAMS = {
         f"loader = DataLoader(Noisy(), batch_size=16)\nmodel = body()\n{FOOTER}"
     ),
 }
+TIED = """\
+loader = DataLoader(TensorDataset(torch.randint(0, 11, (96, 6)), torch.randint(0, 11, (96, 6))), batch_size=16)
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
+        self.head.weight = self.embed.weight{later}
+    def load(self, vectors):
+        {load}
+    def retie(self):
+        self.head.weight = self.embed.weight
+    def forward(self, tokens):
+        return self.head(self.embed(tokens)).transpose(1, 2)
+model = Tied()
+"""
 OWN_STEP = """\
 class Own(torch.optim.Optimizer):
     def __init__(self, params, lr):
@@ -206,6 +239,23 @@ RUNS = {
         step="memory = self.state[p].setdefault('memory', torch.zeros_like(p)).mul_(0.9).add_(p.grad)\n"
         "                p = p - group['lr'] * memory  # here"
     ),
+}
+# A program that unties two weights on the line with "here", or ties them there if it is uncertain what unties them.
+UNTIED = {
+    "M317 parameter replaced in a method": TIED.format(
+        later="", load="self.embed.weight = nn.Parameter(vectors.clone())  # here"
+    )
+    + f"model.load(torch.randn(11, 8))\n{FOOTER}",
+    "M317 layer replaced from outside": TIED.format(later="", load="self.embed.weight.data.copy_(vectors)")
+    + f"model.head = nn.Linear(8, 11, bias=False)  # here\n{FOOTER}",
+    "M317 parameter replaced later in the constructor": TIED.format(
+        later="\n        self.embed.weight = nn.Parameter(torch.randn(11, 8))  # here", load="pass"
+    )
+    + FOOTER,
+    "M317 one of two replacements": TIED.format(
+        later="  # here", load="self.embed.weight = nn.Parameter(vectors.clone())"
+    )
+    + f"if x.sum() < 1e9:\n    model.load(torch.randn(11, 8))\nelse:\n    model.head = nn.Linear(8, 11)\n{FOOTER}",
 }
 # By code and name: a sound program that does what the faulty ones do, and on which the rule stays silent.
 HEALTHY = {
@@ -236,12 +286,12 @@ HEALTHY = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS | UNTIED)
 def test_finding_names_the_line_that_makes_the_value_at_fault(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = name.split()[0]
-    assert_place(rule_findings(build_setup(PROGRAMS[name], tmp_path, monkeypatch), code), code)
+    assert_place(rule_findings(build_setup((PROGRAMS | UNTIED)[name], tmp_path, monkeypatch), code), code)
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -11,7 +11,8 @@ from torch import nn
 
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
-from nbdebug.setup.source_lines import factor_line, learning_rate_line, option_line, replacement_line
+from nbdebug.setup.schedule_lines import factor_line
+from nbdebug.setup.source_lines import learning_rate_line, option_line, replacement_line
 
 HEADER = """\
 import torch

@@ -17,6 +17,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import argument_order_line, creation_line
+from nbdebug.setup.weight_lines import rising_weights_line
 from nbdebug.source.location import get_location
 from nbdebug.statistics.class_weights import MisplacedWeights, find_misplaced_weights
 
@@ -78,8 +79,8 @@ def class_imbalance(
     )
     if rare_upper_bound >= share * common_count * weight_ratio or not (class_weights.are_equal or weights_inverted):
         return
-    where = get_location(creation_line(setup, setup.loss_fn))
     if weights_inverted:
+        where = get_location(rising_weights_line(setup))
         yield replace(_inverted_weights_finding(class_counts, rare, common, weight_ratio), where=where)
         return
     has_background = class_counts.is_dense and (len(counts) > 2 or rare_upper_bound >= dense_share * common_count)
@@ -89,7 +90,7 @@ def class_imbalance(
         f"class {common} has {common_count:,} ({common_count / rare_count:.0f} times as many; expected less than "
         f"{1 / share:.0f} times). "
         "Neither the sampler nor the loss compensates for it.",
-        where=where,
+        where=get_location(creation_line(setup, setup.loss_fn)),
         cause=f"All {_unit(class_counts)} have the same weight, so the common class dominates the training.",
         fix=_class_weight_fix(class_counts),
         setup_fix="class weights",

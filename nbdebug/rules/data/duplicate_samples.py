@@ -21,6 +21,7 @@ from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.loaders import dataset_length
+from nbdebug.setup.weight_lines import few_weights_line
 from nbdebug.source.location import get_location
 
 _MIN_SAMPLES = 50
@@ -130,7 +131,7 @@ def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
     return Finding(
         message=f"The training loader visits {visited.distinct:,} of the {visited.samples:,} samples of its dataset, "
         f"each {visited.repeats:.3g} times in an epoch on average; its sampler is {name}.",
-        where=get_location(origin_line(setup, "loader")),
+        where=get_location(few_weights_line(setup) or origin_line(setup, "loader")),
         cause=f"The sampler has {len(sampler.weights):,} weights, one for each of the first samples; "
         "it needs one for each sample."
         if is_weighted and len(sampler.weights) < visited.samples

@@ -17,7 +17,8 @@ from nbdebug.measurements.sampler_weights import SamplerWeights
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import origin_line, sampler_weights_line
+from nbdebug.setup.data_lines import origin_line
+from nbdebug.setup.weight_lines import few_weights_line, sampler_weights_line
 from nbdebug.source.location import get_location
 
 _FIX = "sampler = WeightedRandomSampler((1 / torch.bincount(labels).float())[labels], num_samples=len(labels))"
@@ -53,8 +54,9 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
     Documentation of torch.utils.data.WeightedRandomSampler.
     """
     weights, labels = sampler_weights.weights, sampler_weights.labels
-    message, cause = "", ""
+    message, cause, rises = "", "", False
     numbers: _Numbers = {}
+    line = few_weights_line(setup) if len(weights) < sampler_weights.samples else None
     if len(weights) != sampler_weights.samples:
         message = f"The sampler has {len(weights):,} weights for {sampler_weights.samples:,} samples."
         cause = "It draws the indices below the number of its weights, each of which belongs to one sample."
@@ -62,13 +64,14 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
         own = weights[sampler_weights.rows]
         message, numbers = _describe_inversion(own, labels, ratio)
         cause = "The weights grow with the counts of the classes; they should be the inverse counts."
+        rises = bool(message)
         if not message:
             message, numbers = _describe_order(weights, own, labels)
             cause = "The weights are in another order than the samples, or belong to the labels of another split."
     if message:
         yield Finding(
             message=message,
-            where=get_location(sampler_weights_line(setup) or origin_line(setup, "loader")),
+            where=get_location(line or sampler_weights_line(setup, rises=rises) or origin_line(setup, "loader")),
             cause=cause,
             fix=_FIX,
             setup_fix="balanced sampler",

@@ -24,7 +24,7 @@ from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import Origin, origin_line
 from nbdebug.setup.loaders import is_map_style
-from nbdebug.setup.split_transforms import find_lacking_transform
+from nbdebug.setup.split_transforms import find_lacking_option, find_lacking_transform
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.executed_lines import find_differing_line
@@ -264,7 +264,10 @@ def _scaling_line(setup: Setup, factor: float) -> SourceLine | None:
 
 
 def _differing_line(setup: Setup, position: int = 0) -> SourceLine | None:
-    """Return the first line of the datasets that only one split executes; else where one lacks a transform."""
+    """Return the line that creates a dataset without an option of the other, or that only one split executes.
+
+    Else it is the one at which a split lacks a transform.
+    """
     if setup.val_loader is None:
         return None
     datasets = [getattr(loader, "dataset", None) for loader in (setup.train_loader, setup.val_loader)]
@@ -273,7 +276,7 @@ def _differing_line(setup: Setup, position: int = 0) -> SourceLine | None:
         with Preserve(*datasets):
             train, val = (partial(_read_samples, dataset) for dataset in datasets)
             line = find_differing_line(train, val)
-    return line or find_lacking_transform(setup, position)
+    return find_lacking_option(setup, line) or line or find_lacking_transform(setup, position)
 
 
 def _read_samples(dataset: Any) -> None:

@@ -22,7 +22,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import leaking_line, target_column_line, window_line
-from nbdebug.setup.target_reads import find_target_read
+from nbdebug.setup.target_reads import copied_step_line, find_target_read
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line
@@ -421,7 +421,7 @@ def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Findi
 
 def _at_making_line(setup: Setup, finding: Finding) -> Finding:
     """Return a finding on a copied target at the line that sets the target to values of the inputs, or selects it."""
-    if line := target_column_line(setup):
+    if not (line := copied_step_line(setup)) and (line := target_column_line(setup)):
         finding = replace(finding, cause="The target is set to values that the inputs contain.")
     return replace(finding, where=get_location(line or window_line(setup)))
 

@@ -10,16 +10,19 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.measurements.weight_copies import TRANSPOSED_VALUES, BrokenTie
+from nbdebug.measurements.weight_copies import EQUAL_VALUES, TRANSPOSED_VALUES, BrokenTie
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.module_lines import untying_line
 
 _ONE_BEFORE = "they shared one tensor when the loop began"
 
 
 @rule("M317", "warning")
-def untied_weights(model: nn.Module, broken_ties: list[BrokenTie], loop: LoopSummary | NotChecked) -> Iterator[Finding]:
+def untied_weights(
+    setup: Setup, model: nn.Module, broken_ties: list[BrokenTie], loop: LoopSummary | NotChecked
+) -> Iterator[Finding]:
     """Weights that were tied are no longer the same tensor.
 
     ## What it does
@@ -50,11 +53,13 @@ def untied_weights(model: nn.Module, broken_ties: list[BrokenTie], loop: LoopSum
     reported = {frozenset(names) for names in in_loop}
     others = [pair for pair in broken_ties if frozenset((pair.first, pair.second)) not in reported]
     for pair in [*(BrokenTie(*names, _ONE_BEFORE) for names in in_loop), *others]:
-        yield _finding(pair, sizes[pair.first].numel())
+        yield _finding(setup, pair, sizes[pair.first].numel())
 
 
-def _finding(pair: BrokenTie, size: int) -> Finding:
-    where = pair.line.where(None, pair.first) if pair.line else Location(pair.first.rpartition(".")[0], pair.first)
+def _finding(setup: Setup, pair: BrokenTie, size: int) -> Finding:
+    is_known = pair.reason not in (EQUAL_VALUES, TRANSPOSED_VALUES)
+    line = (untying_line(setup, (pair.first, pair.second), pair.line) if is_known else None) or pair.line
+    where = line.where(None, pair.first) if line else Location(pair.first.rpartition(".")[0], pair.first)
     return Finding(
         message=f"{pair.first} and {pair.second} are two tensors of {size:,} values, but are meant to be one: "
         f"{pair.reason}.",

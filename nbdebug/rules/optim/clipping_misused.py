@@ -118,7 +118,7 @@ def clipping_misused(
     if texts is None:
         return
     message, cause, fix = texts
-    is_order = aspect == "order" or changes.loss_factor >= _MIN_LOSS_FACTOR
+    is_order = aspect == "order" or (aspect != "scaled" and changes.loss_factor >= _MIN_LOSS_FACTOR)
     line = ordering_line(loop.stacks, "clip", "optimizer") if is_order else loop.lines.get("clip")
     yield Finding(
         message=message,

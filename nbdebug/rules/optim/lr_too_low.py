@@ -22,7 +22,8 @@ from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, traini
 from nbdebug.rules.optim.lr_too_high import peak_rate
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import rate_fix, usual_rate
-from nbdebug.setup.source_lines import changed_rate_line, factor_line, learning_rate_line
+from nbdebug.setup.schedule_lines import factor_line
+from nbdebug.setup.source_lines import changed_rate_line, learning_rate_line
 from nbdebug.source.location import get_location
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
@@ -41,8 +41,9 @@ from nbdebug.rules.schedule_texts import (
     fix_for_undone_changes,
 )
 from nbdebug.setup import Setup, loaders
+from nbdebug.setup.schedule_lines import factor_line
 from nbdebug.setup.setup import unwrap_optimizer
-from nbdebug.setup.source_lines import creation_line, factor_line, option_line, rate_write_line, state_loading_line
+from nbdebug.setup.source_lines import creation_line, option_line, rate_write_line, state_loading_line
 from nbdebug.source.location import SourceLine, get_location
 
 _SLOW = 0.01  # of the highest rate
@@ -164,7 +165,8 @@ def _resumption_findings(setup: Setup, starts: Sequence[ScheduleStart]) -> Itera
     """Check the first schedule that does not begin where its optimizer does."""
     for start in starts:
         if description := describe_resumption(start):
-            line = (start.loaded.line if start.loaded else None) or creation_line(setup, start.scheduler)
+            line = start.creation_line or (start.loaded.line if start.loaded else None)
+            line = line or creation_line(setup, start.scheduler)
             finding = _finding(*description.texts, line, description.evidence, description.aspect)
             yield replace(finding, severity=description.severity)
             return
@@ -198,7 +200,7 @@ def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding
 
 def _plan_line(setup: Setup, uses: Sequence[SchedulerUse]) -> SourceLine | None:
     """Return the line that plans a schedule: the user's function of its factors, or the creation of a scheduler."""
-    factor_lines = (factor_line(use.scheduler) for use in uses if isinstance(use.scheduler, LambdaLR))
+    factor_lines = (factor_line(use.scheduler) for use in uses)
     creation_lines = (creation_line(setup, use.scheduler) for use in reversed(uses))
     return next(filter(None, (*factor_lines, *creation_lines)), None)
 
@@ -381,9 +383,8 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
 
 
 def _factor_or_creation_line(setup: Setup, use: SchedulerUse) -> SourceLine | None:
-    """Return the line of the user's function of factors, else the line that creates the scheduler."""
-    factors = factor_line(use.scheduler) if isinstance(use.scheduler, LambdaLR) else None
-    return factors or creation_line(setup, use.scheduler)
+    """Return the line of the user's code that computes the factors, else the line that creates the scheduler."""
+    return factor_line(use.scheduler) or creation_line(setup, use.scheduler)
 
 
 def _steps_of_kind(loop: LoopSummary, use: SchedulerUse) -> int:

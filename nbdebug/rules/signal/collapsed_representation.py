@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import nn
 
+from nbdebug.autograd.patterns import statement_without_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, format_module
 from nbdebug.measurements.activations import LayerSpreads, SampleSpread
@@ -130,6 +132,14 @@ def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Findin
 
 def _latent_finding(activity: LatentActivity, limit: float) -> Finding:
     """Report latent variables that are noise, so that a decoder can only return the mean of the data."""
+    if cut := activity.cut:
+        return replace(
+            _latent_finding(replace(activity, cut=None), limit),
+            where=cut.where,
+            cause=f"No gradient flows back from the latent variables to their means, because of {cut.cause}: only the "
+            "divergence trains the encoder.",
+            fix=statement_without_calls(cut.line, (cut.cause,)) or f"# remove {cut.cause} from this line",
+        )
     line = activity.average.line if activity.average else activity.line
     cause = "The term of the loss that draws the means together outweighs the reconstruction"
     if activity.average:

@@ -101,6 +101,13 @@ def test_class_weights_of_the_other_one_of_two_classes_are_reported() -> None:
     assert len(rule_faults(setup_with(nn.CrossEntropyLoss(weight=torch.tensor([0.6, 0.4])), TWO), "D106")) == 1
 
 
+def test_class_weights_that_are_the_counts_themselves_are_inverted() -> None:
+    """The reversed counts of these classes are nearly their inverse."""
+    labels = torch.repeat_interleave(torch.arange(3), torch.tensor([640, 240, 90]))
+    (finding,) = rule_faults(setup_with(nn.CrossEntropyLoss(weight=torch.bincount(labels) / 970), labels), "D106")
+    assert "inverted" in (finding.cause or "")
+
+
 @pytest.mark.parametrize("name", HEALTHY)
 def test_class_weights_of_their_own_classes_are_quiet(name: str) -> None:
     setup = setup_with(nn.CrossEntropyLoss(weight=HEALTHY[name]))

@@ -15,7 +15,7 @@ import torch
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from nbdebug.setup import Setup
 rng = np.random.default_rng(0)
 table = 40 + rng.normal(size=(600, 4)) * np.array([8.0, 90.0, 0.2, 30.0])
@@ -45,6 +45,32 @@ PROGRAMS = {
     "arithmetic": "known, rest = table[:400], table[400:]\nmean, width = known.mean(0), known.std(0)\n"
     "x = torch.tensor((known - mean) / width, dtype=torch.float32)\n"
     "other = torch.tensor(rest, dtype=torch.float32)  # here\nc, d = answers[:400], answers[400:]\n" + _TENSORS,
+    "rows of one split in place": "known, rest = np.arange(400), np.arange(400, 600)\ndef make(rows, **options):\n"
+    "    return DataLoader(TensorDataset(torch.from_numpy(table[rows]), torch.tensor(answers[rows])), 16, **options)\n"
+    "mean = table[known].mean(0)\nif mean is None:\n    table = (table - mean) / table.std(0)\nelse:\n"
+    "    table[known] -= mean  # here\n    table[known] /= table[known].std(0)\n"
+    "train_loader, val_loader = make(known, shuffle=True), make(rest)\n",
+    "rows of a subset in place": "known, rest = map(torch.Tensor.tolist, torch.randperm(600).split(400))\n"
+    "rows = torch.tensor(table).float()\n"
+    "rows[known] = (rows[known] - rows[known].mean(0)) / rows[known].std(0)  # here\n"
+    "whole = TensorDataset(rows, torch.tensor(answers))\ntrain, val = Subset(whole, known), Subset(whole, rest)\n"
+    + _LOADERS,
+    "rows of an attribute in place": "class Data:\n"
+    "    def __init__(self):\n        self.rows, self.cut = table.copy(), 400\n"
+    "        known = self.rows[: self.cut]\n"
+    "        self.rows[: self.cut] = (known - known.mean(0)) / self.rows[: self.cut].std(0)  # here\n"
+    "    def split(self):\n        x, y = torch.tensor(self.rows).float(), torch.tensor(answers)\n"
+    "        train = TensorDataset(x[: self.cut], y[: self.cut])\n"
+    "        return train, TensorDataset(x[self.cut :], y[self.cut :])\ntrain, val = Data().split()\n" + _LOADERS,
+    "option that one dataset lacks": "class Scaled(Rows):\n    def __init__(self, rows, answers, change=None):\n"
+    "        super().__init__(rows, answers)\n        self.transform = change\n"
+    "    def __getitem__(self, i):\n        row = self.rows[i]\n"
+    "        return self.transform(row) if self.transform else row, self.answers[i]\n"
+    "def build(whole=False):\n    mean, width = table.mean(0), table.std(0)\n"
+    "    scale = lambda row: ((row - mean) / width).float()\n    train = Scaled(table[:400], answers[:400], scale)\n"
+    "    if whole:\n        val = Scaled(table[400:], answers[400:], scale)\n    else:\n"
+    "        val = Scaled(table[400:], answers[400:])  # here\n"
+    "    return DataLoader(train, 16, shuffle=True), DataLoader(val, 16)\ntrain_loader, val_loader = build()\n",
     "training is not transformed": _SPLIT + "scaler = StandardScaler().fit(a)\n"
     "x = torch.tensor(a).float()\nother = torch.tensor(scaler.transform(b)).float()  # here\n" + _TENSORS,
 }

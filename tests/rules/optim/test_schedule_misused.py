@@ -13,7 +13,7 @@ from torch.optim import lr_scheduler
 from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.source_lines import factor_line
+from nbdebug.setup.schedule_lines import factor_line
 
 EPOCHS, BATCHES = 8, 4
 MakeScheduler = Callable[[torch.optim.Optimizer], Any]

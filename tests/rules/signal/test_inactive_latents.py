@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import no_type_check
 
 import pytest
 import torch
@@ -47,6 +48,37 @@ class NoisyInput(nn.Module):
         return restored
 
 
+class DrawnWithoutGradient(Compressor):
+    """Draws the code in a method that passes no gradient back."""
+
+    @no_type_check
+    @torch.no_grad()
+    def draw(self, code: Normal) -> Tensor:
+        return code.mean + code.stddev * torch.randn_like(code.mean)
+
+    def forward(self, spectrum: Tensor) -> Output:
+        hidden = torch.tanh(self.body(spectrum))
+        code = Normal(self.location(hidden), F.softplus(self.spread(hidden)) + 1e-3)
+        return self.restore(self.draw(code)), code
+
+
+class DrawnInABlock(DrawnWithoutGradient):
+    """Draws the code in a block that passes no gradient back."""
+
+    def draw(self, code: Normal) -> Tensor:
+        noise = torch.randn_like(code.mean)
+        with torch.no_grad():
+            return code.mean + code.stddev * noise
+
+
+class DetachedCode(DrawnWithoutGradient):
+    """Detaches the code after it was drawn."""
+
+    def draw(self, code: Normal) -> Tensor:
+        drawn = code.mean + code.stddev * torch.randn_like(code.mean)
+        return drawn.detach()
+
+
 def evidence_bound(weight: float) -> Callable[[Output, Tensor], Tensor]:
     def bound(output: Output, spectrum: Tensor) -> Tensor:
         restored, code = output
@@ -89,6 +121,23 @@ def test_collapsed_representation_of_an_outweighed_code_names_the_divergence() -
     (finding,) = watched(Compressor(), evidence_bound(300.0))
     assert "None of the 3 latent variables is active" in finding.message
     assert (finding.where.source or "").strip() == "rate = information.sum(1).mean()"
+
+
+@pytest.mark.parametrize(
+    ("make", "source"),
+    [
+        (DrawnWithoutGradient, "@torch.no_grad()"),
+        (DrawnInABlock, "with torch.no_grad():"),
+        (DetachedCode, "return drawn.detach()"),
+    ],
+)
+def test_collapsed_representation_of_a_code_without_gradient_names_what_cuts_it(
+    make: Callable[[], nn.Module], source: str
+) -> None:
+    torch.manual_seed(0)
+    (finding,) = watched(make(), evidence_bound(1.0))
+    assert (finding.where.source or "").strip() == source
+    assert "No gradient flows back from the latent variables" in (finding.cause or "")
 
 
 @pytest.mark.parametrize(

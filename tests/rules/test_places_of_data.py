@@ -1,0 +1,117 @@
+"""Tests of the line that findings on the data name: the one that makes what is wrong, not the one that passes it on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rules.rule_findings import rule_findings
+from tests.rules.test_places_in_programs import FOOTER, assert_place, build_setup
+
+RARE = "y = (torch.arange(96) % 16 > 9).long() + (torch.arange(96) % 16 > 14)\nmodel = body()\n" + FOOTER
+RARE_LOADER = f"{RARE}loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True)\n"
+SAMPLER = "torch.utils.data.WeightedRandomSampler"
+
+# By code and name: a program whose line with "here" is at fault.
+PROGRAMS = {
+    "D106 weights of one of two methods": (
+        f"{RARE_LOADER}class Counts:\n    def __init__(self, labels):\n        self.counts = torch.bincount(labels)\n"
+        "    def by_count(self):\n        weight = self.counts / self.counts.sum()  # here\n"
+        "        return nn.CrossEntropyLoss(weight=weight)\n"
+        "    def by_inverse(self):\n        return nn.CrossEntropyLoss(weight=(self.counts / 96 + 0.01) ** -0.5)\n"
+        "loss_fn = Counts(y).by_count()\n"
+    ),
+    "D106 weights of a comprehension in one of two functions": (
+        f"{RARE_LOADER}def rising(labels):\n"
+        "    shares = [(labels == c).sum() / len(labels) for c in range(3)]  # here\n"
+        "    return nn.CrossEntropyLoss(weight=torch.tensor(shares))\ndef falling(labels):\n"
+        "    shares = [len(labels) / (labels == c).sum() for c in range(3)]\n"
+        "    return nn.CrossEntropyLoss(weight=torch.tensor(shares))\nloss_fn = rising(y)\n"
+    ),
+    "D106 weights of an own loss": (
+        f"{RARE_LOADER}weight = torch.bincount(y) / 32.0  # here\ndef loss_fn(scores, label):\n"
+        "    return F.cross_entropy(scores, label, weight=weight)\n"
+    ),
+    "D106 counts as weights": (
+        f"{RARE_LOADER}counts = torch.bincount(y).float()\nloss_fn = nn.CrossEntropyLoss(counts)  # here\n"
+    ),
+    "D107 one weight for each class": (
+        f"{RARE}def by_class(labels):\n    weights = 1 / torch.bincount(labels)\n"
+        f"    return {SAMPLER}(weights, 96)  # here\n"
+        f"def by_sample(labels):\n    weights = 1 / torch.bincount(labels)[labels]\n    return {SAMPLER}(weights, 96)\n"
+        "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=by_class(y))\n"
+    ),
+    "D128 one weight for each class": (
+        f"{RARE}import numpy as np\nclass Balance:\n    def __init__(self, labels):\n"
+        "        self.shares = {c: 1 / n for c, n in zip(*np.unique(labels, return_counts=True))}\n"
+        f"    def whole(self, labels):\n        return {SAMPLER}([self.shares[c] for c in labels.tolist()], 96)\n"
+        f"    def short(self):\n        return {SAMPLER}([*self.shares.values()], 96)  # here\n"
+        "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=Balance(y.numpy()).short())\n"
+    ),
+    "D128 counts instead of inverse counts": (
+        f"{RARE}def common(labels):\n    weights = torch.bincount(labels)[labels]  # here\n"
+        f"    return {SAMPLER}(weights, 96)\ndef rare(labels):\n    weights = torch.bincount(labels).float()\n"
+        f"    return {SAMPLER}(weights[labels].reciprocal(), 96)\n"
+        "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=common(y))\n"
+    ),
+}
+# By name: a program that makes the data of a forecast; the line with "here" puts the target into the inputs.
+FORECASTS = {
+    "columns of a frame": (
+        "frame = pd.DataFrame({'sales': walk})\nframe['next'] = frame['sales'].shift(-1)\nfor lag in range(1, 5):\n"
+        "    frame[f'lag_{lag}'] = frame['sales'].shift(-lag)  # here\nframe = frame.dropna()\n"
+        "x = frame[[f'lag_{lag}' for lag in range(1, 5)]].to_numpy()\ny = frame['next'].to_numpy()\n"
+    ),
+    "columns of rolled arrays": (
+        "def make(series):\n    columns = np.stack([np.roll(series, -k) for k in (1, 2, 3, 7)], 1)  # here\n"
+        "    ahead = np.roll(series, -1)\n    return columns, ahead\nx, y = make(walk)\n"
+    ),
+    "column of the present": (
+        "frame, columns = pd.DataFrame({'sales': walk}), {}\nfor lag in range(5):\n"
+        "    columns[f'lag_{lag}'] = frame['sales'].shift(lag)  # here\n"
+        "x, y = pd.DataFrame(columns).fillna(0).to_numpy(), frame['sales'].to_numpy()\n"
+    ),
+    "index of a function": (
+        "def index(now, back):\n    return now[:, None] + back  # here\n"
+        "now, back = np.arange(10, 880), np.array([1, 2, 5, 9])\nsteps = index(now, back)\n"
+        "x, y = walk[steps], walk[now + 1]\n"
+    ),
+    "index of one of two choices": (
+        "now, back = np.arange(10, 880), np.array([0, 1, 2, 5])\nif walk[0] < 1e9:\n"
+        "    steps = now[:, None] + back + 1  # here\nelse:\n    steps = now[:, None] - back\n"
+        "x, y = np.take(walk, steps), np.take(walk, now + 1)\n"
+    ),
+    "target of an earlier step": (
+        "frame = pd.DataFrame({'sales': walk})\nframe['next'] = frame['sales'].shift(1)  # here\n"
+        "for lag in range(1, 5):\n    frame[f'lag_{lag}'] = frame['sales'].shift(lag)\nframe = frame.dropna()\n"
+        "x = frame.drop(columns=['sales', 'next']).to_numpy()\ny = frame['next'].to_numpy()\n"
+    ),
+}
+FORECAST_HEADER = """\
+import numpy as np
+import pandas as pd
+rng = np.random.default_rng(0)
+walk = np.cumsum(rng.normal(size=900)) * 0.3 + rng.normal(size=900)
+"""
+FORECAST_FOOTER = f"""\
+x, y = torch.tensor(x).float(), torch.tensor(y).float()
+loader = DataLoader(TensorDataset(x, y), batch_size=16)
+model, loss_fn = nn.Sequential(nn.Linear(x.shape[1], 1), nn.Flatten(0)), nn.MSELoss()
+{FOOTER}"""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_finding_names_the_line_that_makes_the_data_at_fault(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = name.split()[0]
+    assert_place(rule_findings(build_setup(PROGRAMS[name], tmp_path, monkeypatch), code), code)
+
+
+@pytest.mark.parametrize("name", FORECASTS)
+def test_input_that_is_the_target_is_placed_where_it_is_shifted_or_looked_up(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = FORECAST_HEADER + FORECASTS[name] + FORECAST_FOOTER
+    assert_place(rule_findings(build_setup(program, tmp_path, monkeypatch), "D115"), "D115")
