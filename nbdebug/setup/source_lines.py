@@ -21,7 +21,7 @@ from nbdebug.source.assignments import (
     next_assignment,
     returned_value,
 )
-from nbdebug.source.creation import Creation, creation_scope, empty_group, find_creation
+from nbdebug.source.creation import Creation, candidate_creations, creation_scope, empty_group, find_creation
 from nbdebug.source.element_order import order_maker
 from nbdebug.source.executed_lines import find_return
 from nbdebug.source.location import SourceLine, get_code
@@ -50,9 +50,14 @@ def find_setup_creation(setup: Setup, created: object) -> Creation | None:
     if created is None:
         return None
     files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
+    return find_creation(created, files, frame, is_excluded=_excluded_creations(setup, created))
+
+
+def _excluded_creations(setup: Setup, created: object) -> Callable[[Creation], bool]:
+    """Return the check for calls that cannot have created an object of the setup: its optimizer lacks parameters."""
     if isinstance(created, Optimizer) and _lacks_parameters(setup, created):
-        return find_creation(created, files, frame, is_excluded=partial(_passes_model, setup, created))
-    return find_creation(created, files, frame)
+        return partial(_passes_model, setup, created)
+    return lambda _: False
 
 
 def _lacks_parameters(setup: Setup, optimizer: Optimizer) -> bool:
@@ -72,8 +77,18 @@ def _passes_model(setup: Setup, optimizer: Optimizer, creation: Creation) -> boo
 def record_creating_files(setup: Setup) -> None:
     """Add the files that create the loaders and optimizers, such as those of imported modules, to the user's files."""
     for created in (setup.train_loader, setup.val_loader, *setup.optimizers):
+        if created is None or _candidate_files(setup, created) <= setup.files:
+            continue
         if creation := find_setup_creation(setup, created):
             setup.files.add(creation.file)
+
+
+def _candidate_files(setup: Setup, created: object) -> set[str]:
+    """Return the files of all calls that can have created an object of the setup."""
+    files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
+    is_excluded = _excluded_creations(setup, created)
+    candidates, _ = candidate_creations(created, files, frame, is_excluded=is_excluded)
+    return {candidate.file for candidate in candidates}
 
 
 def call_argument(creation: Creation, created: object, argument: ast.expr) -> Expression:
