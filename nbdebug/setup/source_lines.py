@@ -18,7 +18,7 @@ from nbdebug.source.assignments import (
     last_assignment,
     next_assignment,
 )
-from nbdebug.source.creation import Creation, creation_scope, empty_group, find_creation
+from nbdebug.source.creation import Creation, candidate_creations, creation_scope, empty_group, find_creation
 from nbdebug.source.element_order import order_maker
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import part_producer
@@ -48,9 +48,15 @@ def find_setup_creation(
     if created is None:
         return None
     files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
+    lacks_part = _excluded_creations(setup, created)
+    return find_creation(created, files, frame, is_excluded=lambda call: is_excluded(call) or lacks_part(call))
+
+
+def _excluded_creations(setup: Setup, created: object) -> Callable[[Creation], bool]:
+    """Return the check for calls that cannot have created an object of the setup: its optimizer lacks parameters."""
     if isinstance(created, Optimizer) and _lacks_parameters(setup, created):
-        is_excluded = partial(_passes_model, setup, created)
-    return find_creation(created, files, frame, is_excluded=is_excluded)
+        return partial(_passes_model, setup, created)
+    return lambda _: False
 
 
 def _lacks_parameters(setup: Setup, optimizer: Optimizer) -> bool:
@@ -70,8 +76,18 @@ def _passes_model(setup: Setup, optimizer: Optimizer, creation: Creation) -> boo
 def record_creating_files(setup: Setup) -> None:
     """Add the files that create the loaders and optimizers, such as those of imported modules, to the user's files."""
     for created in (setup.train_loader, setup.val_loader, *setup.optimizers):
+        if created is None or _candidate_files(setup, created) <= setup.files:
+            continue
         if creation := find_setup_creation(setup, created):
             setup.files.add(creation.file)
+
+
+def _candidate_files(setup: Setup, created: object) -> set[str]:
+    """Return the files of all calls that can have created an object of the setup."""
+    files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
+    is_excluded = _excluded_creations(setup, created)
+    candidates, _ = candidate_creations(created, files, frame, is_excluded=is_excluded)
+    return {candidate.file for candidate in candidates}
 
 
 def call_argument(creation: Creation, created: object, argument: ast.expr) -> Expression:

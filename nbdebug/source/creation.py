@@ -78,17 +78,31 @@ def find_creation(
     anywhere else. If no call in the files remains, the imported modules that the program can reach are searched; a
     class of torch must then have that name.
     """
-    candidates = consistent_creations(created, files)
-    if len(candidates) > 1:
-        candidates = [candidate for candidate in candidates if not is_excluded(candidate)]
-    is_imported = not candidates
-    if is_imported:
-        candidates = consistent_creations(created, _imported_files(created, frame))
+    candidates, is_imported = candidate_creations(created, files, frame, is_excluded=is_excluded)
     needs_name = is_imported and type(created).__module__.startswith("torch.")
     if len(candidates) > 1 or (candidates and needs_name):
         names = find_names(created, frame)
         candidates = [c for c in candidates if c.names & names or not (c.names or needs_name)]
     return candidates[0] if len(candidates) == 1 else None
+
+
+def candidate_creations(
+    created: object,
+    files: Iterable[str],
+    frame: FrameType | None = None,
+    *,
+    is_excluded: Callable[[Creation], bool] = lambda _: False,
+) -> tuple[list[Creation], bool]:
+    """Return the calls that can have created an object, whatever its names; and whether they are in imported modules.
+
+    The search for the names of an object, which may decide between these calls, passes over all objects.
+    """
+    candidates = consistent_creations(created, files)
+    if len(candidates) > 1:
+        candidates = [candidate for candidate in candidates if not is_excluded(candidate)]
+    if candidates:
+        return candidates, False
+    return consistent_creations(created, _imported_files(created, frame)), True
 
 
 def creation_scope(creation: Creation, created: object, frame: FrameType | None = None) -> Scope:
@@ -133,11 +147,16 @@ def _creations(created: object, file: str) -> Iterator[Creation]:
     class_name = type(created).__name__
     if not any(class_name in line for line in linecache.getlines(file)) or (tree := syntax_tree(file)) is None:
         return
-    class_names = {class_name, *_aliases(tree, class_name)}
     receivers = _receivers(tree)
-    for node in file_nodes(tree):
-        if isinstance(node, ast.Call) and (call_name(node) in class_names or _passes_class(node, class_names)):
-            yield Creation(file, node, receivers.get(node, frozenset()))
+    yield from (Creation(file, call, receivers.get(call, frozenset())) for call in _class_calls(tree, class_name))
+
+
+@lru_cache(128)
+def _class_calls(tree: ast.Module, class_name: str) -> list[ast.Call]:
+    """Return the calls of a class in a file, also by another name, and those that pass it."""
+    class_names = {class_name, *_aliases(tree, class_name)}
+    calls = (node for node in file_nodes(tree) if isinstance(node, ast.Call))
+    return [call for call in calls if call_name(call) in class_names or _passes_class(call, class_names)]
 
 
 def _aliases(tree: ast.Module, class_name: str) -> Iterator[str]:
