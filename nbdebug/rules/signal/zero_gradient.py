@@ -223,6 +223,8 @@ def _finding_of_direction(end: BlockedGradient) -> Finding:
 
 
 def _cause_of_operation(end: BlockedGradient) -> str:
+    if not end.biases and end.node and end.node.name in _LIMITS:
+        return "All of its input values lie outside the limits of this operation, where its derivative is zero."
     if not end.biases:
         return "The derivative of this operation is zero at all of its input values."
     lowest = min(end.biases, key=lambda entry: float(entry.parameter.max()))
@@ -240,11 +242,16 @@ def _fix_for_operation(end: BlockedGradient) -> str:
     if end.biases:
         modules = ", ".join(f"model.{entry.name}" for entry in end.biases[:3])
         return f"torch.nn.init.zeros_(bias)   # for {modules}; only the last layer may start with a prior"
-    if name in ("Threshold", "Relu", "Clamp", "ClampMin", "ClampMax", "Hardtanh"):
+    if name in _LIMITS:
+        return "if not self.training:   # train on the unlimited values\n    x = x.clamp(low, high)"
+    if name in ("Threshold", "Relu"):
         return "x = torch.nn.functional.leaky_relu(x)  # here; and scale the inputs"
     if name in ("Round", "Sign", "Floor", "Ceil", "Trunc"):
         return "x = x + (x.round() - x).detach()  # straight-through gradient"
     return "# remove the factor of zero in this line: a dropout rate of 1, a mask of zeros, a saturated value"
+
+
+_LIMITS = ("Clamp", "ClampMin", "ClampMax", "Hardtanh")
 
 
 class RoundingNetwork(nn.Module):
