@@ -106,8 +106,8 @@ def _find_summed_axis(call: TorchCall) -> int | None:
         return axes_of_one[0] - values.dim() if len(axes_of_one) == 1 else None
     kept = [axis for axis in axes if _reduced_shape(values, axis, result.dim()) == result.shape]
     summed = [a for a in kept if any(_is_close(result, reduced) for reduced in (values.sum(a), values.mean(a)))]
-    found = summed or kept
-    return found[0] - values.dim() if len(found) == 1 else None
+    candidates = summed or kept
+    return candidates[0] - values.dim() if len(candidates) == 1 else None
 
 
 def _reduced_shape(values: Tensor, axis: int, dimensions: int) -> tuple[int, ...]:

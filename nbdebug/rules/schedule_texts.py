@@ -36,18 +36,23 @@ def describe_fast_schedule(
     kind: str, loop: LoopSummary, use: SchedulerUse, max_slow_share: float, is_per_batch: bool
 ) -> tuple[str, str, str]:
     """Message, cause and fix for a schedule that reduces the rate too early."""
-    has_function = hasattr(use.scheduler, "lr_lambdas")
+    has_function = hasattr(use.scheduler, "lr_lambdas") or not type(use.scheduler).__module__.startswith("torch.")
+    is_whole = has_function and loop.rates.final_ratio == 0
     return (
         f"{kind} stepped {use.steps} times in {loop.steps} optimizer steps: {loop.rates.low_share:.0%} of them "
         f"ran at less than 1 % of the highest rate (limit {max_slow_share:.0%}).",
         "It steps with every batch, but its parameters are meant for epochs."
         if is_per_batch
+        else "Its function returns a factor of exactly 0. A division by //, a rounding or an array of integers does so."
+        if is_whole
         else "The factor that its function returns falls too early."
         if has_function
         else "Its steps reduce the rate too much.",
         FIX_PER_EPOCH
         if is_per_batch
-        else "lambda step: 1 / (1 + decay * step)   # a factor that falls over all steps; // returns whole numbers"
+        else "lambda step: 1 / (1 + decay * step)   # floating-point factors, without //, round() or integer arrays"
+        if is_whole
+        else "lambda step: 1 / (1 + decay * step)   # a factor that falls over all steps"
         if has_function
         else "# a factor closer to 1 (gamma=0.95), or fewer milestones",
     )

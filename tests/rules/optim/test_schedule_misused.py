@@ -93,7 +93,8 @@ PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [sch
     [
         (one_cycle, {}, "length counts batches"),
         (lambda o: lr_scheduler.ExponentialLR(o, 0.1), {}, "reduce the rate too much"),
-        (lambda o: lr_scheduler.LambdaLR(o, lambda step: 1 // (1 + step)), {}, "its function returns falls too early"),
+        (lambda o: lr_scheduler.LambdaLR(o, lambda step: 1 // (1 + step)), {}, "a factor of exactly 0"),
+        (lambda o: lr_scheduler.LambdaLR(o, lambda step: 0.01**step), {}, "its function returns falls too early"),
         (lambda o: lr_scheduler.StepLR(o, 3), {"per_batch": True}, "with every batch"),
         (plateau("min"), {"metric": lambda epoch: (8 + 4 * epoch) / 64}, "a score"),
         (plateau("max"), {"metric": lambda epoch: 2.3 * 0.7**epoch}, "a loss"),
@@ -106,6 +107,7 @@ PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [sch
     ids=[
         "one cycle per epoch",
         "fast decay",
+        "function of whole numbers",
         "function",
         "step per batch",
         "plateau of a score",
