@@ -49,6 +49,12 @@ def find_mask_call(calls: list[TorchCall], padded: Tensor, declared: Collection[
     return next((call for mask in own if (call := _find_shape_call(calls, mask, masks))), combining)
 
 
+def reshapes_mask(call: TorchCall) -> bool:
+    """Return whether a call gives a mask another shape: a tensor of two values, and nothing else."""
+    tensors = (*call.inputs, *call.outputs)
+    return len({t.shape for t in tensors}) > 1 and all(len(tensor.unique()) <= 2 for tensor in tensors)  # type: ignore[no-untyped-call]
+
+
 def _find_masks(calls: Sequence[TorchCall], padded: Tensor, declared: Collection[Tensor]) -> set[int]:
     masks = {id(tensor) for tensor in declared}
     for call in calls:

@@ -136,6 +136,8 @@ INPUTS = {"flags": REAL, "numbers": REAL.float(), "tokens": None}
 def test_mask_along_the_queries_is_reported_where_it_gets_its_shape(name: str, kind: str) -> None:
     (finding,) = findings(FAULTS[name], INPUTS[kind])
     assert (finding.where.source or "").endswith("# fault")
+    is_crosswise = (finding.cause or "").startswith("The mask does not vary along the axis")
+    assert is_crosswise is (name != "zero for the scores of padded keys")
 
 
 HEALTHY: dict[str, Attend] = {
