@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import pytest
 
 from tests.scripts import training_scripts
 
-mcp = pytest.importorskip("mcp")
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="mcp is not installed")
 READING = {"rule", "findings", "summary", "replay"}
 
 
 async def converse(folder: Path, options: list[str], calls: list[tuple[str, dict[str, Any]]]) -> tuple[Any, list[Any]]:
     """Return the tools of a server that runs in a folder, and the results of some calls."""
+    import mcp
+
     server = mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "nbdebug", "mcp", *options], cwd=folder, env={**os.environ}
     )

@@ -12,12 +12,13 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("marimo", reason="marimo is not installed")
+pytestmark = pytest.mark.skipif(find_spec("marimo") is None, reason="marimo is not installed")
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = """
