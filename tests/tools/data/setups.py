@@ -75,9 +75,13 @@ def profile_of_tensors(train: tuple[Tensor, ...], val: tuple[Tensor, ...], **opt
 
 def profile_of_inputs(train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor]) -> DataProfile:
     """The profile of two splits with predictions that agree with their classes; learners take most of the time."""
-    count = int(torch.cat([train[1], val[1]]).max()) + 1
-    predictions = {name: one_hot(y, count) * 0.9 + 0.1 / count for name, (_, y) in (("train", train), ("val", val))}
-    return profile_of_tensors(train, val, pred_probs=predictions)
+    return profile_of_tensors(train, val, pred_probs=agreeing_predictions(train[1], val[1]))
+
+
+def agreeing_predictions(train: Tensor, val: Tensor) -> dict[str, Tensor]:
+    """Predicted probabilities of both splits that agree with their classes."""
+    count = int(torch.cat([train, val]).max()) + 1
+    return {name: one_hot(y, count) * 0.9 + 0.1 / count for name, y in (("train", train), ("val", val))}
 
 
 def digits(seed: int = 0) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

@@ -18,7 +18,7 @@ from nbdebug.tools.data import data
 from nbdebug.tools.data.cropped_copies import find_cropped_pairs
 from nbdebug.tools.data.near_duplicates import find_near_pairs, have_same_details, have_same_tokens, signatures
 
-from .setups import AnyInput, EndlessStream, digits, profile_of, profile_of_inputs
+from .setups import AnyInput, EndlessStream, agreeing_predictions, digits, profile_of, profile_of_inputs
 
 
 def test_random_split_of_digits_has_no_duplicates() -> None:
@@ -136,7 +136,7 @@ class RandomRoll(Dataset[Any]):
 def test_copies_are_found_despite_random_augmentation() -> None:
     (x, y), val = digits()
     x[:5] = x[100:105]
-    profile = profile_of(RandomRoll(x, y), TensorDataset(*val))
+    profile = profile_of(RandomRoll(x, y), TensorDataset(*val), pred_probs=agreeing_predictions(y, val[1]))
     assert {pair.first[1] for pair in profile.duplicates.pairs if pair.kind == "exact"} == set(range(5))
     overlap = next(check for check in profile.checks if check.name == "validation samples in training")
     assert overlap.verdict == "not decidable"
@@ -145,7 +145,8 @@ def test_copies_are_found_despite_random_augmentation() -> None:
 
 def test_same_dataset_in_both_loaders_is_matched_by_index() -> None:
     dataset = RandomRoll(*digits()[0])
-    profile = profile_of(Subset(dataset, range(300)), Subset(dataset, range(280, 500)))
+    predictions = agreeing_predictions(dataset.y[:300], dataset.y[280:500])
+    profile = profile_of(Subset(dataset, range(300)), Subset(dataset, range(280, 500)), pred_probs=predictions)
     assert profile.duplicates.count(True, "same index") == 20
 
 

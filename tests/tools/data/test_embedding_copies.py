@@ -12,7 +12,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.data import DataProfile, data
 from nbdebug.tools.data.embedding_copies import find_embedding_pairs
-from tests.tools.data.setups import digits
+from tests.tools.data.setups import agreeing_predictions, digits
 
 _COPIES = 20
 
@@ -28,7 +28,8 @@ def profile_of(train: tuple[Tensor, ...], val: tuple[Tensor, ...], embed: object
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     loaders = DataLoader(TensorDataset(*train), 64), DataLoader(TensorDataset(*val), 64)
     setup = Setup(model, *loaders, loss_fn=nn.CrossEntropyLoss())
-    return data(setup, embed=embed, **options)  # type: ignore[arg-type]
+    predictions = agreeing_predictions(train[1], val[1])  # learners of the labels take most of the time
+    return data(setup, embed=embed, pred_probs=predictions, **options)  # type: ignore[arg-type]
 
 
 def turned_digits() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
