@@ -75,26 +75,9 @@ loader = DataLoader(TensorDataset(x, y.float()), batch_size=16)
 model = nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))
 """
 
-CRITIC = """\
-class Critic(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.rate = nn.Linear(3, 1)
-        nn.init.constant_(self.rate.weight, -0.5)
-    def forward(self, scores):
-        return self.rate(scores.abs())
-model, critic = body(), Critic()
-"""
 
 # By code and name: a program whose line with "here" is at fault.
 PROGRAMS = {
-    "L213 average of a critic in a helper": (
-        f"{CRITIC}def toward_low(ratings):\n    return ratings.mean()  # here\ndef loss_fn(scores, label):\n"
-        f"    return toward_low(critic(scores))\n{FOOTER}"
-    ),
-    "L213 sum of a critic": (
-        f"{CRITIC}def loss_fn(scores, label):\n    return critic(scores).sum() / len(label)  # here\n{FOOTER}"
-    ),
     "M305 mask of a function": (
         f"{TEXT}def allowed(size):\n    ones = torch.ones(size, size)\n    return torch.triu(ones, 1)  # here\n"
         f"{DECODER.format(setup='pass', mask='mask = allowed(tokens.shape[1])')}model = Decoder()\n{FOOTER}"
