@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -22,7 +21,6 @@ from nbdebug.source.search import call_name, enclosing_scope
 _MAX_FRAMES, _MAX_NUMBERS, _MAX_ITEMS, _MAX_DEPTH = 4, 256, 16, 3
 _MAX_VALUES = 50_000  # of a tensor or list in an expression
 _OPAQUE_TYPES = (nn.Module, torch.optim.Optimizer, type, ModuleType, FunctionType)
-_Array = NDArray[np.float64]
 NumberKey = tuple[str, str, str]  # file, function, and name of a variable or text of an expression
 
 
@@ -79,8 +77,7 @@ def _computed_numbers(frame: FrameType, variables: Mapping[str, Any]) -> Iterato
     evaluation = _Evaluation(variables, frame.f_globals)
     for node in _averages_in(scope) if scope is not None else ():
         try:
-            value = evaluation.value(node)
-            number = float(value)
+            number = float(evaluation.value(node))
         except (_Unknown, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             continue
         yield ast.unparse(node), number
@@ -119,7 +116,10 @@ _LIBRARIES = ("torch", "numpy", "statistics")
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """Evaluates expressions of variables, arithmetic, lengths and reductions, without running the user's code."""
+    """Evaluates expressions of variables, arithmetic, lengths and reductions.
+
+    Of the user's code, it runs nothing but the length of a data set.
+    """
 
     variables: Mapping[str, Any]
     module_variables: Mapping[str, Any]
@@ -146,12 +146,14 @@ class _Evaluation:
     def call(self, node: ast.Call) -> Any:
         """Return the length or a reduction of a value, by a method or a function that is not the user's."""
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        name, is_method = call_name(node), owner is not None and not self.is_library(owner)
-        if len(node.args) != (0 if is_method else 1) or (owner is None and self.is_shadowed(name)):
+        subject = None if owner is None or self.is_library(owner) else owner
+        name, arguments = call_name(node), [*node.args, *([subject] if subject else [])]
+        if len(arguments) != 1 or (subject and node.args) or (owner is None and self.is_shadowed(name)):
             raise _Unknown
         if name == "len":
-            return _length(self.stored(node.args[0]))
-        return _REDUCTIONS[name](self.value(owner if is_method and owner is not None else node.args[0]))
+            return _length(self.stored(arguments[0]))
+        reduction = sum if owner is None and name == "sum" else _REDUCTIONS[name]
+        return reduction(self.value(arguments[0]))
 
     def is_library(self, owner: ast.expr) -> bool:
         """Check whether an expression is the name of a module of torch, NumPy or the standard library."""
@@ -173,7 +175,9 @@ def _plain_value(value: Any) -> Any:
     if kind is np.ndarray and value.size <= _MAX_VALUES:
         return value.astype(np.float64)
     if kind in (list, tuple) and 0 < len(value) <= _MAX_VALUES:
-        return [_plain_value(item) for item in value]
+        items = [_plain_value(item) for item in value]
+        if sum(map(np.size, items)) <= _MAX_VALUES:
+            return items
     raise _Unknown
 
 

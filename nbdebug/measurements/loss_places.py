@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nbdebug.autograd import Graph
 from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
-from nbdebug.autograd.graph import Node, build_graph
+from nbdebug.autograd.graph import build_graph
 from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
@@ -21,7 +21,6 @@ from nbdebug.tensors.pytree import tree_tensors
 
 _SELECTIONS = ("Select", "Slice", "Index", "IndexSelect", "Narrow", "Unbind", "Split", "MaskedSelect")
 _REVERSED = -0.999  # correlation: a linear map of the targets
-_LAYERS = ("Addmm", "Mm", "Linear", "Convolution")
 _REDUCTIONS = ("Mean", "Sum", "View", "UnsafeView", "Squeeze", "Unsqueeze")
 
 
@@ -82,21 +81,14 @@ def is_returned(first_pass: ForwardPass, entry: ParameterEntry) -> bool:
 def producing_line(graph: Graph) -> SourceLine | None:
     """Return the line that makes the values which the loss only averages or sums.
 
-    That differs from the line of the loss if another function makes them, unless they are the result of a layer: then
-    the loss is nothing but their average or sum.
+    That differs from the line of the loss if another function makes them.
     """
     root = node = graph.root
     while node is not None and node.name in _REDUCTIONS and len(node.inputs) == 1:
         node = node.inputs[0]
     if root is None or root.line is None or node is None or node.line is None:
         return root.line if root else None
-    return root.line if node.line.function == root.line.function or _is_layer(node) else node.line
-
-
-def _is_layer(node: Node) -> bool:
-    """Check whether an operation multiplies values by trainable weights, as a layer does."""
-    operands = [operand for item in node.inputs for operand in (item, *(item.inputs if item.name == "T" else ()))]
-    return node.name in _LAYERS and any(operand.variable is not None for operand in operands)
+    return root.line if node.line.function == root.line.function else node.line
 
 
 def reversing_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:

@@ -61,29 +61,29 @@ def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> Trailin
     If this changes little, some rows are compared with themselves alone and without any padding.
     """
     for name, values in eval_outputs.inputs.items():
-        found = _find_padding(values, eval_outputs.batch.size)
-        if found is None or any(t.dim() > 1 and t is not values for t in eval_outputs.inputs.values()):
+        padding = _find_padding(values, eval_outputs.batch.size)
+        if padding is None or any(t.dim() > 1 and t is not values for t in eval_outputs.inputs.values()):
             continue
-        padded_lengths = found.padded.sum(1)
+        padded_lengths = padding.padded.sum(1)
         columns = max(int(padded_lengths.max()) // 2, 1)
         rows = (padded_lengths >= columns).nonzero().flatten().tolist()
         padded_outputs = replace(eval_outputs, batch=eval_outputs.batch.take_samples(rows))
         # In its whole batch, a row may be padded again to the longest one inside the model.
-        is_batch_first = len(eval_outputs.outputs[0]) == len(found.padded)
+        is_batch_first = len(eval_outputs.outputs[0]) == len(padding.padded)
         before = eval_outputs.outputs[0][rows] if is_batch_first else eval_outputs.predict(padded_outputs.batch)[0]
-        trimmed = _trim_columns(padded_outputs.batch, padded_outputs.inputs[name], found.axis, columns)
+        trimmed = _trim_columns(padded_outputs.batch, padded_outputs.inputs[name], padding.axis, columns)
         after = eval_outputs.predict(trimmed)[0]
         widths = tuple(
-            tensor.shape[found.axis]
+            tensor.shape[padding.axis]
             for batch in batches
             for tensor in [replace(eval_outputs, batch=batch).inputs.get(name)]
-            if tensor is not None and tensor.dim() > found.axis
+            if tensor is not None and tensor.dim() > padding.axis
         )
-        padded = found.padded[rows]
+        padded = padding.padded[rows]
         changed_rows = _count_changed_rows(before, after, padded, columns)
-        result = TrailingPadding(found.token, len(rows), changed_rows, columns, widths)
-        if 2 * changed_rows <= len(rows) and (alone := _compare_alone(padded_outputs, name, found.axis, padded)):
-            return replace(alone, token=found.token, widths=widths)
+        result = TrailingPadding(padding.token, len(rows), changed_rows, columns, widths)
+        if 2 * changed_rows <= len(rows) and (alone := _compare_alone(padded_outputs, name, padding.axis, padded)):
+            return replace(alone, token=padding.token, widths=widths)
         return _with_call(result, padded_outputs, trimmed, padded) if changed_rows else result
     raise NotChecked("nothing fills the ends of the rows, or the model has further inputs with several axes")
 
@@ -137,8 +137,8 @@ def _find_padding(values: Tensor, size: int) -> _PaddedInput | None:
         frames = {1: values, 2: values.transpose(1, 2), 0: values.transpose(0, 1)}
     else:
         return None
-    found = ((axis, find_trailing_frames(t)) for axis, t in frames.items() if len(t) == size)
-    return next((_PaddedInput(values, padded, axis) for axis, padded in found if padded is not None), None)
+    candidates = ((axis, find_trailing_frames(t)) for axis, t in frames.items() if len(t) == size)
+    return next((_PaddedInput(values, padded, axis) for axis, padded in candidates if padded is not None), None)
 
 
 def _trim_columns(batch: Batch, values: Tensor, axis: int, columns: int) -> Batch:

@@ -48,11 +48,11 @@ def find_setup_creation(
     if created is None:
         return None
     files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
-    lacks_part = _excluded_creations(setup, created)
-    return find_creation(created, files, frame, is_excluded=lambda call: is_excluded(call) or lacks_part(call))
+    is_impossible = _impossible_creations(setup, created)
+    return find_creation(created, files, frame, is_excluded=lambda call: is_excluded(call) or is_impossible(call))
 
 
-def _excluded_creations(setup: Setup, created: object) -> Callable[[Creation], bool]:
+def _impossible_creations(setup: Setup, created: object) -> Callable[[Creation], bool]:
     """Return the check for calls that cannot have created an object of the setup: its optimizer lacks parameters."""
     if isinstance(created, Optimizer) and _lacks_parameters(setup, created):
         return partial(_passes_model, setup, created)
@@ -85,7 +85,7 @@ def record_creating_files(setup: Setup) -> None:
 def _candidate_files(setup: Setup, created: object) -> set[str]:
     """Return the files of all calls that can have created an object of the setup."""
     files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
-    is_excluded = _excluded_creations(setup, created)
+    is_excluded = _impossible_creations(setup, created)
     candidates, _ = candidate_creations(created, files, frame, is_excluded=is_excluded)
     return {candidate.file for candidate in candidates}
 

@@ -13,20 +13,12 @@ from nbdebug.source.search import call_name, call_subject, is_literal, paired_ta
 _MAX_STEPS = 12
 _COUNTING_CALLS = {"bincount", "value_counts", "Counter", "histc"}
 _SUMS = {"sum", "mean", "count", "len"}
-_RISING = {"sqrt", "log", "log1p", "exp", "clamp", "clip", "maximum", "round", "softmax", "square", "normalize"} | {
-    *(
-        "items",
-        "values",
-        "most_common",
-        "sort_index",
-        "fillna",
-        "reindex",
-        "list",
-        "enumerate",
-        "stack",
-        "tensor",
-        "array",
-    ),
+_RISING_FUNCTIONS = {
+    *("sqrt", "log", "log1p", "exp", "clamp", "clip", "maximum", "round", "softmax", "square", "normalize"),
+}
+_PASSING_CALLS = {
+    *("items", "values", "most_common", "sort_index", "fillna", "reindex"),
+    *("list", "enumerate", "stack", "tensor", "array"),
 }
 _FALLING = {"reciprocal", "rsqrt"}
 _Loops = Mapping[str, ast.expr]  # what the variables of a comprehension are elements of
@@ -114,7 +106,7 @@ def _operand(expression: Expression, loops: _Loops) -> tuple[ast.expr | None, in
     if name in ("pow", "power"):
         exponents = [argument for argument in node.args if argument is not subject]
         return subject, _sign(expression, exponents[0]) if len(exponents) == 1 else 0
-    return subject, 1 if name in _RISING else -1 if name in _FALLING else 0
+    return subject, 1 if name in _RISING_FUNCTIONS | _PASSING_CALLS else -1 if name in _FALLING else 0
 
 
 def _operand_of_arithmetic(expression: Expression, node: ast.BinOp, loops: _Loops) -> tuple[ast.expr | None, int]:

@@ -27,10 +27,8 @@ _PLANNED_SHARE, _PLANNED_GROWTH = 0.02, 1.4
 _PASSES_PER_TRAINING_SAMPLE = 3  # a backward pass takes about twice as long as the forward pass
 _MAX_LOSS_DIFFERENCE = 1e-4
 _MAX_MERGED_SECONDS = 0.01  # of the pass of a batch; most of that of a small one is overhead of its calls
-_MIN_TARGETS, _CERTAIN_TARGETS = (
-    32,
-    5_000,
-)  # all targets of a loader, or enough for a class with a share of a thousandth
+_MIN_TARGETS = 32  # if these are all
+_CERTAIN_TARGETS = 5_000  # a class with a share of a thousandth is missing in one of 150 samples of this size
 _MAX_TARGET_SECONDS = 0.2
 _MIN_CLASS_SAMPLES = 5  # of a class, before its recall means anything
 

@@ -39,6 +39,7 @@ def computed(values: dict[str, Any]) -> dict[str, float]:
     if zero:
         print(hits / len(loader), hits / len(loader.dataset), sum(counts) / len(counts), np_.mean(counts))
         print(torch.cat(flags).float().mean(), 100.0 * meter.hits / 3, torch.stack(flags).mean().item())
+        print(sum(flags) / 2)  # one value for each position
         print(hits / zero, meter.total / 2, len(meter) / 2, mean(counts), loader.pop() / 2, hits / values["hits"])
     return numbers
 

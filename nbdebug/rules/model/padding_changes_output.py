@@ -96,16 +96,13 @@ def padding_changes_output(
     effect = f" It changes them {padding.relative_effect:.3g} times as much as other content does." if outweighs else ""
     call = padding.mixing_call or padding.reading_call
     is_crosswise = call is not None and reshapes_mask(call)
+    cause, fix = _CROSSWISE if is_crosswise else _UNMASKED
     yield Finding(
         message=f"Changing the content of {padding.padded_positions} padded positions (identified by {padding.source}) "
         f"changes {padding.affected} of {padding.real} outputs for real input.{effect}",
         where=call.where if call else Location(),
-        cause=_CROSSWISE[0]
-        if is_crosswise
-        else "Padded positions take part in an attention, a mean or a state as if they were real.",
-        fix=_CROSSWISE[1]
-        if is_crosswise
-        else "x = encoder(x, src_key_padding_mask=~mask)  # mask: true where input is real; or pack_padded_sequence",
+        cause=cause,
+        fix=fix,
         edits=() if is_crosswise else _edits(setup, padding, trailing_padding, eval_outputs),
         evidence={"touched": padding.affected, "real": padding.real, "places": padding.padded_positions},
         explains=("E703", "E709", "M306"),
@@ -172,6 +169,10 @@ def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
     )
 
 
+_UNMASKED = (
+    "Padded positions take part in an attention, a mean or a state as if they were real.",
+    "x = encoder(x, src_key_padding_mask=~mask)  # mask: true where input is real; or pack_padded_sequence",
+)
 _CROSSWISE = (
     "The mask does not vary along the axis that the softmax or the sum runs over, so it hides no padding.",
     "mask = mask[:, None, None, :]   # (samples, heads, queries, keys): along the keys, not along the queries",
@@ -185,20 +186,18 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
     name = "" if token is None else f" (token {token})"
     removed = f"{padding.trimmed_columns} columns of padding{name}"
     removed = f"all padding{name}, up to {padding.trimmed_columns} columns," if padding.is_whole else removed
-    is_crosswise = call is not None and reshapes_mask(call)
     is_padding = "(x == 0).all(2)   # x: (samples, steps, features)" if token is None else f"tokens == {token}"
+    known = "although the model masks them elsewhere" if padding.is_masked else "and the model receives no mask"
+    cause = f"Padded positions take part in an attention, a mean or a state, {known}."
+    fix = f"mask = {is_padding}\nx = encoder(x, src_key_padding_mask=mask)   # average over ~mask only"
+    if is_crosswise := call is not None and reshapes_mask(call):
+        cause, fix = _CROSSWISE
     return Finding(
         message=f"Removing {removed} changes the output for "
         f"{padding.changed_rows} of {padding.rows} padded samples.{widths if narrow < wide else ''}",
         where=call.where if call else Location(),
-        cause=_CROSSWISE[0]
-        if is_crosswise
-        else "Padded positions take part in an attention, a mean or a state, although the model masks them elsewhere."
-        if padding.is_masked
-        else "Padded positions take part in an attention, a mean or a state; the model receives no mask.",
-        fix=_CROSSWISE[1]
-        if is_crosswise
-        else f"mask = {is_padding}\nx = encoder(x, src_key_padding_mask=mask)   # average over ~mask only",
+        cause=cause,
+        fix=fix,
         edits=add_padding_mask(setup, call, token) if call and token is not None and not is_crosswise else (),
         evidence={"rows": padding.rows, "moved": padding.changed_rows, "columns": padding.trimmed_columns},
         explains=("E703", "E709", "M306"),

@@ -240,7 +240,7 @@ class Diagnosis:
         for item in self.profile.lines:
             if item.phase == "forward" and not item.is_loop_line:
                 by_function.setdefault((item.line.file, function_name(item.line)), []).append(item)
-        total_calls = sum(costs[2] for costs in self.facts.counter.line_costs.values())
+        total_calls = sum(calls.total() for calls in self.facts.counter.line_operations.values())
         phases = self.profile.phases
         others = self.profile.computing_seconds - phases["forward"] - phases["loss"] - phases["optimizer"]
         for lines in by_function.values():
@@ -297,7 +297,7 @@ class Diagnosis:
         """Return operations, bytes and calls of a line in a forward pass, and its calls on whole tensors."""
         place, counter = (item.line.file, item.line.number), self.facts.counter
         costs = [
-            (*costs, counter.whole_calls(line))
+            (*costs, counter.line_operations[line].total(), counter.whole_calls(line))
             for line, costs in counter.line_costs.items()
             if (line.file, line.number) == place
         ]

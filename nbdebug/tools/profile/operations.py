@@ -37,7 +37,7 @@ class OperationTotals(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.flops: dict[str, int] = defaultdict(int)
         self.moved_bytes: dict[str, int] = defaultdict(int)
         self.calls: dict[str, int] = defaultdict(int)
-        self.line_costs: dict[SourceLine, list[int]] = defaultdict(lambda: [0, 0, 0])  # flops, bytes of others, calls
+        self.line_costs: dict[SourceLine, list[int]] = defaultdict(lambda: [0, 0])  # flops, bytes of others
         self.line_operations: dict[SourceLine, Counter[Any]] = defaultdict(Counter)  # calls by operation
         self.total = [0, 0, 0]
 
@@ -66,7 +66,7 @@ class OperationTotals(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if (line := _user_line()) is not None:
             costs = self.line_costs[line]
             # A product on whole tensors reads the weights once, not for each of its parts.
-            for i, amount in enumerate((flops, 0 if flops else moved, 1)):
+            for i, amount in enumerate((flops, 0 if flops else moved)):
                 costs[i] += amount
             self.line_operations[line][func] += 1
 
