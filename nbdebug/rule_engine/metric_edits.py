@@ -15,16 +15,20 @@ from nbdebug.source.search import call_name, call_subject, enclosing_scope, inne
 
 
 def count_rows(line: SourceLine | None) -> tuple[Edit, ...]:
-    """Return the change of a divisor ``len(loader)`` on a line into the number of rows of its dataset."""
+    """Return the change of a divisor ``len(loader)`` on a line into the number of rows of its dataset.
+
+    Nothing is changed if the divisor is the length of the list that is summed, which has no dataset.
+    """
+    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call) and node.args]
+    summed = {ast.unparse(call.args[0]) for call in calls if call_name(call) in ("sum", "fsum")}
     lengths = [
-        node
-        for node in expressions_at(line)
-        if isinstance(node, ast.Call)
-        and call_name(node) == "len"
-        and isinstance(node.args[0], (ast.Name, ast.Attribute))
+        call
+        for call in calls
+        if call_name(call) == "len"
+        and isinstance(call.args[0], (ast.Name, ast.Attribute))
+        and not ast.unparse(call.args[0]).endswith(".dataset")
     ]
-    lengths = [node for node in lengths if not ast.unparse(node.args[0]).endswith(".dataset")]
-    if line is None or len(lengths) != 1:
+    if line is None or len(lengths) != 1 or ast.unparse(lengths[0].args[0]) in summed:
         return ()
     return (wrap_node(line.file, lengths[0].args[0], "{}.dataset"),)
 

@@ -116,6 +116,7 @@ def changed(line: SourceLine, edits: Edits) -> str:
         ("losses.append(loss)\n", expressions.detach_stored_value, "losses.append(loss.detach())\n"),
         ("total = total + loss\n", expressions.detach_stored_value, "total = total + loss.detach()\n"),
         ("acc = right / len(loader)\n", metrics.count_rows, "acc = right / len(loader.dataset)\n"),
+        ("acc = sum(hits) / len(hits)\n", metrics.count_rows, "acc = sum(hits) / len(hits)\n"),
         ("acc = right / len(loader.dataset)\n", metrics.count_rows, "acc = right / len(loader.dataset)\n"),
     ],
 )

@@ -175,7 +175,7 @@ _UNMASKED = (
 )
 _CROSSWISE = (
     "The mask does not vary along the axis that the softmax or the sum runs over, so it hides no padding.",
-    "mask = mask[:, None, None, :]   # (samples, heads, queries, keys): along the keys, not along the queries",
+    "mask = mask[:, None, None, :]   # along the keys, the last axis; scores without heads take mask[:, None, :]",
 )
 
 
