@@ -31,6 +31,7 @@ SMALL_BY_NATURE = {
         "the adapter of one tracker, which is imported only with it",
     ),
     "nbdebug.trackers.registry": "one lookup among the trackers",
+    "nbdebug.loss_curves.adversaries": "one question about two networks, which no other curve answers",
     "nbdebug.setup.callable_state": "one question, whether a callable has state that can be restored",
     "nbdebug.tools.repeatable.caches": "one source of differences, which nothing else needs",
     "nbdebug.crashes.stuck_samples": "one search, for the sample at which a loader hangs",

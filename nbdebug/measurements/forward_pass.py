@@ -133,8 +133,11 @@ def judging_weights(setup: Setup, loss_kind: losses.LossKind, graph: Graph) -> l
 
     Its parameters are in the graph of the loss, and neither in the model nor in the optimizers.
     """
-    if loss_kind != "other":
-        return []
+    return find_judging_weights(setup, graph) if loss_kind == "other" else []
+
+
+def find_judging_weights(setup: Setup, graph: Graph) -> list[Tensor]:
+    """Return the matrices in the graph of the loss that are neither of the model nor of the optimizers."""
     own = {id(item) for item in (*setup.eager_model.parameters(), *optimized_parameters(*setup.optimizers))}
     return [leaf for leaf in graph.leaves if isinstance(leaf, nn.Parameter) and leaf.dim() > 1 and id(leaf) not in own]
 

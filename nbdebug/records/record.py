@@ -39,6 +39,9 @@ SIGNAL_LABELS = {
     "sample_train_score": "score of fixed training samples",
     "sample_val_score": "score of fixed validation samples",
     "sample_changed": "share of predictions that changed",
+    "generated_loss": "loss of fixed outputs that another network judges",
+    "real_loss": "loss of real samples in their place",
+    "other_loss": "loss of another model that the loop trains",
     "lr": "learning rate",
     "gradient_norm": "gradient norm",
     "raw_gradient_norm": "gradient norm before clipping",
@@ -74,9 +77,11 @@ class RunEvent:
 class Record:
     """All recorded data of a run.
 
-    ``run`` has a row per step: loss, lr, momentum, gradient_norm, clip_scale, step_seconds, wait_seconds, skipped.
+    ``run`` has a row per step: loss, lr, momentum, gradient_norm, clip_scale, step_seconds, wait_seconds, skipped, and
+    other_loss, the latest loss of another model that the loop trains.
     ``evaluations`` has occasional measurements: eval_loss of the user's own validation; sample_train_loss,
-    sample_val_loss, sample_train_score, sample_val_score, sample_changed of fixed samples; and logged values.
+    sample_val_loss, sample_train_score, sample_val_score, sample_changed of fixed samples; generated_loss,
+    real_loss and judged_sigma where another network judges the outputs; and logged values.
     ``layers`` has columns ``family.statistic|tensor``. A row of ``shapes`` has a histogram for each of
     ``histogram_names`` so far, ``family|tensor``, all zero if there was none.
     """

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements import Measurements
+from nbdebug.measurements.forward_pass import find_judging_weights
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import Batch
@@ -31,6 +32,7 @@ _MIN_TARGETS = 32  # if these are all
 _CERTAIN_TARGETS = 5_000  # a class with a share of a thousandth is missing in one of 150 samples of this size
 _MAX_TARGET_SECONDS = 0.2
 _MIN_CLASS_SAMPLES = 5  # of a class, before its recall means anything
+_JUDGED_GROUPS = 8  # of samples, whose losses show how much the loss of a group varies
 
 
 @dataclass
@@ -38,6 +40,7 @@ class FixedSamples:
     """Fixed batches of each split, and the model's results on them.
 
     ``data_summary`` summarizes the data: label counts or target variance, and the loss of a constant prediction.
+    ``has_judge`` tells whether another network in the loss judges the outputs, and the targets are real samples.
     ``last_seconds`` is the duration of the last measurement in seconds, ``total_seconds`` the total of all
     ``measurements``.
     """
@@ -46,6 +49,7 @@ class FixedSamples:
     batches: dict[str, list[Batch]] = field(default_factory=dict)
     data_summary: dict[str, Any] = field(default_factory=dict)
     previous_predictions: dict[str, Tensor] = field(default_factory=dict)
+    has_judge: bool = False
     last_seconds: float = 0.0
     total_seconds: float = 0.0
     measurements: int = 0
@@ -67,6 +71,7 @@ class FixedSamples:
                 if are_equal and is_map_style(setup.train_loader):
                     samples.data_summary.update(_find_constant_target(setup))
                 samples.batches = {split: _merge_batches(setup, parts) for split, parts in samples.batches.items()}
+                samples.has_judge = _are_judged(setup, samples.batches["train"])
         except Exception as error:
             samples.error_message = f"{type(error).__name__}: {error}"
         return samples
@@ -112,7 +117,24 @@ class FixedSamples:
             score := self.compute_score(split, [(output, batch.target) for (output, _), batch in runs], row)
         ) is not None:
             row[f"sample_{split}_score"] = score
+        if split == "train" and self.has_judge:
+            row.update(self.judge([output for (output, _), _ in runs], batches))
         return row
+
+    def judge(self, outputs: list[Tensor], batches: list[Batch]) -> dict[str, float]:
+        """Return the losses of outputs and of real samples in their place, and by how many standard errors they differ.
+
+        The difference is positive if the loss of the real samples is higher.
+        """
+        targets = [batch.target for batch in batches]
+        generated, real = (
+            torch.cat([_group_losses(self.setup, *pair) for pair in zip(samples, batches, strict=True)])
+            for samples in (outputs, targets)
+        )
+        error = float(((generated.var() + real.var()) / len(real)).sqrt())
+        difference = float(real.mean() - generated.mean())
+        sigma = difference / error if error > 0 else 0.0
+        return {"generated_loss": float(generated.mean()), "real_loss": float(real.mean()), "judged_sigma": sigma}
 
     def add_recall(
         self, split: str, classes: set[int], targets: Tensor, correct: Tensor, row: dict[str, float]
@@ -242,6 +264,33 @@ def _concatenate_batches(batches: list[Batch]) -> Batch:
 
 def _batch_tensors(batch: Batch) -> list[Tensor]:
     return tree_tensors((batch.args, batch.kwargs, batch.targets))
+
+
+def _are_judged(setup: Setup, batches: list[Batch]) -> bool:
+    """Return whether another network judges the outputs, and the targets have their form.
+
+    The targets are then real samples, as those that the critic of a generator compares with generated ones.
+    """
+    try:
+        if not find_judging_weights(setup, Measurements(setup, budget="quick")["graph"]):
+            return False
+    except (NotChecked, SetupError):
+        return False
+    with in_mode(setup.eager_model, False), torch.no_grad():
+        outputs = [setup.predict(batch) for batch in batches]
+    return all(
+        isinstance(output, Tensor)
+        and isinstance(batch.target, Tensor)
+        and output.is_floating_point()
+        and output.shape == batch.target.shape
+        for output, batch in zip(outputs, batches, strict=True)
+    )
+
+
+def _group_losses(setup: Setup, samples: Tensor, batch: Batch) -> Tensor:
+    """Return the losses of groups of samples, as if the model had returned them."""
+    groups = torch.arange(len(samples)).tensor_split(_JUDGED_GROUPS)
+    return torch.stack([setup.loss(samples[rows], batch.take_samples(rows.tolist())) for rows in groups if len(rows)])
 
 
 def _describe_targets(batches: list[Batch], ignored: int) -> dict[str, Any]:

@@ -306,6 +306,7 @@ class WatchSession:
         self.loop_monitor.on_backward_end()
         self.time_budget.attempt("replay", self.ring.on_backward_end)
         if not self.loop_monitor.concerns_model:
+            self.recorder.record_other_losses(self.losses)
             return
         if self.loop_monitor.has_reached_model and not had_reached_model:
             self.recorder.row.losses.clear()  # of passes through other models

@@ -81,6 +81,11 @@ class StepRecorder:
         self.row = _StepRow(self.step)
         self.part_ends.clear()
 
+    def record_other_losses(self, losses: list[Number]) -> None:
+        """Record the loss of another model that the loop trains."""
+        if losses:
+            self.row.numbers["other_loss"] = losses[-1]
+
     def end_part(self) -> None:
         """Note the end of a step of an optimizer whose steps do not end rows."""
         self.part_ends.append(len(self.row.losses))

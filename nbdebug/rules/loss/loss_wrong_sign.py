@@ -16,6 +16,7 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions
+from nbdebug.loss_curves.adversaries import CommonAim, find_common_aim
 from nbdebug.loss_curves.stability import find_end_below_zero, find_unbounded_decrease
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import negative_line, producing_line, reversing_line
@@ -28,6 +29,14 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import expressions_at, flip_only_sign, negate_value, remove_minus
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network
+from nbdebug.rules.reversed_pairs import (
+    CONSEQUENCES,
+    MIN_PAIR_SIGMA,
+    are_exchanged,
+    maximized_pair_finding,
+    pair_finding,
+    triplet_finding,
+)
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.setup import maximizing_optimizer
@@ -35,11 +44,8 @@ from nbdebug.setup.source_lines import option_line
 from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine, get_location
 
-_CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
-
 _OF_UNBOUNDED_PART = ("T603", "T606", "T609", "T614", "G403", "G405", "G406", "G409", "G415", "G416", "L208")
 _MIN_LOSSES, _END_SHARE = 3, 0.1
-_MIN_PAIR_SIGMA, _MAX_TRIPLET_SIGMA, _MIN_PREDICTED = 5.0, 2.0, 0.1
 _SIGN_FIX = (
     "# write each term with the sign with which it increases as the model gets worse: + log(scale) in a likelihood, "
     "-0.5 * (1 + logvar - mu**2 - logvar.exp()).sum() for a divergence"
@@ -99,6 +105,10 @@ def loss_wrong_sign(
     count, nor does one that another part of the output is computed from. A loss that falls in this way in each of eight
     random directions of the output is a log-likelihood without its minus sign, unless it is proportional to a target.
 
+    If another network in the loss judges the outputs, such as a critic, and the targets are real samples of the same
+    form, the loss is measured for outputs and for real samples in their place. It is an error if it is lower for the
+    outputs in each of two measurements or more, by ten standard errors, while the loss of the other network falls.
+
     For a distance or similarity of two inputs, which is extreme for equal inputs, or for two embeddings: the gradient
     of the loss shows the label of the pairs that it pulls together. It is an error if the inputs of those pairs are
     farther apart than those of the others, by five standard errors of the rank sum.
@@ -137,18 +147,21 @@ def loss_wrong_sign(
         loss_line = None if is_negated_in_loop else part_line or term_line or _root_line(graph)
         yield _unbounded_finding(loss_line or root_line, *lowest)
         return
+    if isinstance(record, Record) and (common_aim := find_common_aim(record)) is not None:
+        yield _common_aim_finding(common_aim, _root_line(graph))
+        return
     if isinstance(loop, LoopSummary) and isinstance(record, Record) and (opposed := _opposed_decisions(loop, record)):
         yield _opposed_finding(opposed, _root_line(graph) or loop.lines.get("loss"))
         return
     maximizes = maximizing_optimizer(setup) is not None
     if isinstance(pair_loss, PairLoss):
-        if pair_loss.sigma < -_MIN_PAIR_SIGMA and not maximizes:
-            yield _pair_finding(pair_loss, _root_line(graph))
-        elif pair_loss.sigma > _MIN_PAIR_SIGMA and maximizes:
-            yield _maximized_pair_finding(setup, pair_loss)
+        if pair_loss.sigma < -MIN_PAIR_SIGMA and not maximizes:
+            yield pair_finding(pair_loss, _root_line(graph))
+        elif pair_loss.sigma > MIN_PAIR_SIGMA and maximizes:
+            yield maximized_pair_finding(setup, pair_loss)
         return
-    if isinstance(triplet_loss, TripletLoss) and _are_exchanged(triplet_loss) and not maximizes:
-        yield _triplet_finding(triplet_loss, triplet_loss.line or _root_line(graph))
+    if isinstance(triplet_loss, TripletLoss) and are_exchanged(triplet_loss) and not maximizes:
+        yield triplet_finding(triplet_loss, triplet_loss.line or _root_line(graph))
         return
     if isinstance(policy_gradient, PolicyGradient):
         if policy_gradient.followed == 0:
@@ -184,7 +197,7 @@ def loss_wrong_sign(
             "loss of a wrong answer": opposite_loss,
             "maximize": maximizes,
         },
-        explains=_CONSEQUENCES,
+        explains=CONSEQUENCES,
     )
 
 
@@ -206,73 +219,8 @@ def _negated_finding(loop: LoopSummary) -> Finding:
         cause="The loop minimizes the negative of the loss.",
         fix="Call backward() on the loss itself, without a minus sign.",
         evidence={"passes": passes},
-        explains=(*_CONSEQUENCES, "T606", "T607", "L208"),
+        explains=(*CONSEQUENCES, "T606", "T607", "L208"),
         edits=remove_minus(line) if line else (),
-    )
-
-
-def _pair_finding(pairs: PairLoss, line: SourceLine | None) -> Finding:
-    return Finding(
-        where=get_location(line),
-        message=f"The loss pulls pairs of label {pairs.attracted_label:g} together and pairs of label "
-        f"{pairs.repelled_label:g} apart, but the inputs of the former are closer in only {pairs.alike_share:.0%} of "
-        f"all comparisons of two such pairs, {-pairs.sigma:.1f} standard errors below one half.",
-        cause="The loss expects the opposite labels: it reads the label of equal pairs as that of different pairs.",
-        fix=f"loss = loss_fn(distance, {pairs.attracted_label + pairs.repelled_label:g} - label)   # or swap the terms "
-        "of the loss",
-        evidence={
-            "attracted": pairs.attracted_label,
-            "alike": pairs.alike_share,
-            "sigma": pairs.sigma,
-            "pairs": pairs.pairs,
-        },
-        explains=(*_CONSEQUENCES, "T606", "T607", "G415"),
-    )
-
-
-def _maximized_pair_finding(setup: Setup, pairs: PairLoss) -> Finding:
-    """Report an optimizer that maximizes a loss which is lower for alike inputs close together."""
-    return Finding(
-        where=get_location(option_line(setup, setup.optimizers[0], "maximize", True)),
-        message="The optimizer drives the loss up: the loss falls if pairs of label "
-        f"{pairs.attracted_label:g} come closer together, and the inputs of these pairs are closer in "
-        f"{pairs.alike_share:.0%} of all comparisons with a pair of label {pairs.repelled_label:g}.",
-        cause="maximize=True is set, but the loss should be minimized.",
-        fix=setting_fix(setup, "maximize", False),
-        evidence={"attracted": pairs.attracted_label, "alike": pairs.alike_share, "maximize": True},
-        explains=(*_CONSEQUENCES, "T606", "T607"),
-    )
-
-
-def _are_exchanged(triplets: TripletLoss) -> bool:
-    """Check whether the loss pushes alike inputs apart, and pulls those together that are no more alike than any."""
-    is_by_design = max(triplets.wanted.sigma, triplets.related.sigma) > _MAX_TRIPLET_SIGMA
-    of_pulled, of_pushed = triplets.predicted  # a view of the anchor that is far from it, such as a negative of a photo
-    is_view = of_pulled > max(_MIN_PREDICTED, 2 * of_pushed)
-    return triplets.opposite.sigma > _MIN_PAIR_SIGMA and not is_by_design and not is_view
-
-
-def _triplet_finding(triplets: TripletLoss, line: SourceLine | None) -> Finding:
-    """Report a loss of triplets that takes the alike sample for the different one."""
-    return Finding(
-        where=get_location(line),
-        message=f"The loss pulls output {triplets.pulled} of each triplet to the anchor and pushes output "
-        f"{triplets.pushed} away, but the input of the latter resembles that of the anchor more. By a linear metric "
-        f"that is fitted to other triplets, it is the closer one in {triplets.opposite.value:.0%} of "
-        f"{triplets.triplets:,} triplets. A metric fitted to the reverse order is right in "
-        f"{triplets.wanted.value:.0%}.",
-        cause="Positive and negative sample are exchanged between the dataset and the loss, or the two distances in "
-        "the loss.",
-        fix="loss = loss_fn(anchor, positive, negative)   # in the order in which the dataset returns them",
-        evidence={
-            "pulled": triplets.pulled,
-            "pushed": triplets.pushed,
-            "pushed is more alike": triplets.opposite.value,
-            "pulled is more alike": triplets.wanted.value,
-            "pulled is more alike than the next": triplets.related.value,
-            "triplets": triplets.triplets,
-        },
-        explains=(*_CONSEQUENCES, "T606", "T607", "G415"),
     )
 
 
@@ -287,7 +235,7 @@ def _policy_finding(policy: PolicyGradient) -> Finding:
         "or advantages, the minus sign is missing.",
         fix="loss = -(log_prob * advantage).mean()",
         evidence={"actions": policy.actions, "followed": policy.followed},
-        explains=(*_CONSEQUENCES, "T606", "T607", "L208"),
+        explains=(*CONSEQUENCES, "T606", "T607", "L208"),
         severity="warning",
         edits=_negate_product(policy.line),
     )
@@ -335,8 +283,31 @@ def _opposed_finding(decisions: TwoValuedDecisions, line: SourceLine | None) -> 
             "correlation": decisions.correlation,
             "compared at": decisions.line.number if decisions.line else None,
         },
-        explains=(*_CONSEQUENCES, "T606", "T607", "E707"),
+        explains=(*CONSEQUENCES, "T606", "T607", "E707"),
         severity="warning",
+    )
+
+
+def _common_aim_finding(aim: CommonAim, line: SourceLine | None) -> Finding:
+    """Report a model and a network that judges its outputs which both lower its score, or both raise it."""
+    return Finding(
+        where=replace(get_location(line), step=aim.step),
+        message="The loss is lower for outputs of the model than for real samples: at the end it is "
+        f"{aim.generated:.3g} for outputs and {aim.real:.3g} for real samples in their place. In all {aim.moments} "
+        f"measurements, the difference is at least {aim.sigma:.0f} standard errors. The other network, which learns to "
+        f"tell them apart, succeeds: its loss changed from {aim.other_first:.3g} to {aim.other_last:.3g}.",
+        cause="Both networks move the score of generated samples in the same direction, so the outputs move away from "
+        "the real samples.",
+        fix="# train the model against the other network: -critic(fake).mean() where the critic lowers the score of "
+        "generated samples,\n# or the label of real samples where a discriminator is asked",
+        evidence={
+            "generated": aim.generated,
+            "real": aim.real,
+            "sigma": aim.sigma,
+            "moments": aim.moments,
+            "other loss": (aim.other_first, aim.other_last),
+        },
+        explains=CONSEQUENCES + _OF_UNBOUNDED_PART + ("G413", "T607"),
     )
 
 
@@ -379,7 +350,7 @@ def _margin_finding(line: SourceLine | None, loss: HomogeneousLoss, last: float)
         if loss.degree == 1
         else _SIGN_FIX,
         evidence={"first": loss.first, "last": last, "margin": loss.margin, "degree": loss.degree},
-        explains=(*_CONSEQUENCES, "T606", "T609", "T614", "L208"),
+        explains=(*CONSEQUENCES, "T606", "T609", "T614", "L208"),
     )
 
 
@@ -394,7 +365,7 @@ def _unbounded_finding(line: SourceLine | None, step: int, lowest: float, initia
         fix=_SIGN_FIX,
         edits=flip_only_sign(line),
         evidence={"lowest": lowest, "first": initial, "step": step},
-        explains=(*_CONSEQUENCES, "T603", "G405", "G406"),
+        explains=(*CONSEQUENCES, "T603", "G405", "G406"),
     )
 
 
@@ -408,7 +379,7 @@ def _unbounded_part_finding(part: UnboundedPart) -> Finding:
         cause=f"A term that should penalize {part.direction} values of {part.name} is missing or has the wrong sign.",
         fix=_SIGN_FIX,
         evidence={"part": part.name, "values": part.values, "losses": part.losses, "batches": part.batches},
-        explains=_CONSEQUENCES + _OF_UNBOUNDED_PART,
+        explains=CONSEQUENCES + _OF_UNBOUNDED_PART,
     )
 
 
@@ -425,7 +396,7 @@ def _unbounded_output_finding(unbounded: UnboundedOutput, line: SourceLine | Non
         fix="loss = -loss",
         edits=negate_value(line),
         evidence={"sizes": unbounded.sizes, "losses": unbounded.losses, "directions": unbounded.directions},
-        explains=_CONSEQUENCES + _OF_UNBOUNDED_PART,
+        explains=CONSEQUENCES + _OF_UNBOUNDED_PART,
     )
 
 

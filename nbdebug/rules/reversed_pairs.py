@@ -1,0 +1,81 @@
+"""Findings of losses of pairs and triplets that pull together what should be apart."""
+
+from __future__ import annotations
+
+from nbdebug.finding import Finding
+from nbdebug.measurements.pair_loss import PairLoss
+from nbdebug.measurements.triplet_loss import TripletLoss
+from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import setting_fix
+from nbdebug.setup.source_lines import option_line
+from nbdebug.source.location import SourceLine, get_location
+
+CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
+MIN_PAIR_SIGMA = 5.0
+_MAX_TRIPLET_SIGMA, _MIN_PREDICTED = 2.0, 0.1
+
+
+def pair_finding(pairs: PairLoss, line: SourceLine | None) -> Finding:
+    """Report a loss that pulls pairs of different inputs together."""
+    return Finding(
+        where=get_location(line),
+        message=f"The loss pulls pairs of label {pairs.attracted_label:g} together and pairs of label "
+        f"{pairs.repelled_label:g} apart, but the inputs of the former are closer in only {pairs.alike_share:.0%} of "
+        f"all comparisons of two such pairs, {-pairs.sigma:.1f} standard errors below one half.",
+        cause="The loss expects the opposite labels: it reads the label of equal pairs as that of different pairs.",
+        fix=f"loss = loss_fn(distance, {pairs.attracted_label + pairs.repelled_label:g} - label)   # or swap the terms "
+        "of the loss",
+        evidence={
+            "attracted": pairs.attracted_label,
+            "alike": pairs.alike_share,
+            "sigma": pairs.sigma,
+            "pairs": pairs.pairs,
+        },
+        explains=(*CONSEQUENCES, "T606", "T607", "G415"),
+    )
+
+
+def maximized_pair_finding(setup: Setup, pairs: PairLoss) -> Finding:
+    """Report an optimizer that maximizes a loss which is lower for alike inputs close together."""
+    return Finding(
+        where=get_location(option_line(setup, setup.optimizers[0], "maximize", True)),
+        message="The optimizer drives the loss up: the loss falls if pairs of label "
+        f"{pairs.attracted_label:g} come closer together, and the inputs of these pairs are closer in "
+        f"{pairs.alike_share:.0%} of all comparisons with a pair of label {pairs.repelled_label:g}.",
+        cause="maximize=True is set, but the loss should be minimized.",
+        fix=setting_fix(setup, "maximize", False),
+        evidence={"attracted": pairs.attracted_label, "alike": pairs.alike_share, "maximize": True},
+        explains=(*CONSEQUENCES, "T606", "T607"),
+    )
+
+
+def are_exchanged(triplets: TripletLoss) -> bool:
+    """Check whether the loss pushes alike inputs apart, and pulls those together that are no more alike than any."""
+    is_by_design = max(triplets.wanted.sigma, triplets.related.sigma) > _MAX_TRIPLET_SIGMA
+    of_pulled, of_pushed = triplets.predicted  # a view of the anchor that is far from it, such as a negative of a photo
+    is_view = of_pulled > max(_MIN_PREDICTED, 2 * of_pushed)
+    return triplets.opposite.sigma > MIN_PAIR_SIGMA and not is_by_design and not is_view
+
+
+def triplet_finding(triplets: TripletLoss, line: SourceLine | None) -> Finding:
+    """Report a loss of triplets that takes the alike sample for the different one."""
+    return Finding(
+        where=get_location(line),
+        message=f"The loss pulls output {triplets.pulled} of each triplet to the anchor and pushes output "
+        f"{triplets.pushed} away, but the input of the latter resembles that of the anchor more. By a linear metric "
+        f"that is fitted to other triplets, it is the closer one in {triplets.opposite.value:.0%} of "
+        f"{triplets.triplets:,} triplets. A metric fitted to the reverse order is right in "
+        f"{triplets.wanted.value:.0%}.",
+        cause="Positive and negative sample are exchanged between the dataset and the loss, or the two distances in "
+        "the loss.",
+        fix="loss = loss_fn(anchor, positive, negative)   # in the order in which the dataset returns them",
+        evidence={
+            "pulled": triplets.pulled,
+            "pushed": triplets.pushed,
+            "pushed is more alike": triplets.opposite.value,
+            "pulled is more alike": triplets.wanted.value,
+            "pulled is more alike than the next": triplets.related.value,
+            "triplets": triplets.triplets,
+        },
+        explains=(*CONSEQUENCES, "T606", "T607", "G415"),
+    )
