@@ -64,8 +64,9 @@ def shared_samples(setup: Setup, tables: dict[str, SplitTable], batches: list[Ba
         return SharedSamples([], 0, 0, "content")
     train, val = tables["train"], tables["val"]
     sample_keys = {split: get_sample_keys(table) for split, table in tables.items()}
-    pairs = [(train.indices[i], val.indices[j]) for i, j in _match_positions(sample_keys["train"], sample_keys["val"])]
-    are_distinctive = not pairs or are_rows_distinctive(train, sample_keys["train"])
+    matches = _match_positions(sample_keys["train"], sample_keys["val"])
+    pairs = [(train.indices[i], val.indices[j]) for i, j in matches]
+    are_distinctive = not pairs or are_rows_distinctive(train, sample_keys["train"], [i for i, _ in matches])
     shared = SharedSamples(pairs, len(train), len(val), "content", are_distinctive, is_complete=val.is_complete)
     return shared if are_distinctive else _with_chance_shares(shared, sample_keys, get_classes(train, val))
 
@@ -146,12 +147,15 @@ def get_sample_keys(table: SplitTable) -> list[Hashable]:
     return get_row_keys([*table.inputs, *table.targets])
 
 
-def are_rows_distinctive(table: SplitTable, sample_keys: Sequence[Hashable]) -> bool:
-    """Return whether equal rows cannot be due to chance.
+def are_rows_distinctive(
+    table: SplitTable, sample_keys: Sequence[Hashable], equal_rows: Sequence[int] | None = None
+) -> bool:
+    """Return whether equal rows cannot be due to chance: those at ``equal_rows``, or those that repeat in the table.
 
-    This holds if values hardly repeat, or if a row has so many distinct values that their order alone identifies it:
-    sixteen values have 2e13 arrangements. If equal rows come in groups of three or more rather than in pairs, the data
-    have few distinct rows, whatever their values, unless few rows are equal; so do sequences that follow likely rules.
+    This holds if values hardly repeat, or if an equal row has so many distinct values that their order alone identifies
+    it: sixteen values have 2e13 arrangements. Short sequences among long ones have fewer. If equal rows come in groups
+    of three or more rather than in pairs, the data have few distinct rows, whatever their values, unless few rows are
+    equal; so do sequences that follow likely rules.
     """
     counts = Counter(sample_keys)
     repeated = sum(count for count in counts.values() if count > 2)
@@ -162,9 +166,13 @@ def are_rows_distinctive(table: SplitTable, sample_keys: Sequence[Hashable]) -> 
         return _are_copies(table, sample_keys)
     if any(map(_has_likely_sequences, table.inputs)):
         return False
-    rows = [part.reshape(len(part), -1)[:256] for part in table.inputs]
-    if any(len(row.unique()) >= _MIN_DISTINCT_VALUES for part in rows for row in part[:_DISTINCT_ROWS]):
+    rows = [part.reshape(len(part), -1) for part in table.inputs]
+    if equal_rows is None:
+        equal_rows = [position for position, key in enumerate(sample_keys) if counts[key] > 1]
+    equal = list(equal_rows)[:_DISTINCT_ROWS] or list(range(min(_DISTINCT_ROWS, len(sample_keys))))
+    if any(len(row.unique()) >= _MIN_DISTINCT_VALUES for part in rows for row in part[equal]):
         return True
+    rows = [part[:256] for part in rows]
     continuous = (column for part in rows if part.is_floating_point() for column in part.t()[:64])
     return any(len(column.unique()) >= len(column) / 2 and len(column) > _MIN_DISTINCT_VALUES for column in continuous)
 

@@ -55,37 +55,58 @@ class _PaddedInput:
 
 
 @measurement
-def trailing_padding(eval_outputs: EvalOutputs, batches: list[Batch]) -> TrailingPadding:
+def trailing_padding(
+    eval_outputs: EvalOutputs, batches: list[Batch], val_batches: list[Batch] | NotChecked
+) -> TrailingPadding:
     """Outputs in eval mode of the rows with the most padding: in their batch, and with half of the padding trimmed.
 
-    If this changes little, some rows are compared with themselves alone and without any padding.
+    If this changes little, some rows are compared with themselves alone and without any padding. Where training rows
+    have none, as in batches of rows of one length, it is that of a validation batch.
     """
-    for name, values in eval_outputs.inputs.items():
-        padding = _find_padding(values, eval_outputs.batch.size)
-        if padding is None or any(t.dim() > 1 and t is not values for t in eval_outputs.inputs.values()):
+    if (result := _measure_trimming(eval_outputs, batches)) is not None:
+        return result
+    if not isinstance(val_batches, NotChecked) and val_batches:
+        val_answers = replace(eval_outputs, batch=val_batches[0])
+        val_answers = replace(val_answers, outputs=val_answers.predict(val_batches[0]))
+        if (result := _measure_trimming(val_answers, [*batches, *val_batches])) is not None:
+            return result
+    raise NotChecked("nothing fills the ends of the rows, or the model has further inputs with several axes")
+
+
+def _measure_trimming(answers: EvalOutputs, batches: list[Batch]) -> TrailingPadding | None:
+    """Return the effect of trimming the padding of the first input that has any; None if none has."""
+    for name, values in answers.inputs.items():
+        padding = _find_padding(values, answers.batch.size)
+        if padding is None or any(t.dim() > 1 and t is not values for t in answers.inputs.values()):
             continue
+        same_inputs = [
+            tensor for batch in batches if (tensor := replace(answers, batch=batch).inputs.get(name)) is not None
+        ]
+        if padding.token is not None and any(_precedes_others(padding.token, tokens) for tokens in same_inputs):
+            continue  # a token that ends the few rows of a batch by chance
         padded_lengths = padding.padded.sum(1)
         columns = max(int(padded_lengths.max()) // 2, 1)
         rows = (padded_lengths >= columns).nonzero().flatten().tolist()
-        padded_outputs = replace(eval_outputs, batch=eval_outputs.batch.take_samples(rows))
+        padded_outputs = replace(answers, batch=answers.batch.take_samples(rows))
         # In its whole batch, a row may be padded again to the longest one inside the model.
-        is_batch_first = len(eval_outputs.outputs[0]) == len(padding.padded)
-        before = eval_outputs.outputs[0][rows] if is_batch_first else eval_outputs.predict(padded_outputs.batch)[0]
+        is_batch_first = len(answers.outputs[0]) == len(padding.padded)
+        before = answers.outputs[0][rows] if is_batch_first else answers.predict(padded_outputs.batch)[0]
         trimmed = _trim_columns(padded_outputs.batch, padded_outputs.inputs[name], padding.axis, columns)
-        after = eval_outputs.predict(trimmed)[0]
-        widths = tuple(
-            tensor.shape[padding.axis]
-            for batch in batches
-            for tensor in [replace(eval_outputs, batch=batch).inputs.get(name)]
-            if tensor is not None and tensor.dim() > padding.axis
-        )
+        after = answers.predict(trimmed)[0]
+        widths = tuple(tensor.shape[padding.axis] for tensor in same_inputs if tensor.dim() > padding.axis)
         padded = padding.padded[rows]
         changed_rows = _count_changed_rows(before, after, padded, columns)
         result = TrailingPadding(padding.token, len(rows), changed_rows, columns, widths)
         if 2 * changed_rows <= len(rows) and (alone := _compare_alone(padded_outputs, name, padding.axis, padded)):
             return replace(alone, token=padding.token, widths=widths)
         return _with_call(result, padded_outputs, trimmed, padded) if changed_rows else result
-    raise NotChecked("nothing fills the ends of the rows, or the model has further inputs with several axes")
+    return None
+
+
+def _precedes_others(token: int, tokens: Tensor) -> bool:
+    """Return whether a token stands before another one in any row."""
+    is_token = tokens == token
+    return tokens.dim() == 2 and bool((is_token[:, :-1] & ~is_token[:, 1:]).any())
 
 
 def _with_call(result: TrailingPadding, wide: EvalOutputs, narrow: Batch, padded: Tensor) -> TrailingPadding:

@@ -82,6 +82,16 @@ def sequence_setup(train: Tensor, val: Tensor) -> Setup:
     return two_split_setup(*(TensorDataset(part, part[:, -1] % 3) for part in (train, val)), model=model)
 
 
+def padded_setup(count: int, copied: int) -> Setup:
+    """Training and validation of rows of 1 to 40 codes, padded by 0, of which the validation repeats some."""
+    is_code = torch.arange(40) < torch.randint(1, 41, (count + 400, 1), generator=GENERATOR)
+    rows = torch.randint(1, 50, (count + 400, 40), generator=GENERATOR) * is_code
+    rows[count : count + copied] = rows[:copied]
+    model = nn.Sequential(nn.Embedding(50, 4), nn.Flatten(), nn.Linear(160, 3))
+    datasets = [TensorDataset(part, part[:, 0] % 3) for part in (rows[:count], rows[count:])]
+    return two_split_setup(*datasets, model=model)
+
+
 def batch_setup(train: slice, val: slice) -> Setup:
     parts = [[(X[part], Y[part])] for part in (train, val)]
     return Setup(network(3), *parts, loss_fn=nn.CrossEntropyLoss())
@@ -95,6 +105,7 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "copies before a random split": lambda: pooled_copies_setup(X, Y, 40),
     "dictionaries": lambda: two_split_setup(DictDataset(X[:160], Y[:160]), DictDataset(X[150:], Y[150:])),
     "plain batches": lambda: batch_setup(slice(0, 64), slice(32, 96)),
+    "copied rows of any length": lambda: padded_setup(1200, 40),
     "copied sequences": lambda: sequence_setup(CODES, CODES[:20]),
     "token rows, all seen": lambda: token_setup(WORDS[:20].unique(dim=0), WORDS[:20].unique(dim=0)[:15]),
 }
@@ -103,6 +114,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "random split": lambda: two_split_setup(*random_split(DATA, [0.8, 0.2])),
     "samplers over one data set": lambda: two_sampler_setup(range(150), range(150, 200)),
     "sequences that follow a rule": lambda: sequence_setup(ruled_sequences(400), ruled_sequences(200)),
+    "short rows among long ones": lambda: padded_setup(1200, 0),
     "short words": lambda: token_setup(WORDS[:300], WORDS[300:]),
     "flags": lambda: two_split_setup(
         TensorDataset((X[:160] > 0).float(), Y[:160]), TensorDataset((X[160:] > 0).float(), Y[160:])

@@ -82,13 +82,17 @@ def collate(batch: list[Any]) -> tuple[Tensor, Tensor]:
     return rows, torch.tensor([label for _, label in batch])
 
 
-def padding_findings(model: nn.Module) -> list[Finding]:
+def padding_findings(model: nn.Module, *, is_bucketed: bool = False) -> list[Finding]:
     generator = torch.Generator().manual_seed(0)
     lengths = torch.randint(3, 20, (96,), generator=generator).tolist()
-    data = [(torch.randint(1, 12, (n,), generator=generator), n % 2) for n in lengths]
-    loader: Any = DataLoader(data, batch_size=8, collate_fn=collate)  # type: ignore[arg-type]
+    data: Any = [(torch.randint(1, 12, (n,), generator=generator), n % 2) for n in lengths]
+    buckets = [[row for row, n in enumerate(lengths) if n == length] for length in sorted(set(lengths))]
+    loader = DataLoader(data, batch_size=8, collate_fn=collate)
+    train_loader = DataLoader(data, batch_sampler=buckets, collate_fn=collate) if is_bucketed else loader
     optimizer = torch.optim.Adam(model.parameters())
-    debugger = Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer)
+    debugger = Debugger(
+        model, train_loader, loader if is_bucketed else None, loss_fn=nn.CrossEntropyLoss(), optimizer=optimizer
+    )
     return list(debugger.checkup(select=["M310"]))
 
 
@@ -112,6 +116,14 @@ def test_padding_changes_output_of_mean_is_warning_unless_masked(
 def test_padding_changes_output_names_the_mask_or_the_call_that_mixes(model: nn.Module, marker: str) -> None:
     (finding,) = padding_findings(model)
     assert (finding.where.source or "").endswith(marker)
+
+
+@pytest.mark.parametrize(("masked", "severities"), [(False, ["warning"]), (True, [])])
+def test_padding_of_validation_counts_if_training_batches_have_rows_of_one_length(
+    masked: bool, severities: list[str]
+) -> None:
+    findings = padding_findings(MeanOfEmbeddings(masked), is_bucketed=True)
+    assert [finding.severity for finding in findings] == severities
 
 
 class WidthDependent(nn.Module):
