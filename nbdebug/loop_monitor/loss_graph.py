@@ -15,6 +15,7 @@ from nbdebug.source.location import SourceLine, get_line_from_traceback
 _MAX_NODES = 64
 _NORMALIZED_TWICE = (
     Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"LogSoftmax"}), through_shifts=True),
+    Pattern(frozenset({"Softmax"}), frozenset({"Logsumexp"})),  # as in Categorical(logits=...)
     Pattern(frozenset({"LogSoftmax"}), frozenset({"LogSoftmax"})),
     Pattern(frozenset({"Softmax", "LogSoftmax"}), frozenset({"BinaryCrossEntropyWithLogits"})),
 )

@@ -108,6 +108,11 @@ def _log_sign(tensor: Tensor, drawn: Sequence[Tensor]) -> int:
 
 
 def _are_weights(weights: Tensor, logs: Tensor) -> bool:
-    """Return whether there is one weight for each action, with at least three different values: no mask."""
-    is_alike = not weights.requires_grad and weights.numel() == logs.numel()
-    return is_alike and len(set(weights.flatten().tolist())) > 2
+    """Return whether there is one weight for each action, and the weights are no mask.
+
+    They have at least three different values, or two of unlike sign.
+    """
+    if weights.requires_grad or weights.numel() != logs.numel():
+        return False
+    values = set(weights.flatten().tolist())
+    return len(values) > 2 or min(values) < 0 < max(values)

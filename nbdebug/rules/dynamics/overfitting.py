@@ -10,6 +10,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loss_curves import stability
 from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.measurements.policy_gradient import PolicyGradient
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
@@ -17,7 +18,9 @@ from nbdebug.setup import Setup
 
 
 @rule("T609", "warning")
-def overfitting(record: Record, *, rise: float = 0.1) -> Iterator[Finding]:
+def overfitting(
+    record: Record, policy_gradient: PolicyGradient | NotChecked, *, rise: float = 0.1
+) -> Iterator[Finding]:
     """The validation loss increases while the training loss decreases.
 
     ## What it does
@@ -34,7 +37,8 @@ def overfitting(record: Record, *, rise: float = 0.1) -> Iterator[Finding]:
     third or is close to zero. It is not reported at a validation score of 0.97 or more, nor if the validation loss was
     lowest before training: such a model never learned anything for the validation samples, which has other causes. With
     fewer measurements, it is reported if the validation loss at the end exceeds that before training by a seventh, and
-    that of a constant prediction, although the score is 0.1 above that of the most frequent class.
+    that of a constant prediction, although the score is 0.1 above that of the most frequent class. The loss of a policy
+    gradient, which weights drawn actions, does not tell how good the policy is.
 
     ## How to fix
     Keep the weights of the best measurement. Use more data, augmentation, weight decay, dropout, or fewer parameters.
@@ -45,6 +49,8 @@ def overfitting(record: Record, *, rise: float = 0.1) -> Iterator[Finding]:
     ## References
     Prechelt 1998, Early Stopping, But When? Neural Networks: Tricks of the Trade.
     """
+    if isinstance(policy_gradient, PolicyGradient):
+        raise NotChecked("the loss weights drawn actions, so its level does not tell how good the policy is")
     summary = settled_run_summary(record)
     if max(len(summary.val.loss), len(summary.user_validation.loss)) < 2:
         raise NotChecked("no validation was recorded; pass a val_loader")

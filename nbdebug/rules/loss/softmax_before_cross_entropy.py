@@ -23,6 +23,7 @@ from nbdebug.setup.losses import LossKind
 from nbdebug.source.location import get_location
 
 _CALLS = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
+_CONSUMERS = {"LogSoftmax": "cross-entropy", "Logsumexp": "logsumexp, as in Categorical(logits=...)"}
 _CALL_NAMES = {"softmax", "log_softmax", "sigmoid", "Softmax"}
 CONSEQUENCES = (
     "L208",
@@ -54,8 +55,9 @@ def softmax_before_cross_entropy(
     """Probabilities go into a loss that applies softmax itself.
 
     ## What it does
-    Finds a softmax, log-softmax or sigmoid whose output reaches the log-softmax of a cross-entropy (or the sigmoid of a
-    with-logits loss) through only views, casts, copies, indexing, dropout and the addition of constants.
+    Finds a softmax, log-softmax or sigmoid whose output reaches the log-softmax of a cross-entropy, the sigmoid of a
+    with-logits loss or the logsumexp of a distribution of logits through only views, casts, copies, indexing, dropout
+    and the addition of constants.
 
     ## Why it matters
     Cross-entropy expects logits. Values between 0 and 1 differ by at most 1, so its softmax can give no class more than
@@ -104,10 +106,16 @@ def _is_distribution(output_range: OutputRange | NotChecked) -> TypeGuard[Output
 
 def _finding(names: NormalizedTwice) -> Finding:
     producer, consumer, call = names.producer, names.consumer, _CALLS[names.producer]
+    reader, fix = "loss", f"loss = loss_fn(model(x), target)   # without {call}"
+    if consumer == "Logsumexp":
+        reader, fix = (
+            "distribution",
+            "Categorical(probs=...)   # of probabilities, or logits=... of the values before the softmax",
+        )
     return Finding(
         message=_double_softmax_message(call, consumer, names.classes),
-        cause=f"{call} is applied to the output, and the loss applies its own.",
-        fix=f"loss = loss_fn(model(x), target)   # without {call}",
+        cause=f"{call} is applied to the output, and the {reader} applies its own.",
+        fix=fix,
         setup_fix="loss on logits",
         evidence={"producer": producer, "consumer": consumer, "floor": _lowest_cross_entropy(names.classes)},
         explains=CONSEQUENCES,
@@ -123,7 +131,7 @@ def _lowest_cross_entropy(classes: int | None) -> float | None:
 def _double_softmax_message(call: str, consumer: str, classes: int | None) -> str:
     if call == "log_softmax" and consumer == "LogSoftmax":
         return "log_softmax is applied twice: the second one, in the loss, changes nothing."
-    target = "cross-entropy" if consumer == "LogSoftmax" else "a with-logits loss"
+    target = _CONSUMERS.get(consumer, "a with-logits loss")
     lowest = _lowest_cross_entropy(classes)
     cost = f": with {classes} classes the loss cannot fall below {lowest:.3f}" if lowest else ""
     return f"The output of {call} goes into {target}, which expects logits{cost}."

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributions import Categorical
 from torch.nn import functional as F
 
 from nbdebug.debugger import Debugger
@@ -33,6 +34,9 @@ LOSSES: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], str | None]] = {
     "sigmoid": (lambda z, y: F.cross_entropy(z.sigmoid(), y), "error"),
     "softmax with logits": (lambda z, y: F.binary_cross_entropy_with_logits(z.softmax(1), one_hot(y)), "error"),
     "log-softmax twice": (lambda z, y: F.cross_entropy(F.log_softmax(z, 1), y), "warning"),
+    "distribution of logits": (lambda z, y: -Categorical(logits=z.softmax(1)).log_prob(y).mean(), "error"),
+    "distribution of probabilities": (lambda z, y: -Categorical(probs=z.softmax(1)).log_prob(y).mean(), None),
+    "distribution of log-probabilities": (lambda z, y: -Categorical(logits=z.log_softmax(1)).log_prob(y).mean(), None),
     "logits": (lambda z, y: F.cross_entropy(z, y), None),
     "log-probabilities and log priors": (lambda z, y: F.cross_entropy(z.log_softmax(1) + torch.rand(3).log(), y), None),
     "probabilities beside the loss": (lambda z, y: F.cross_entropy(z, y) + z.softmax(1).var(), None),
