@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,18 +12,22 @@ from torch import nn
 from torch.utils.data import WeightedRandomSampler
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import are_rows_distinctive, get_sample_keys
+from nbdebug.measurements.equal_inputs import EqualInputs, StoredBuffer
 from nbdebug.measurements.rewritten_samples import OverwrittenSample
 from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
+from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.loaders import dataset_length
 from nbdebug.setup.weight_lines import few_weights_line
+from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import get_location
+from nbdebug.source.search import call_name
 
 _MIN_SAMPLES = 50
 _SPLIT_TITLES = {"train": "training", "val": "validation"}
@@ -38,6 +43,7 @@ def duplicate_samples(
     visited_samples: VisitedSamples | NotChecked,
     tables: dict[str, SplitTable] | NotChecked,
     overwritten_sample: OverwrittenSample | NotChecked | None,
+    equal_inputs: EqualInputs | NotChecked | None,
     *,
     share: float = 0.5,
 ) -> Iterator[Finding]:
@@ -46,7 +52,8 @@ def duplicate_samples(
     ## What it does
     Counts the samples of each split that are copies of another one: equal inputs with equal targets. Reports a sampler
     that visits the same few samples several times in an epoch and never the others, and samples that are views of one
-    buffer, so that each is overwritten by the next one.
+    buffer, so that each is overwritten by the next one. Inputs that are equal in all training samples, whose targets
+    differ, are reported with the list of the dataset whose entries are one array.
 
     ## Why it matters
     There is less data than the sample count suggests. An epoch passes over the same few samples several times, and the
@@ -80,6 +87,9 @@ def duplicate_samples(
         return
     if isinstance(overwritten_sample, OverwrittenSample):
         yield _overwritten_finding(overwritten_sample)
+        return
+    if isinstance(equal_inputs, EqualInputs):
+        yield _equal_inputs_finding(equal_inputs)
         return
     if isinstance(tables, NotChecked):
         raise tables
@@ -196,6 +206,38 @@ def _overwritten_finding(sample: OverwrittenSample) -> Finding:
             *("T601", "T606", "T607", "T608", "T610"),
         ),
     )
+
+
+def _equal_inputs_finding(inputs: EqualInputs) -> Finding:
+    """Report samples that differ in their targets only."""
+    buffer = inputs.buffer
+    stored, cause, fix = "", "What makes the inputs does not depend on the sample.", "# read the inputs of each sample"
+    if buffer:
+        copy = "clone" if buffer.kind == "Tensor" else "copy"
+        stored = f" The {buffer.entries:,} entries of {buffer.attribute} are the same {buffer.kind}."
+        cause = "One buffer is filled again for each sample and stored each time, so every entry has its last values."
+        fix = f"self.{buffer.attribute}.append(buffer.{copy}())"
+    return Finding(
+        severity="error" if buffer else "warning",
+        message=f"The inputs of all {inputs.samples:,} training samples are equal, and their targets have "
+        f"{inputs.targets:,} values.{stored}",
+        where=get_location(buffer.line if buffer else None),
+        cause=cause,
+        fix=fix,
+        edits=_copy_appended(buffer),
+        evidence={"samples": inputs.samples, "targets": inputs.targets},
+        explains=(*_EXPLAINED, "D109", "D112", "D122", "G415", "M306", "M307", "T601", "T606", "T608"),
+    )
+
+
+def _copy_appended(buffer: StoredBuffer | None) -> tuple[Edit, ...]:
+    """Return the change that appends a copy to the list."""
+    line = buffer.line if buffer else None
+    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call) and call_name(node) == "append"]
+    values = [call.args[0] for call in calls if len(call.args) == 1]
+    if buffer is None or line is None or len(values) != 1 or not isinstance(values[0], (ast.Name, ast.Attribute)):
+        return ()
+    return (wrap_node(line.file, values[0], "{}.clone()" if buffer.kind == "Tensor" else "{}.copy()"),)
 
 
 def bad() -> Setup:
