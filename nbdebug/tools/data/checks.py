@@ -303,7 +303,7 @@ def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
 def _orientation_check(comparison: SplitComparison, orientation: Orientation) -> DataCheck:
     name, method = f"orientation of the images from {comparison.title}", "mean images; directions of the lines"
     if orientation.turn:
-        return DataCheck(name, "fault", orientation.turn, "; ".join(orientation.recognizable), method)
+        return DataCheck(name, "fault", orientation.turn, f"images that are {orientation.turn}", method)
     if not orientation.recognizable:
         return DataCheck(name, "not decidable", "the images have no common orientation", "more images", method)
     power = f"images that are {', '.join(orientation.recognizable)}"
