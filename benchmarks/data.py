@@ -1,7 +1,7 @@
 """How often data() finds planted faults, how often it is quiet on clean data, and what it costs.
 
-    python benchmarks/data.py [--resamples 20] [--clean 100] [--only clean|faults|sources|cost]
-        [--sets digits titanic]
+    python benchmarks/data.py [--resamples 20] [--clean 100] [--first-seed 0]
+        [--only clean|faults|sources|cost] [--sets digits titanic]
 
 The sets are those of data_sets.py, and the faults those of data_faults.py. Each resample is another random split into
 two thirds for training and one third for validation. A clean resample counts as quiet if no drift, duplicate, label,
@@ -31,12 +31,12 @@ from nbdebug.tools.data import DataProfile, data
 _IMAGES, _ROWS, _COLUMNS = 50_000, 1_000_000, 100
 
 
-def report_clean(name: str, resamples: int) -> None:
+def report_clean(name: str, resamples: int, first_seed: int) -> None:
     """Print the share of quiet resamples of clean data, by kind of alarm."""
     x, y = SETS[name]()
     alarms = {"drift": 0, "duplicates": 0, "labels": 0, "leaks": 0, "unusual": 0}
     quiet = 0
-    for seed in range(resamples):
+    for seed in range(first_seed, first_seed + resamples):
         profile = split(x, y, seed)[0].profile()
         faults = {kind: getattr(profile, kind).faults for kind in ("drift", "duplicates", "labels", "leaks")}
         faults["unusual"] = [str(item) for item in profile.unusual]
@@ -170,11 +170,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--resamples", type=int, default=20)
     parser.add_argument("--clean", type=int, default=100)
+    parser.add_argument("--first-seed", type=int, default=0, help="of the clean resamples")
     parser.add_argument("--only", choices=["clean", "faults", "sources", "cost"])
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     arguments = parser.parse_args()
     for name in arguments.sets if arguments.only in (None, "clean") else ():
-        report_clean(name, arguments.clean)
+        report_clean(name, arguments.clean, arguments.first_seed)
     for name in arguments.sets if arguments.only in (None, "faults") else ():
         report_faults(name, arguments.resamples)
     if arguments.only == "sources" or (arguments.only is None and "watch" in SETS):

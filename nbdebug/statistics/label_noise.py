@@ -122,8 +122,8 @@ def estimate_label_noise(scores: _Floats, labels: _Ints, is_quick: bool = False)
     interval and flips. The model of the labels is that of Angluin and Laird 1988, doi:10.1007/BF00116829, for pairs of
     classes as in Patrini et al. 2017, arXiv:1609.03683; the interval is that of the profile likelihood (Venzon and
     Moolgavkar 1988, doi:10.2307/2347496). If the scores are too uncertain to tell wrong labels from ambiguous inputs,
-    the flips stay equal and the interval begins at 0. Then ``wrong`` ranks the labels as self-confidence does
-    (Northcutt, Jiang and Chuang 2021, doi:10.1613/jair.1.12125).
+    the flips stay equal, and the interval reaches from 0 to all errors that the scores expect. Then ``wrong`` ranks the
+    labels as self-confidence does (Northcutt, Jiang and Chuang 2021, doi:10.1613/jair.1.12125).
     """
     centered = scores - scores.mean(2, keepdims=True)
     learners, classes = scores.shape[0], scores.shape[2]
@@ -142,14 +142,15 @@ def estimate_label_noise(scores: _Floats, labels: _Ints, is_quick: bool = False)
         best = fits[0]
     gain = max(clean_loss - best.loss, 0.0)
     bounds = (float("nan"), float("nan")) if is_quick else _find_bounds(fits, best.loss, gain)
-    low = bounds[0] if ambiguity < _MAX_AMBIGUITY else 0.0
     rate = best.rate
+    if ambiguity >= _MAX_AMBIGUITY:  # none or all of the errors that the scores expect can be wrong labels
+        bounds = (0.0, max(bounds[1], rate + (1 - rate) * best.ambiguity))
     model, prior = best.model, best.model.prior(best.parameters)
     if updates and ambiguity < _MAX_AMBIGUITY:
         model.update_flips(best.parameters, model.most_likely_shrinkage(best.parameters))
     posterior = model.posterior(best.parameters)
     return LabelNoise(
-        Number(rate if rate > _NEGLIGIBLE_RATE else 0.0, low, bounds[1]),
+        Number(rate if rate > _NEGLIGIBLE_RATE else 0.0, *bounds),
         _measure_suspicion(posterior, prior, model.is_label, ambiguity < _MAX_AMBIGUITY),
         np.where(model.is_label > 0, -1, posterior).argmax(1),
         prior,

@@ -99,10 +99,13 @@ def test_probability_of_being_wrong_is_calibrated() -> None:
         assert flipped[inside].mean() == pytest.approx(wrong[inside].mean(), abs=0.12)
 
 
-def test_ambiguous_inputs_leave_the_lower_bound_open() -> None:
-    noise, _ = noise_of(0, 0.1, spread=2.0)
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_ambiguous_inputs_leave_open_which_errors_are_wrong_labels(rate: float) -> None:
+    scores, labels, _ = scored_labels(0, rate, spread=2.0)
+    noise = estimate_label_noise(scores, labels)
     assert not noise.is_decidable
     assert noise.rate.low == 0
+    assert noise.rate.high > 0.9 * (noise.scored_class != labels).mean()
     assert not noise.looks_wrong
 
 

@@ -24,6 +24,7 @@ from nbdebug.tools.data.joint_scaling import JointScaling
 from nbdebug.tools.data.languages import LanguageComparison, compare_languages
 from nbdebug.tools.data.leaf_statistics import LeafProfile
 from nbdebug.tools.data.leaks import Leaks
+from nbdebug.tools.data.orientation import Orientation
 from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile, language_counts
@@ -287,8 +288,9 @@ def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
         yield _concept_check(comparison, comparison.concept)
     verdict: Verdict = "fault" if comparison.mismatches else "no fault"
     texts = "; ".join(comparison.mismatches) or "none recognized"
-    wanted = "another scale by a factor of 1.5, axes or channels in another order"
+    wanted = "another scale by a factor of 1.5, axes, columns or channels in another order"
     yield DataCheck(f"preprocessing from {comparison.title}", verdict, texts, wanted, "fixed bounds")
+    yield from (_orientation_check(comparison, item) for item in comparison.orientations)
     label_shift = comparison.label_shift
     if label_shift is not None and label_shift.is_category:
         v = detectable_cramers_v(*comparison.rows, comparison.target_classes, LEVEL / max(len(comparison.shifts), 1))
@@ -296,6 +298,16 @@ def _drift_checks(comparison: SplitComparison) -> Iterator[DataCheck]:
         observation = f"Cramér's V {label_shift.distance.effect:.2g}"
         method = "noncentral chi-squared distribution (Cohen 1988)"
         yield DataCheck(f"label shift from {comparison.title}", verdict, observation, f"Cramér's V of {v:.2g}", method)
+
+
+def _orientation_check(comparison: SplitComparison, orientation: Orientation) -> DataCheck:
+    name, method = f"orientation of the images from {comparison.title}", "mean images; directions of the lines"
+    if orientation.turn:
+        return DataCheck(name, "fault", orientation.turn, f"images that are {orientation.turn}", method)
+    if not orientation.recognizable:
+        return DataCheck(name, "not decidable", "the images have no common orientation", "more images", method)
+    power = f"images that are {', '.join(orientation.recognizable)}"
+    return DataCheck(name, "no fault", "no turn recognized", power, "each turn applied to the images")
 
 
 def _window_check(windows: WindowDrift) -> DataCheck:

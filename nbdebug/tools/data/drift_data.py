@@ -20,7 +20,8 @@ from nbdebug.tools.data.concept_shift import ConceptShift, measure_concept_shift
 from nbdebug.tools.data.domain_classifier import DomainClassifier, fit_domain_classifier, share_features
 from nbdebug.tools.data.energy_distance import EnergyDistance, measure_energy_distance
 from nbdebug.tools.data.feature_shift import LEVEL, FeatureShift, compare_columns, describe_power, judge_shifts
-from nbdebug.tools.data.mismatch import describe_orientation, describe_scaling
+from nbdebug.tools.data.mismatch import describe_scaling
+from nbdebug.tools.data.orientation import Orientation, compare_orientation
 
 _MIN_ROWS = 20
 
@@ -33,6 +34,7 @@ class SplitComparison:
     ``detectable`` would have been shown with 90% probability. ``target_classes`` is the number of classes.
     ``concept`` compares the relation of inputs and targets; None if there is no single target, or if the preprocessing
     differs. ``classes`` compares the inputs within each class, and ``energy`` all features, or embeddings, at once.
+    ``orientations`` are those of the inputs that are square images.
     """
 
     first: str
@@ -46,6 +48,7 @@ class SplitComparison:
     concept: ConceptShift | None = None
     classes: ClassDrift | None = None
     energy: EnergyDistance | None = None
+    orientations: tuple[Orientation, ...] = ()
 
     @property
     def title(self) -> str:
@@ -139,7 +142,8 @@ def compare_splits(
     shifts.sort(key=lambda shift: (not shift.is_shifted, -np.nan_to_num(shift.distance.effect)))
     rows = (len(first), len(second))
     shared = share_features((first, second), (columns[0], columns[1]))
-    mismatches = tuple(_find_mismatches(setup, first, second, columns, titles))
+    orientations = _compare_orientations(first, second)
+    mismatches = tuple(_find_mismatches(setup, first, second, columns, titles, orientations))
     classifier, concept, energy = None, None, None
     if embeddings is not None and set(splits) <= embeddings.keys():
         energy = measure_energy_distance(embeddings[splits[0]], embeddings[splits[1]], "embeddings")
@@ -161,6 +165,7 @@ def compare_splits(
         concept,
         compare_classes((first, second), paired, setup.class_names),
         energy,
+        orientations,
     )
 
 
@@ -175,6 +180,7 @@ def _find_mismatches(
     second: SplitTable,
     columns: Sequence[Sequence[FeatureColumn]],
     titles: tuple[str, str],
+    orientations: Sequence[Orientation],
 ) -> list[str]:
     """Return the differences of the preprocessing in words."""
     tables = {"train": first, "val": second}
@@ -184,13 +190,19 @@ def _find_mismatches(
         texts.append("the channels of {second} are in reverse order, such as BGR for RGB")
     if any(part.column_order for part in units):
         texts.append("the columns of {second} are in another order")
+    texts += [item.text for item in orientations]
     for one, other in zip(first.inputs, second.inputs, strict=False):
-        texts.append(describe_orientation(one, other))
         shapes = [tuple(part.shape[1:]) for part in (one, other)]
         if one.dim() == other.dim() == 4 and shapes[0] != shapes[1] and sorted(shapes[0]) == sorted(shapes[1]):
             texts.append("the axes of {second} are in another order, such as channels last for channels first")
     texts.append(describe_scaling(*columns))
     return [text.format(first=titles[0], second=titles[1]) for text in texts if text]
+
+
+def _compare_orientations(first: SplitTable, second: SplitTable) -> tuple[Orientation, ...]:
+    labels = first.labels, second.labels
+    found = [compare_orientation(*pair, labels) for pair in zip(first.inputs, second.inputs, strict=False)]
+    return tuple(item for item in found if item is not None)
 
 
 def _measure_units(setup: Setup, tables: dict[str, SplitTable]) -> list[UnitComparison]:

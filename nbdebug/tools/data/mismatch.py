@@ -1,14 +1,12 @@
-"""Recognizes different preprocessing of two splits by the shape of the difference."""
+"""Recognizes different scaling of two splits by the shape of the difference."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from nbdebug.sample_display.image_normalization import COMMON_NORMALIZATIONS
 from nbdebug.tools.data.comparison_features import FeatureColumn
@@ -20,16 +18,6 @@ _FACTOR_SPREAD = 0.3  # of the logarithms of the factors, which few samples dete
 _DIFFERS, _AGREES = 2.47, 1.63
 _MAX_ROWS = 2000
 _NORMALIZED_MEAN, _NORMALIZED_STD = 0.1, (0.8, 1.25)
-# Squared standard errors of the mean image, on average over its pixels.
-_IMAGES_DIFFER, _IMAGES_AGREE = 10.0, 3.0
-_SYMMETRIES: dict[str, Callable[[Tensor], Tensor]] = {
-    "transposed": lambda image: image.transpose(-1, -2),
-    "flipped left to right": lambda image: image.flip(-1),
-    "upside down": lambda image: image.flip(-2),
-    "rotated by 180°": lambda image: image.flip(-1, -2),
-    "rotated by 90°": lambda image: torch.rot90(image, 1, (-2, -1)),
-    "rotated by 270°": lambda image: torch.rot90(image, 3, (-2, -1)),
-}
 
 
 @dataclass(frozen=True)
@@ -146,45 +134,3 @@ def _find_normalization(factor: float, offset: float) -> str:
             if abs(factor / known_factor - 1) < _CLOSE and abs(offset / known_offset - 1) < _CLOSE:
                 return f"the values of {{second}} have a normalization, such as that of {name}, {text}"
     return ""
-
-
-def describe_orientation(first: Tensor, second: Tensor) -> str:
-    """Return how the images of the second split are turned against those of the first; "" if they are not.
-
-    The mean images must differ by more than sampling noise as they are, and agree after the turn.
-    """
-    if first.dim() not in (3, 4) or first.shape[1:] != second.shape[1:] or not first.is_floating_point():
-        return ""
-    if first.shape[-1] != first.shape[-2] or first.shape[-1] < 4 or min(len(first), len(second)) < _MIN_ROWS:
-        return ""
-    images = [_gray_images(part[:_MAX_ROWS]) for part in (first, second)]
-    if not all(bool(part.isfinite().all()) for part in images):
-        return ""
-    means, noises = ([function(part) for part in images] for function in (_mean_image, _squared_standard_error))
-    if _image_distance(means[0], means[1], noises[0] + noises[1]) < _IMAGES_DIFFER:
-        return ""
-    distances = {
-        name: _image_distance(means[0], turn(means[1]), noises[0] + turn(noises[1]))
-        for name, turn in _SYMMETRIES.items()
-    }
-    best = min(distances, key=lambda name: distances[name])
-    return f"the images of {{second}} are {best}" if distances[best] < _IMAGES_AGREE else ""
-
-
-def _gray_images(part: Tensor) -> Tensor:
-    """Return the mean over the channels, if there are any."""
-    return part.float().reshape(len(part), -1, *part.shape[-2:]).mean(1)
-
-
-def _mean_image(part: Tensor) -> Tensor:
-    return part.mean(0)
-
-
-def _squared_standard_error(part: Tensor) -> Tensor:
-    """Return the squared standard error of the mean image."""
-    return part.var(0) / len(part)
-
-
-def _image_distance(first: Tensor, second: Tensor, noise: Tensor) -> float:
-    varying = noise > 1e-6 * noise.max()
-    return float(((first - second).square() / noise)[varying].mean()) if bool(varying.any()) else 0.0

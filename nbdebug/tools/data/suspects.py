@@ -187,7 +187,19 @@ def review_labels(
         _judge_split(reference, relation, read[split], (pred_probs or {}).get(split), layer, generator)
         for split, relation in relations
     ]
-    return LabelReview(tuple(splits), relations, unjudged=unjudged)
+    return LabelReview(tuple(_leave_open(item, splits) for item in splits), relations, unjudged=unjudged)
+
+
+def _leave_open(quality: LabelQuality, splits: Sequence[LabelQuality]) -> LabelQuality:
+    """Leave the labels of a split undecided if a larger split shows that its inputs are too ambiguous.
+
+    The ambiguity is that of the task. A few samples show it less reliably, and then look certain but wrongly labeled.
+    """
+    larger = [item for item in splits if item.rows > quality.rows and item.source == quality.source]
+    if all(item.is_decidable for item in larger):
+        return quality
+    noise = replace(quality.noise, low=0.0)
+    return replace(quality, noise=noise, looks_wrong=False, is_decidable=False, pairs=(), planted=())
 
 
 def _splits_with_rows(reference: Reference, splits: Sequence[str]) -> tuple[list[str], tuple[tuple[str, str], ...]]:

@@ -134,3 +134,22 @@ def test_other_forms_of_probabilities_are_refused() -> None:
         profile_of_tensors(train, val, pred_probs=torch.ones(3, 10) / 10)
     with pytest.raises(SetupError, match="expected probabilities"):
         profile_of_tensors(train, val, pred_probs=torch.randn(1198, 10))
+
+
+def sides(seed: int, rows: int, slope: float, flipped: int = 0) -> tuple[Tensor, Tensor]:
+    """Rows on both sides of a line, which the labels tell apart the better the larger ``slope`` is; some are wrong."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, 4, generator=generator)
+    y = (torch.sigmoid(slope * x[:, 0]) > torch.rand(rows, generator=generator)).long()
+    y[:flipped] = 1 - y[:flipped]
+    return x, y
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(1.0, "not decidable"), (40.0, "fault")])
+def test_few_samples_do_not_look_less_ambiguous_than_many(slope: float, verdict: str) -> None:
+    profile = profile_of_tensors(sides(0, 600, slope), sides(1, 300, 40, flipped=30))
+    checks = {check.name: check for check in profile.checks}
+    assert checks["validation: wrong labels"].verdict == verdict
+    quality = profile.labels.get_split("val")
+    assert quality is not None
+    assert bool(quality.suspects) == quality.looks_wrong == (verdict == "fault")
