@@ -377,8 +377,8 @@ class LoopMonitor(OptimizerTracking):
             self.attempt(self.step_groups.on_step_skipped)
 
     def on_device_sync(self, sync: SyncCall) -> None:
-        """Record that a value was fetched from the device."""
-        if self.plan.is_inspection_due:
+        """Record that a value was fetched from the device, except in a pass over validation batches."""
+        if self.plan.is_inspection_due and self.mode_monitor.split != "val":
             self.attempt(self.device_sync_counter.record_sync, sync)
 
     def on_step_begin(self, optimizer: torch.optim.Optimizer) -> None:

@@ -24,6 +24,7 @@ from nbdebug.measurements.loss_gradient import LossCall, compute_output_gradient
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.tensors.memory import share_memory
+from nbdebug.tensors.pytree import tree_map
 
 Shape = tuple[int, ...]
 _RESHAPE_CALLS = {"view", "reshape", "view_as", "reshape_as"}
@@ -49,19 +50,20 @@ class ScrambledReshape:
 
 
 @measurement
-def scrambled_reshapes(eval_outputs: EvalOutputs) -> list[ScrambledReshape]:
+def scrambled_reshapes(eval_outputs: EvalOutputs, output: Any) -> list[ScrambledReshape]:
     """Reshapes in the forward pass or the loss that should be a permutation of axes.
 
     A reshape that may involve the batch axis counts in the forward pass only if outputs depend on other samples.
     """
     tracker = _ReshapeTracker()
-    with record_calls(eval_outputs.setup.eager_model, tracker.add):
-        eval_outputs.predict(eval_outputs.batch)
+    if eval_outputs.has_reshaped_values:
+        with record_calls(eval_outputs.setup.eager_model, tracker.add):
+            eval_outputs.predict(eval_outputs.batch)
     reshapes = tracker.reshapes
     size = eval_outputs.batch.size
     if any(reshape.may_involve_batch_axis(size) for reshape in reshapes) and not _do_samples_mix(eval_outputs):
         reshapes = [reshape for reshape in reshapes if not reshape.may_involve_batch_axis(size)]
-    return reshapes + _find_swaps_in_loss(eval_outputs)
+    return reshapes + _find_swaps_in_loss(eval_outputs, output)
 
 
 def _do_samples_mix(answers: EvalOutputs) -> bool:
@@ -72,17 +74,23 @@ def _do_samples_mix(answers: EvalOutputs) -> bool:
         return False
 
 
-def _find_swaps_in_loss(answers: EvalOutputs) -> list[ScrambledReshape]:
+def _find_swaps_in_loss(answers: EvalOutputs, output: Any) -> list[ScrambledReshape]:
     """Return the reshapes of the user's loss for the output of the model; empty if the loss raises."""
     tracker, setup = _ReshapeTracker(), answers.setup
+    is_of_last_pass = setup.loss_of_pass is not setup.loss_fn  # which has been one of another batch
     try:
         with torch.no_grad():
-            output = setup.predict(answers.batch)
+            copied = tree_map(setup.predict(answers.batch) if is_of_last_pass else output, _copy)
             with CallRecorder(ModuleStack(), tracker.add):
-                setup.raw_loss(output, answers.batch)
+                setup.raw_loss(copied, answers.batch)
     except Exception:
         return []
     return tracker.reshapes
+
+
+def _copy(leaf: Any) -> Any:
+    """Return a copy, as a loss may write to its operands."""
+    return leaf.detach().clone() if isinstance(leaf, Tensor) else leaf
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -33,6 +32,9 @@ class EvalOutputs:
     ``outputs`` are the tensors that it returns for ``batch``, starting with the one the loss uses. A difference of more
     than ``noise`` from them is due to a change of the input. ``statistics`` are the running statistics of normalization
     layers and their values in those passes: passes in train mode in between would change the output of every sample.
+    ``called_functions`` are the names of the torch functions that the model calls for the batch, and
+    ``has_reshaped_values`` is True if one of them returns as many values as it takes, in another shape: measurements
+    skip what no call can show.
     """
 
     setup: Setup
@@ -40,6 +42,8 @@ class EvalOutputs:
     outputs: tuple[Tensor, ...] = ()
     noise: float = 0.0
     statistics: tuple[tuple[Tensor, Tensor], ...] = ()
+    called_functions: frozenset[str] = frozenset()
+    has_reshaped_values: bool = False
 
     def predict(self, batch: Batch, training: bool = False) -> tuple[Tensor, ...]:
         """Return the floating-point output tensors, the one the loss uses first; ``training`` is the mode.
@@ -80,14 +84,6 @@ class EvalOutputs:
         paths_and_leaves = tree_leaves((self.batch.args, self.batch.kwargs))
         return {".".join(map(str, path[1:])): leaf for path, leaf in paths_and_leaves if isinstance(leaf, Tensor)}
 
-    @cached_property
-    def called_functions(self) -> frozenset[str]:
-        """The names of the torch functions that the model calls for the batch; measurements skip what none can show."""
-        names: set[str] = set()
-        with record_calls(self.setup.eager_model, lambda call: names.add(call.name)):
-            self.predict(self.batch)
-        return frozenset(names)
-
 
 def _running_statistics(model: nn.Module) -> tuple[tuple[Tensor, Tensor], ...]:
     """Return the running statistics of all normalization layers, each with a copy."""
@@ -112,12 +108,29 @@ def _held(statistics: tuple[tuple[Tensor, Tensor], ...]) -> Iterator[None]:
             tensor.data.copy_(latest)
 
 
+class _CallSummary:
+    """The names of the calls of a pass, and whether one of them returns the values it takes in another shape."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.has_reshaped_values = False
+
+    def add(self, call: TorchCall) -> None:
+        """Add a call."""
+        self.names.add(call.name)
+        source, result = call.inputs[0] if call.inputs else call.outputs[0], call.outputs[0]
+        self.has_reshaped_values |= source.shape != result.shape and source.numel() == result.numel()
+
+
 @slow_measurement
 def eval_outputs(setup: Setup, batches: list[Batch], output: Any) -> EvalOutputs:
     """Outputs of the model in eval mode for the first batch, and for any change of it."""
     unmeasured = EvalOutputs(setup, batches[0], statistics=_running_statistics(setup.eager_model))
+    calls = _CallSummary()
     try:
-        first, repeated = unmeasured.predict(batches[0]), unmeasured.predict(batches[0])
+        first = unmeasured.predict(batches[0])
+        with record_calls(setup.eager_model, calls.add):
+            repeated = unmeasured.predict(batches[0])
     except Exception as error:
         raise NotChecked(f"the forward pass in eval mode raised {type(error).__name__}: {error}") from error
     if not first or not all(bool(t.isfinite().all()) for t in first):
@@ -126,7 +139,13 @@ def eval_outputs(setup: Setup, batches: list[Batch], output: Any) -> EvalOutputs
     noise = max(float((a - b).abs().max()) for a, b in zip(first, repeated, strict=True) if a.numel())
     if noise > _MAX_RELATIVE_NOISE * scale:
         raise NotChecked("two passes over the same batch in eval mode give different outputs")
-    return replace(unmeasured, outputs=first, noise=max(10 * noise, 1e-6 * scale))
+    return replace(
+        unmeasured,
+        outputs=first,
+        noise=max(10 * noise, 1e-6 * scale),
+        called_functions=frozenset(calls.names),
+        has_reshaped_values=calls.has_reshaped_values,
+    )
 
 
 @dataclass(frozen=True)

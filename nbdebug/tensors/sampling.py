@@ -131,6 +131,8 @@ def flatten(tensor: Tensor) -> Tensor:
 @torch.no_grad()
 def squared_norm(tensors: Sequence[Tensor], device: torch.device) -> Tensor:
     """Return the exact squared norm of all tensors together, in one pass."""
+    if all(map(_has_fast_dot_product, tensors)):
+        return torch.stack([torch.dot(flat, flat) for flat in [tensor.detach().view(-1) for tensor in tensors]]).sum()
     dense = [tensor.detach() if tensor.layout is torch.strided else flatten(tensor) for tensor in tensors]
     norms = torch.stack([tensor.to(device, torch.float32) for tensor in tensor_norms(dense)])
     return torch.dot(norms, norms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
@@ -22,6 +23,7 @@ _FAMILIES = ("weight", "gradient", "update")
 _ZEROS, _ABSMAX = TENSOR_STATISTICS.index("zeros"), TENSOR_STATISTICS.index("absmax")
 _EPSILON = 1e-8  # relative to a weight's root mean square: a layer initialized with zeros has no ratio yet
 _MAX_PENDING_VALUES = 1 << 18  # buffered at once, 1 MiB
+_MAX_PENDING_SECONDS = 0.5  # several snapshots together take little more time than one
 _Floats = NDArray[np.float32]
 
 
@@ -37,6 +39,7 @@ class LayerStatistics:
         self.dead_units, self.column_indices = DeadUnits(), dict[tuple[str, ...], NDArray[np.int64]]()
         self.pending: list[LayerSnapshot | None] = []
         self.parameter_values, self.pending_values = 3 * int(sampler.sizes.sum()), 0
+        self.last_flush = time.perf_counter()
         signal_names = [f"{family}|{name}" for family in _FAMILIES for name in self.names]
         record.histogram_names.extend(signal_names)
         record.layers.widen([*layer_columns(signal_names), *(f"update.ratio|{name}" for name in self.names)])
@@ -58,8 +61,14 @@ class LayerStatistics:
         self.pending.append(snapshot)
         self.pending_values += self.parameter_values + snapshot.max_values * len(snapshot.outputs)
 
+    @property
+    def are_due(self) -> bool:
+        """True if it is time to write the rows of pending snapshots."""
+        return time.perf_counter() - self.last_flush > _MAX_PENDING_SECONDS
+
     def flush(self) -> None:
         """Write the rows of all pending snapshots."""
+        self.last_flush = time.perf_counter()
         snapshots, self.pending, self.pending_values = self.pending, [], 0
         for layout, group in groupby(snapshots, key=lambda snapshot: None if snapshot is None else snapshot.layout):
             if layout is None:

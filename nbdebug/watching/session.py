@@ -157,8 +157,7 @@ class WatchSession:
         self.skipped_steps, self.ring = 0, RingBuffer(setup)
         self.lines: dict[str, SourceLine] = {}
         self.batches_per_epoch = int(self.record.about.get("batches_per_epoch", 0))
-        self.fast_path, self.step_trace = FastPath(self), StepTrace(setup)
-        self.first_step = FirstStep()
+        self.fast_path, self.step_trace, self.first_step = FastPath(self), StepTrace(setup), FirstStep()
         measurement_descriptions()  # imports the measurements of the first step before the loop
         if setup.model_device.type == "cuda":
             self.time_budget.is_capturing = torch.cuda.is_current_stream_capturing
@@ -415,12 +414,14 @@ class WatchSession:
         if row := self.fixed_samples.evaluate():
             self.record.evaluations.append(step, row, "fixed")
 
-    def fetch(self) -> None:
-        """Fetch pending numbers and snapshots."""
+    def fetch(self, *, is_last: bool = False) -> None:
+        """Fetch pending numbers, and snapshots if they are due."""
         if self.time_budget.met_capture and not self.record.events_of_kind("captured"):
             text = "a CUDA graph was captured; its replays cannot be observed"
             self.record.add_event(self.recorder.step, "captured", text)
         self.recorder.fetch()
+        if not (is_last or self.layer_statistics.are_due):
+            return
         started = time.perf_counter()
         self.time_budget.attempt("layers", self.step_sampler.complete_pending)
         self.time_budget.attempt("layers", self.layer_statistics.flush)
@@ -434,7 +435,7 @@ class WatchSession:
         self.time_budget.attempt("metrics", self.loop_monitor.evaluation.batch_averages.compare, sys._getframe(1))
         if self.recorder.row.losses:
             self.recorder.next_row()
-        self.fetch()
+        self.fetch(is_last=True)
         if self.recorder.step - 1 > self.last_measured_step:
             self.measure_fixed_samples(self.recorder.step - 1)
         of_activations = [name for name in self.record.histogram_names if name[:3] == "act"]

@@ -47,12 +47,13 @@ def idle_device(profile: Profile) -> Iterator[Finding]:
     """
     for advice in profile.advice:
         if advice.kind in _KINDS:
+            verb = "was measured" if advice.is_measured else "is predicted"
             yield Finding(
-                message=f"{advice.headline} The change is predicted to gain {advice.gain:.1f} times the throughput.",
+                message=f"{advice.headline} The change {verb} to gain {advice.gain:.1f} times the throughput.",
                 where=get_location(advice.line),
                 cause=advice.cause,
                 fix=advice.code,
-                evidence={"predicted gain": advice.gain, "batch size": profile.batch_size, "device": profile.device},
+                evidence={"gain": advice.gain, "batch size": profile.batch_size, "device": profile.device},
             )
 
 

@@ -58,7 +58,7 @@ def input_bound(profile: Profile, *, least: float = 1.3) -> Iterator[Finding]:
             "wait in ms": 1e3 * wait,
             "step in ms": 1e3 * profile.step_seconds,
             "share": profile.share("data"),
-            "predicted gain": advice.gain,
+            "gain": advice.gain,
             "gain of cached batches": profile.loader_gain,
         },
     )

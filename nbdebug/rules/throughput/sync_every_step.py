@@ -26,7 +26,7 @@ def sync_every_step(
 
     ## What it does
     Records each ``item()``, ``tolist()``, ``cpu()``, ``numpy()``, ``float()``, ``int()`` and ``if`` of a tensor on an
-    accelerator that your own code calls, and its duration.
+    accelerator that your own code calls, and its duration. Calls after a validation batch are left out.
 
     ## Why it matters
     Such a call returns when the device has finished all queued operations. Then the device is idle until Python has

@@ -51,12 +51,12 @@ def thread_contention(setup: Setup, profile: Profile) -> Iterator[Finding]:
     if advice is None or best is None or int(best.name) >= profile.threads:
         return
     yield Finding(
-        message=f"Each step is {advice.gain:.1f} times as fast with {best.name} threads as with {profile.threads}; "
-        f"this process may use {profile.cores} cores.",
+        message=f"Each step is {advice.gain:.1f} times as fast with {best.name} thread{'s' * (best.name != '1')} as "
+        f"with {profile.threads}; this process may use {profile.cores} core{'s' * (profile.cores != 1)}.",
         where=get_location(advice.line),
         cause="The threads of an operation wait for those that have no core.",
         fix=advice.code,
-        evidence={"threads": profile.threads, "cores": profile.cores, "predicted gain": advice.gain},
+        evidence={"threads": profile.threads, "cores": profile.cores, "gain": advice.gain},
     )
 
 

@@ -115,8 +115,13 @@ def near(value: float, share: float = 0.1) -> tuple[float, float]:
 def check_numbers(code: str, facts: Facts) -> None:
     """Compare all numbers in the messages of a rule, in their order, with facts about its faulty program."""
     program = Program(code)
+    compare_numbers(program, facts[code])
+
+
+def compare_numbers(program: Program, facts: Callable[[Any], Sequence[Fact]]) -> None:
+    """Compare all numbers in the messages about a program, in their order, with facts about it."""
     assert program.findings
-    expected, text = facts[code](program), " ".join(finding.message for finding in program.findings)
+    expected, text = facts(program), " ".join(finding.message for finding in program.findings)
     assert len(program.printed) == len(expected), f"{program.printed} instead of {expected}: {text}"
     for number, fact in zip(program.printed, expected, strict=True):
         assert is_true(number, fact), f"{number} instead of {fact}: {text}"
