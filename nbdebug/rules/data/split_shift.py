@@ -240,6 +240,7 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
             "within training": transfer.within_train,
         },
         explains=_CONSEQUENCES,
+        aspect="learners",
     )
 
 
