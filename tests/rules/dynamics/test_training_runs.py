@@ -113,9 +113,9 @@ class ConstantScore(nn.Linear):
 def test_lr_too_high_needs_a_gradient_since_weight_decay_alone_also_makes_long_steps(is_limited: bool) -> None:
     torch.manual_seed(0)
     x, y = torch.randn(400, 8), 3 + torch.randn(400, 1)
-    layer = (ConstantScore if is_limited else nn.Linear)(8, 1)
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.3 if is_limited else 30.0, weight_decay=0.1)
-    setup = training_setup(layer, (x, y), (x, y), nn.MSELoss(), optimizer=optimizer)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 16), (ConstantScore if is_limited else nn.Linear)(16, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.3 if is_limited else 30.0, weight_decay=0.1)
+    setup = training_setup(model, (x, y), (x, y), nn.MSELoss(), optimizer=optimizer)
     codes = [finding.code for finding in watch_report(setup, lambda: train(setup, 20))]
     assert ("O501" in codes) is not is_limited
 
