@@ -6,8 +6,8 @@ import pytest
 
 from nbdebug.finding import Edit, Finding, LineChange, Severity
 from nbdebug.report import Report
-from nbdebug.rule_engine.rule_registry import load_rules
 from nbdebug.rule_engine.consequences import consequences_of
+from nbdebug.rule_engine.rule_registry import load_rules
 
 _CASES = [  # cause, consequence (with its aspect), severity of the consequence beside its cause
     (("L205", "error"), ("O501", "error"), "warning"),
@@ -52,7 +52,7 @@ def test_consequence_ranks_after_its_cause_and_names_it_in_place_of_a_cause_and_
     assert (first.code, first.severity, first.fix) == (*cause, "lr = 1")
     assert second.severity == severity
     assert second.cause == f"Probably a consequence of {cause[0]}. Fix it first and run again."
-    assert not (second.fix or second.setup_fix or second.trial or second.edits or second.changes)
+    assert not any((second.fix, second.setup_fix, second.trial, second.edits, second.changes))
     assert second.message == f"Message of {second.code}."
 
 
