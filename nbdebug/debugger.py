@@ -182,6 +182,7 @@ class Debugger(ToolMethods):
         )
         report = agree_on_report("checkup", get_calling_line(sys._getframe(1)), check)
         keep(report)
+        report = report.with_stated_consequences()
         self._note("checkup", report)
         print_in_script(report.headline)
         return report
@@ -246,7 +247,8 @@ class Debugger(ToolMethods):
         notice = self.notebook_names.notice(self) if self.reports else None
         report = replace(merge_reports(self.reports.values()), title="Findings", subject=str(notice or ""))
         report = report.with_trials(self._try_from_page)
-        return report.with_loss_location(line.where()) if line else report
+        report = report.with_loss_location(line.where()) if line else report
+        return report.with_stated_consequences()
 
     def _repr_html_(self) -> str:
         """Return the model as a tree: shapes, modes, optimizer groups, gradients, memory and findings."""

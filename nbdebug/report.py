@@ -29,6 +29,7 @@ FAMILY_ORDER = "XDLMGOTERP"
 # Findings that describe a poor model without a cause; any other fault that none of them explains ranks above them.
 _OUTCOMES = frozenset({"T608", "E702", "E703", "E704", "E705", "E706", "E709"})
 
+_CONSEQUENCE = "Probably a consequence of {code}. Fix it first and run again."
 _BETTER_REFERENCE = "T610"  # a simple learner finds what the model has not
 
 
@@ -108,6 +109,18 @@ class Report(Result):
             part_seconds=self.part_seconds,
             debugger=(variable_name(debugger) if debugger is not None else None) or "dbg",
         )
+
+    def with_stated_consequences(self) -> Report:
+        """Return a copy in which each consequence of a fault names its first cause in place of a cause and a fix.
+
+        It is no error of its own beside an error. Only what a user reads says so: a run may still disprove the cause.
+        """
+        firsts = _first_causes(self.findings)
+        stated = [
+            finding if first is finding else _state_consequence(finding, first)
+            for finding, first in zip(self.findings, firsts, strict=True)
+        ]
+        return replace(self, findings=rank_findings(stated))
 
     def with_trials(self, try_fix: Callable[[Finding], Result]) -> Report:
         """Return a copy whose page tries the fixes of its findings by ``try_fix``."""
@@ -221,17 +234,37 @@ def describe_findings(findings: Sequence[Finding]) -> list[str]:
 
 def _fold(findings: Sequence[Finding]) -> list[tuple[Finding, list[Finding]]]:
     """Return the findings that no other explains, each with all its consequences."""
-    causes = cause_indices([finding.to_dict() for finding in findings])
+    firsts = _first_causes(findings)
+    folded: dict[int, tuple[Finding, list[Finding]]] = {id(first): (first, []) for first in firsts}
+    for finding, first in zip(findings, firsts, strict=True):
+        if finding is not first:
+            folded[id(first)][1].append(finding)
+    return [*folded.values()]
 
-    def root(index: int) -> int:
+
+def _first_causes(findings: Sequence[Finding]) -> list[Finding]:
+    """Return for each finding the one that explains it and that no other explains; itself if none does."""
+    causes = cause_indices([vars(finding) for finding in findings])
+
+    def first(index: int) -> int:
         above = causes[index]
-        return index if above is None else root(above)
+        return index if above is None else first(above)
 
-    roots = [root(index) for index in range(len(findings))]
-    return [
-        (findings[top], [finding for i, finding in enumerate(findings) if roots[i] == top != i])
-        for top in dict.fromkeys(roots)
-    ]
+    return [findings[first(index)] for index in range(len(findings))]
+
+
+def _state_consequence(finding: Finding, cause: Finding) -> Finding:
+    """Return a finding without a cause, a fix and edits of its own, unless what explains it is only a note."""
+    if cause.severity == "note":
+        return finding
+    is_error_beside_error = finding.severity == cause.severity == "error"
+    return replace(
+        finding,
+        severity="warning" if is_error_beside_error else finding.severity,
+        cause=_CONSEQUENCE.format(code=cause.code),
+        **dict.fromkeys(("fix", "setup_fix", "trial"), ""),
+        **dict.fromkeys(("edits", "changes"), ()),
+    )
 
 
 def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -239,22 +272,21 @@ def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
     A cause ranks as high as the worst finding that it explains.
     """
-    unranked = list(findings)
+    unranked = sorted(findings, key=lambda finding: (_severity_rank(finding), _family_rank(finding)))
     faults = [finding for finding in unranked if finding.severity != "note"]
-    explained = {entry for cause in faults for entry in cause.explains}
-    has_cause = any(
-        cause.code not in _OUTCOMES and not is_consequence(cause.code, cause.aspect, explained) for cause in faults
-    )
+    causes = cause_indices([vars(finding) for finding in unranked])
+    explained = {id(finding) for finding, cause in zip(unranked, causes, strict=True) if cause is not None}
+    has_cause = any(cause.code not in _OUTCOMES and id(cause) not in explained for cause in faults)
 
     def rank(finding: Finding) -> tuple[bool, bool, bool, int, int, int]:
         consequences = [fault for fault in faults if is_consequence(fault.code, fault.aspect, finding.explains)]
         return (
             finding.severity == "note",
             has_cause and finding.code in _OUTCOMES,
-            is_consequence(finding.code, finding.aspect, explained),
+            id(finding) in explained,
             min(map(_severity_rank, [finding, *consequences])),
             _severity_rank(finding),
-            FAMILY_ORDER.find(finding.code[:1]),
+            _family_rank(finding),
         )
 
     return tuple(sorted(unranked, key=rank))
@@ -262,6 +294,10 @@ def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def _severity_rank(finding: Finding) -> int:
     return SEVERITIES.index(finding.severity or "note")
+
+
+def _family_rank(finding: Finding) -> int:
+    return FAMILY_ORDER.find(finding.code[:1])
 
 
 class ReportLog(dict[str, Report]):

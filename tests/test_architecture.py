@@ -48,6 +48,7 @@ SMALL_BY_NATURE = {
     "nbdebug.clinic.exercises": "the judgement of one answer",
     "nbdebug.clinic.session": "the open case of a notebook",
     "nbdebug.atomic_files": "one function that several writers share",
+    "nbdebug.rule_engine.consequences": "one table",
     "nbdebug.commands.pages": "two texts that commands print",
     "nbdebug.crashes.closures": "one repair, of an optimizer that needs a closure",
     "nbdebug.crashes.last_batches": "one question about a loader",

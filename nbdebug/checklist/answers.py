@@ -96,5 +96,5 @@ def _read_answer(name: str, result: Result, report: Report | None) -> StepAnswer
     if report is not None:
         severities = {fault.severity for fault in report.faults}
         verdict = "error" if "error" in severities else "warning" if severities else "good"
-    findings = report.findings[:_MAX_FINDINGS] if report is not None else ()
+    findings = report.with_stated_consequences().findings[:_MAX_FINDINGS] if report is not None else ()
     return StepAnswer(verdict, headline_of(name, result), result.to_text(), tuple(findings))

@@ -217,7 +217,21 @@ class _ChangeTracker:
             self._axis_lost_by[id(call.outputs[0])] = axis_lost_by or call
         self.last_lost_by = self._axis_lost_by.get(id(call.outputs[0]))
         if unmixed and self._is_mixed(call.outputs[0]):
-            self.mixing_calls.append(MixingCall(call, *(axes[0] if axes else ((), None)), axis_lost_by))
+            shape, axis = axes[0] if axes else ((), None)
+            axis = self._axis_of_call(call, inputs[0]) if axis is None and inputs else axis
+            self.mixing_calls.append(MixingCall(call, shape, axis, axis_lost_by))
+
+    def _axis_of_call(self, call: TorchCall, tensor: Tensor) -> int | None:
+        """Return the axis along which a call runs if it holds the positions, each with any number of entries."""
+        numbers = [argument for argument in call.args[1:] if type(argument) is int]
+        axis = call.kwargs.get("dim", numbers[-1] if numbers else None)
+        if type(axis) is not int or not -tensor.dim() <= axis < tensor.dim() or tensor.shape[axis] % self._length:
+            return None
+        axis %= tensor.dim()
+        changed = self._masks[id(tensor)].movedim(axis, 0).flatten(1).any(1).nonzero().flatten()
+        candidates = (changed % self._length, changed // (tensor.shape[axis] // self._length))
+        is_separate = any(sorted(set(positions.tolist())) == self._positions for positions in candidates)
+        return axis if is_separate else None
 
     def _is_mixed(self, tensor: Tensor) -> bool:
         """Return whether more values of a tensor changed than the changed positions own."""

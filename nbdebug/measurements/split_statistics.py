@@ -32,6 +32,9 @@ _DIFFERS, _AGREES = 2.47, 1.63
 _MIN_UNIT_FACTOR = 10.0
 
 
+_MAX_STANDARD_ERROR, _MIN_STANDARD_SHARE = 0.25, 0.9  # of the mean and deviation of a part of a standardized split
+
+
 @dataclass(frozen=True)
 class UnitComparison:
     """Comparison of one part of the data in both splits, by feature.
@@ -44,8 +47,9 @@ class UnitComparison:
     columns agree only in another order; else it is empty. ``frequent_values`` are the most frequent values of training
     and validation, such as the background of images, if the other split does not have them; else None.
     ``column_factors`` are the columns of a table that have another unit than in training, each with the factor of
-    validation to training, after which both splits agree. ``chance`` holds the differences between random divisions of
-    the samples, if the differences are large.
+    validation to training, after which both splits agree. ``standardized_split`` is the only split whose features have
+    mean 0 and standard deviation 1; "" if neither or both do. ``chance`` holds the differences between random divisions
+    of the samples, if the differences are large.
     """
 
     name: str
@@ -58,6 +62,7 @@ class UnitComparison:
     frequent_values: tuple[float, float] | None = None
     column_order: tuple[int, ...] = ()
     column_factors: tuple[tuple[int, float], ...] = ()
+    standardized_split: str = ""
     chance: ChanceDifferences = field(default_factory=ChanceDifferences)
 
     @property
@@ -70,6 +75,16 @@ class UnitComparison:
         if low > 1.0 and min(both) > 1:
             return min(both)
         return max(both) if high < 1.0 and max(both) < 1 else 1.0
+
+    @property
+    def ratio_range(self) -> tuple[float, float]:
+        """The smallest and the largest spread ratio of the features; 1 if no feature varies."""
+        return (float(self.spread_ratios.min()), float(self.spread_ratios.max())) if len(self.spread_ratios) else (1, 1)
+
+    @property
+    def shift_range(self) -> tuple[float, float]:
+        """The smallest and the largest distance of the means of a feature; 0 if no feature varies."""
+        return (float(self.mean_shifts.min()), float(self.mean_shifts.max())) if len(self.mean_shifts) else (0, 0)
 
     @property
     def mean_shift(self) -> float:
@@ -134,7 +149,20 @@ def _compare_units(name: str, train: Tensor, val: Tensor) -> UnitComparison:
         _exchanged_frequent_values(train_rows, val_rows),
         _changed_column_order(train_rows, val_rows),
         _changed_column_units(train_rows, val_rows),
+        _find_standardized_split(train_features, val_features),
     )
+
+
+def _find_standardized_split(train: Tensor, val: Tensor) -> str:
+    """Return the only split of which nine tenths of the varying features have mean 0 and standard deviation 1."""
+    standardized = []
+    for split, features in (("training", train), ("validation", val)):
+        means, deviations = features.mean(1), features.std(1)
+        is_standard = (means.abs() < _MAX_STANDARD_ERROR) & ((deviations - 1).abs() < _MAX_STANDARD_ERROR)
+        is_varying = deviations > 0
+        if bool(is_varying.any()) and float(is_standard[is_varying].float().mean()) >= _MIN_STANDARD_SHARE:
+            standardized.append(split)
+    return standardized[0] if len(standardized) == 1 else ""
 
 
 def _exchanged_frequent_values(train: Tensor, val: Tensor) -> tuple[float, float] | None:

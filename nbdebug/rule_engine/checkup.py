@@ -84,7 +84,7 @@ def checkup(
             finally:
                 report = replace(runner.report(), _try_fix=try_fix)
                 on_report(report)
-                screen.finish(report)
+                screen.finish(report.with_stated_consequences())
     if budget == "thorough" and not report.stopped and not any(f.severity != "note" for f in report):
         report = merge_reports([report, _try_treatments(setup, rules)])
         on_report(report)

@@ -16,6 +16,7 @@ from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, Severity, remove_comment_sign
 from nbdebug.formatting import format_value
 from nbdebug.measurements.registry import import_submodules
+from nbdebug.rule_engine.consequences import consequences_of
 from nbdebug.rule_engine.measured_rates import describe_measured_rate
 from nbdebug.rule_engine.predictions import Prediction
 from nbdebug.setup.data_lines import Origin
@@ -52,18 +53,19 @@ class Rule:
     def __call__(self, measurements: Mapping[str, Any], **options: Any) -> list[Finding]:
         """Return the findings of the rule, labeled with its code, name and severity."""
         findings = self.function(*(self._read(measurements, name) for name in self.needs), **options)
-        claim = self.prediction.claim if self.prediction is not None else ""
-        return [
-            replace(
-                finding,
-                code=self.code,
-                name=self.name,
-                severity=finding.severity or self.severity,
-                predicts=finding.predicts or claim,
-                fix=remove_comment_sign(finding.fix),
-            )
-            for finding in findings
-        ]
+        return [self._label(finding) for finding in findings]
+
+    def _label(self, finding: Finding) -> Finding:
+        severity = finding.severity or self.severity
+        return replace(
+            finding,
+            code=self.code,
+            name=self.name,
+            severity=severity,
+            predicts=finding.predicts or (self.prediction.claim if self.prediction is not None else ""),
+            fix=remove_comment_sign(finding.fix),
+            explains=tuple(dict.fromkeys((*finding.explains, *consequences_of(self.code, severity)))),
+        )
 
     def _read(self, measurements: Mapping[str, Any], name: str) -> Any:
         """Return one measurement; the reason if it is unavailable and optional."""

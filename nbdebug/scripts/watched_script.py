@@ -67,7 +67,8 @@ class WatchedScript:
         if self.watch is not None and self.debugger is not None:
             return self.debugger.findings
         crash = explain_crash(error, with_trace=False) if isinstance(error, Exception) else Report()
-        return merge_reports([*(self.debugger.reports.values() if self.debugger is not None else ()), crash])
+        reports = self.debugger.reports.values() if self.debugger is not None else ()
+        return merge_reports([*reports, crash]).with_stated_consequences()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the objects that were discovered and a summary of the run as plain data, ready for JSON."""

@@ -129,7 +129,7 @@ def _article(card: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> str
         f"<p><b>{escape(_SEVERITY_SIGNS.get(card['severity'], ''))} "
         f"{escape(_join_fields(card, 'severity', 'code', 'name'))}</b></p>",
         html_paragraph(card["message"]),
-        html_paragraph(f"A consequence of {_join_fields(cause, 'code', 'name')}." if cause else ""),
+        html_paragraph(f"A consequence of {_join_fields(cause, 'code', 'name')}." if cause and card["fix"] else ""),
         html_paragraph(card["place"]),
         _code(card["where"].get("source")),
         html_paragraph(f"Cause: {card['cause']}" if card["cause"] else ""),

@@ -158,7 +158,7 @@ class Watch:
             tests_model = self.final_tests and kind is None and not (interrupted or is_outdated)
             self.time_budget.attempt("ranks", self.end_rank, error)
             report = self.add_crash(self.run_rules(test_model=tests_model and self.speaks), error)
-            report = self.share_report(report)
+            report = self.share_report(report).with_stated_consequences()
             steps = self.session.recorder.step - 1
             loss_only_steps = self.time_budget.loss_only_steps
             self.result = WatchResult(

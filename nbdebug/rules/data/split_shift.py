@@ -41,6 +41,11 @@ _SAME_PREPROCESSING_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
 )
 
+_STANDARDIZE_OTHER_FIX = (
+    "# apply the same transform, with the mean and deviation of the raw training rows, to the {split} rows"
+)
+_UNEQUAL = 2.0  # ratio of two ratios of spreads
+
 
 @rule("D109", "warning", origin="validation values")
 def split_shift(
@@ -133,11 +138,10 @@ def _unit_findings(
             continue
         factor, threshold = part_units.scale_factor, units if part_units.step_ratio is not None else alone
         if max(factor, 1 / factor) >= max(threshold, part_units.chance.scale_factor):
-            change = f"{factor:.3g} times larger" if factor > 1 else f"{1 / factor:.3g} times smaller"
             where = get_location(_scaling_line(setup, factor) or _differing_line(setup, position))
             yield _finding(
                 part_units,
-                f"have a scale that is {change} in validation than in training",
+                _describe_scale(part_units),
                 _SAME_PREPROCESSING_FIX,
                 where,
             )
@@ -171,6 +175,23 @@ def _unit_findings(
             )
         elif part_units.mean_shift > max(moved, part_units.chance.mean_shift):
             yield _drift_finding(part_units)
+
+
+def _describe_scale(part_units: UnitComparison) -> str:
+    """Return the change of the spread; as a range, with that of the means, if it differs between features."""
+    factor, (low, high), (near, far) = part_units.scale_factor, part_units.ratio_range, part_units.shift_range
+    if high < _UNEQUAL * low:
+        change = f"{factor:.3g} times larger" if factor > 1 else f"{1 / factor:.3g} times smaller"
+        return f"have a scale that is {change} in validation than in training"
+    return (
+        f"have spreads in validation that are {_plain(low)} to {_plain(high)} times those in training, and means that "
+        f"are {_plain(near)} to {_plain(far)} mean absolute deviations of training away"
+    )
+
+
+def _plain(value: float) -> str:
+    """Return a number with three significant digits and no exponent."""
+    return f"{float(f'{value:.3g}'):,g}"
 
 
 def _describe_columns(part_units: UnitComparison) -> str:
@@ -240,6 +261,7 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
             "within training": transfer.within_train,
         },
         explains=_CONSEQUENCES,
+        aspect="learners",
     )
 
 
@@ -313,12 +335,17 @@ def _setup_fix(part_units: UnitComparison, repair: str) -> str:
 
 
 def _finding(part_units: UnitComparison, observation: str, repair: str, where: Location) -> Finding:
+    cause, split = "One split was preprocessed differently from the other.", part_units.standardized_split
+    if split and repair == _SAME_PREPROCESSING_FIX:
+        other = "validation" if split == "training" else "training"
+        cause = f"The {split} rows are standardized (mean 0, deviation 1), and the {other} rows are not."
+        repair = _STANDARDIZE_OTHER_FIX.format(split=other)
     train_means, val_means = ([float(f"{value:.3g}") for value in side[:3]] for side in part_units.means)
     return Finding(
         message=f"The values of {part_units.name} {observation}. Means of the first features: {train_means} in "
         f"training, {val_means} in validation.",
         where=where,
-        cause="One split was preprocessed differently from the other.",
+        cause=cause,
         fix=repair.replace("x_", "y_") if part_units.name == "target" else repair,
         setup_fix=_setup_fix(part_units, repair) if part_units.name == "input 0" else "",
         evidence={

@@ -16,6 +16,7 @@ from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.running_numbers import RunningNumber
 from nbdebug.measurements.separating_columns import SeparatingColumn
 from nbdebug.measurements.smoothed_series import SmoothedSeries, SmoothedTarget
+from nbdebug.measurements.target_copies import later_targets, linear_copies, renumbered_class_columns
 from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.data_edits import hide_feature
 from nbdebug.rule_engine.rule_registry import rule
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _MIN_SAMPLES_PER_CLASS, _MAX_SAMPLES_PER_CLASS = 5, 20_000  # for a spread; evenly spaced, if there are more
 _MAX_TARGET_COLUMNS = 64  # of a target in which a single column is searched for
 _MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
-_SAMPLES_OF_FIRST_PASS = 200  # samples for a first pass that rules out most columns
 
 _ENCODING_TEXTS = {
     "mean": ("the mean of the target", "the mean target of the rows with the same value is a linear function of it"),
@@ -113,7 +113,8 @@ def target_leak(
     its row and those of up to ten rows before it, as in a table in temporal order.
 
     ## How to fix
-    Drop the column where the inputs are created; end the window of a series before the step to be predicted.
+    Drop the column where the inputs are created; move the target of a window to the step after it. Lags that look
+    ahead, of which one is the target and others are the targets of later rows, must look back.
 
     ## When to ignore
     When the target is meant to be one of the inputs, for example in a test of the code.
@@ -164,11 +165,14 @@ def _copy_findings(
             continue
         flat = part.reshape(len(part), -1).float()
         leaking_columns = (
-            _renumbered_class_columns(flat, table.labels)
+            renumbered_class_columns(flat, table.labels)
             if table.labels is not None
-            else _linear_copies(flat, target, exact)
+            else linear_copies(flat, target, exact)
         )
-        for column in leaking_columns[:3]:
+        later = later_targets(table, flat, leaking_columns, exact) if leaking_columns and part.dim() == 2 else {}
+        if later:
+            yield _look_ahead_finding(setup, part, input_index, leaking_columns[0], later)
+        for column in () if later else leaking_columns[:3]:
             yield _at_making_line(setup, _finding(setup, part, input_index, column))
 
 
@@ -183,7 +187,7 @@ def _partial_copy_findings(setup: Setup, table: SplitTable | None, min_samples: 
         if not part.is_floating_point() or part.dim() not in (2, 3):
             continue
         flat = part.reshape(len(part), -1).float()
-        pairs = [(column, i) for i, y in enumerate(targets.float().T) for column in _linear_copies(flat, y, exact)]
+        pairs = [(column, i) for i, y in enumerate(targets.float().T) for column in linear_copies(flat, y, exact)]
         if 0 < len({column for column, _ in pairs}) <= _MAX_COPIED_SHARE * flat.shape[1]:
             column, target_column = pairs[0]
             name = _feature_name(setup, part, column)
@@ -370,49 +374,40 @@ def _averages(node: ast.AST) -> bool:
     return call_name(node) in ("rolling", "convolve", "uniform_filter1d", "avg_pool1d")
 
 
-def _linear_copies(flat: Tensor, target: Tensor, exact: float) -> list[int]:
-    """Return the columns that are a linear function of the target."""
-    if not (is_finite(flat) and is_finite(target)) or float(target.std()) == 0:
-        return []
-    rows = _evenly_spaced_rows(len(flat))
-    candidates = (_absolute_correlations(flat[rows], target[rows]) > 1 - 10 * exact).nonzero().flatten()
-    columns: list[int] = candidates[_absolute_correlations(flat[:, candidates], target) > 1 - exact].tolist()
-    return columns
-
-
-def _evenly_spaced_rows(rows: int) -> Tensor:
-    """Return evenly spaced row indices from first to last."""
-    return torch.linspace(0, rows - 1, min(_SAMPLES_OF_FIRST_PASS, rows)).long()
-
-
-def _absolute_correlations(flat: Tensor, target: Tensor) -> Tensor:
-    """Return the absolute correlation of each column with the target, in double precision."""
-    columns, target_values = flat.double(), target.double()
-    columns, target_values = columns - columns.mean(0), target_values - target_values.mean()
-    norms = columns.norm(dim=0) * target_values.norm()
-    correlations: Tensor = (columns * target_values[:, None]).sum(0).abs() / norms.clamp_min(1e-12)
-    return correlations
-
-
-def _renumbered_class_columns(flat: Tensor, labels: Tensor) -> list[int]:
-    """Return the columns with exactly one value for each class, and a different one for each."""
-    if len(classes := labels.unique().tolist()) < 2:  # type: ignore[no-untyped-call]
-        return []
-    first = torch.stack([flat[(labels == label).int().argmax()] for label in classes])
-    class_indices = torch.searchsorted(torch.tensor(classes), labels)
-    rows = _evenly_spaced_rows(len(flat))
-    columns = (flat[rows] == first[class_indices[rows]]).all(0).nonzero().flatten().tolist()
-    several = [column for column in columns if len(set(first[:, column].tolist())) == len(classes)]
-    return [column for column in several if bool((flat[:, column] == first[class_indices, column]).all())]
+def _look_ahead_finding(setup: Setup, part: Tensor, input_index: int, own: int, later: dict[int, int]) -> Finding:
+    """Report columns that hold the targets of later rows beside one that holds that of its own row."""
+    name = _feature_name(setup, part, own)
+    listed = [
+        f"{_feature_name(setup, part, column)} that of {rows} row{'s' * (rows > 1)} later"
+        for column, rows in later.items()
+    ]
+    others = ", ".join(listed[:4]) + (f" and {len(listed) - 4} more of other rows" if len(listed) > 4 else "")
+    return Finding(
+        where=_at_making_line(setup, Finding("")).where,
+        message=f"The inputs contain the target: {name} of input {input_index} equals the target of its own row, and "
+        f"{others}, in all {len(part):,} training samples read.",
+        cause="These lags look ahead instead of back.",
+        fix="# a lag of k rows is the value of row t - k: series.shift(k) or series[t - k], not shift(-k) or "
+        "series[t + k]",
+        evidence={"input": input_index, "column": own, "rows later": later, "samples": len(part)},
+        explains=("T611", "D105", "L208"),
+    )
 
 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Finding:
     is_table = part.dim() == 2 and input_index == 0
+    if part.dim() == 3:
+        is_last = column // part.shape[2] == part.shape[1] - 1
+        cause = f"The {'last step of the window is' if is_last else 'window includes'} the step to be predicted."
+    else:
+        cause = "The inputs include the target column of the table, or a window includes the step to be predicted."
     return Finding(
         message=f"The inputs contain the target: {_feature_name(setup, part, column)} of input {input_index} equals "
         f"the target, up to scaling or renumbering of the classes, in all {len(part):,} training samples read.",
-        cause="The inputs include the target column of the table, or a window includes the step to be predicted.",
-        fix=f"x[:, {column}] = 0   # or drop the column" if is_table else "# end the window one step earlier",
+        cause=cause,
+        fix=f"x[:, {column}] = 0   # or drop the column"
+        if is_table
+        else "# move the target one step later, which keeps the length of the window",
         setup_fix=hide_feature(part, column) if input_index == 0 else "",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),

@@ -51,7 +51,8 @@ def lr_too_high(
     (``overwritten``) of its weights, together with a loss that jumps to 1.5 times its start, stays at nine tenths of
     that of a constant prediction, or plateaus although each of several layers had half of itself overwritten. Also
     reported for a loss that jumps fifteenfold, ends above three times its start, or grows a hundredfold until it is not
-    finite. A usual step is a thousandth of the weights. A run that ends with a score of 0.97, or with a twentieth of
+    finite. Not reported for a run in which every gradient was zero, since weight decay alone then made its steps. A
+    usual step is a thousandth of the weights. A run that ends with a score of 0.97, or with a twentieth of
     the loss, is successful whatever its steps were. In a range test, the rate is too high if most sweeps had diverged
     at it.
 
@@ -72,7 +73,8 @@ def lr_too_high(
     if isinstance(record, NotChecked):
         raise record
     run_summary = get_run_summary(record)
-    if (verdict := find_rate_too_high(run_summary, overwritten)) is None:
+    verdict = find_rate_too_high(run_summary, overwritten)
+    if verdict is None or _has_no_gradient(record):
         return
     rate = peak_rate(record)
     yield Finding(
@@ -128,6 +130,12 @@ def _effect(verdict: RateTooHigh, run_summary: RunSummary) -> str:
     return (
         f"{f'{weight_change}, ' if verdict.first_update >= 0.05 else ''}{opening} and ended at {run_summary.end_text}"
     )
+
+
+def _has_no_gradient(record: Record) -> bool:
+    """Return whether all gradients were exactly zero from the first steps on: weight decay alone made the steps."""
+    steps, norms = record.series("gradient_norm")
+    return len(steps) > 0 and int(steps[0]) <= OPENING_STEPS and not norms.any()
 
 
 def peak_rate(record: Record) -> float:

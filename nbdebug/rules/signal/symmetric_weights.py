@@ -62,6 +62,9 @@ def symmetric_weights(
     (1e-5 of the largest) and not zero in each of three steps on a copy. Copies in series, or with other inputs,
     targets or dropout, get other gradients at the first step.
 
+    Several matrices of one module that are zero and have a gradient of exactly zero in each step are the factors of a
+    product, as in an adapter of low rank: one of them must start at random, and the other one may stay zero.
+
     ## How to fix
     Initialize the weights randomly; only biases and last layers may start at zero.
 
@@ -74,9 +77,46 @@ def symmetric_weights(
     head = next(
         (name for name, module in reversed(list(setup.eager_model.named_modules())) if _has_weight_matrix(module)), None
     )
-    yield from _merge_equal_places(_weight_findings(setup, early_steps, head, _find_tables(graph)))
+    factors = _find_zero_factors(setup.eager_model, early_steps)
+    zero_names = {name for names in factors for name in names}
+    if factors:
+        yield _zero_factors_finding(setup, factors)
+    others = [early for early in early_steps if early.entry.name not in zero_names]
+    yield from _merge_equal_places(_weight_findings(setup, others, head, _find_tables(graph)))
     for branches in symmetric_branches if not isinstance(symmetric_branches, NotChecked) else ():
         yield _branches_finding(setup.eager_model, branches)
+
+
+def _find_zero_factors(model: nn.Module, early_steps: list[EarlyGradient]) -> list[list[str]]:
+    """Return the matrices of each module of the user that are zero and get no gradient, if it has several.
+
+    They are the factors of a product. Those of a layer of torch may lie behind another layer of zeros.
+    """
+    names: dict[str, list[str]] = {}
+    for early in early_steps:
+        parameter = early.entry.parameter
+        is_own = _is_users(model.get_submodule(early.entry.module))
+        if is_own and early.max_gradient == 0 and parameter.dim() > 1 and not bool(parameter.any()):
+            names.setdefault(early.entry.module, []).append(early.entry.name)
+    return [own for own in names.values() if len(own) > 1]
+
+
+def _zero_factors_finding(setup: Setup, factors: list[list[str]]) -> Finding:
+    """Report products of matrices that are all zero, at the first of them."""
+    first = factors[0][0]
+    module, _, name = first.rpartition(".")
+    listed = [" and ".join(names) for names in factors]
+    others = f" The same holds for {join_names(listed[1:], 4)}." if listed[1:] else ""
+    fixes = [f"torch.nn.init.kaiming_uniform_(model.get_parameter({names[0]!r}))" for names in factors]
+    return Finding(
+        message=f"{listed[0]} start at 0, and the gradient of each is exactly 0 in the first {EARLY_STEPS} steps."
+        f"{others}",
+        where=get_location(initialization_line(setup, module, name), module or None, first),
+        cause="They are factors of one product, and the product of two zeros has no gradient for either.",
+        fix="\n".join(fixes) + "   # and leave the other factor at 0",
+        evidence={"parameters": [name for names in factors for name in names], "steps": EARLY_STEPS},
+        explains=_CONSEQUENCES,
+    )
 
 
 def _find_tables(graph: Graph) -> set[int]:
@@ -130,7 +170,12 @@ def _has_equal_units(early: EarlyGradient) -> bool:
 
 def _is_table(module: nn.Module) -> bool:
     """Check whether a module is an embedding, or a user's own module with parameters; not a layer of torch."""
-    return isinstance(module, _EMBEDDINGS) or not type(module).__module__.startswith("torch.")
+    return isinstance(module, _EMBEDDINGS) or _is_users(module)
+
+
+def _is_users(module: nn.Module) -> bool:
+    """Check whether the class of a module is not one of torch."""
+    return not type(module).__module__.startswith("torch.")
 
 
 def _columns_finding(setup: Setup, early: EarlyGradient) -> Finding:

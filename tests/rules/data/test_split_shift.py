@@ -126,6 +126,36 @@ def test_split_shift_of_other_units_is_reported(name: str) -> None:
     assert len(fault_messages(OTHER_UNITS[name](), "D109")) == 1
 
 
+@pytest.mark.parametrize(
+    ("setup", "cause", "fix"),
+    [
+        (measured_setup(UNITS * (X + 20)), "The training rows are standardized", "to the validation rows"),
+        (
+            two_split_setup((7 * X[:300] + 99, Y[:300]), (standardized(X[300:]), Y[300:])),
+            "The validation rows are standardized",
+            "to the training rows",
+        ),
+        (two_split_setup((7 * X[:300], Y[:300]), (90 * X[300:], Y[300:])), "One split was preprocessed", "x_val"),
+    ],
+    ids=["training", "validation", "neither"],
+)
+def test_split_shift_names_the_split_that_is_standardized(setup: Setup, cause: str, fix: str) -> None:
+    (finding,) = rule_findings(setup, "D109")
+    assert finding.cause.startswith(cause)
+    assert fix in finding.fix
+
+
+def test_split_shift_of_unequal_units_states_the_ranges_of_ratios_and_shifts() -> None:
+    measured = UNITS * 1e3 * (X + 3)
+    train, val = standardized(measured[:300]), measured[300:]
+    (finding,) = rule_findings(two_split_setup((train, Y[:300]), (val, Y[300:])), "D109")
+    deviations = [(side - side.mean(0)).abs().mean(0) for side in (train, val)]
+    ratios, shifts = deviations[1] / deviations[0], (val.mean(0) - train.mean(0)).abs() / deviations[0]
+    stated = [f"{float(f'{float(value):.3g}'):,g}" for side in (ratios, shifts) for value in (side.min(), side.max())]
+    assert " to ".join(stated[:2]) in finding.message
+    assert " to ".join(stated[2:]) in finding.message
+
+
 @pytest.mark.parametrize("name", SAME_UNITS)
 def test_split_shift_of_drift_or_augmentation_is_quiet(name: str) -> None:
     assert fault_messages(SAME_UNITS[name](), "D109") == []

@@ -78,6 +78,32 @@ def test_target_leak_of_merely_predictive_features_is_quiet(setup: Setup) -> Non
     assert fault_messages(setup, "D115") == []
 
 
+def lag_setup(lags: list[int], columns_before: int = 2) -> Setup:
+    """A table of values at other steps than that of the target, from the latest past (0) or from the future (-1, …)."""
+    now = torch.arange(40, 260)
+    steps = now[:, None] - torch.tensor(lags)
+    x = torch.cat([torch.randn(220, columns_before, generator=GENERATOR), SERIES[steps]], 1)
+    return minimal_setup(nn.Linear(x.shape[1], 1), x, SERIES[now + 1, None], nn.MSELoss())
+
+
+@pytest.mark.parametrize(
+    ("lags", "later"),
+    [([-1, -2, -3], {3: 1, 4: 2}), ([-1, -2, -4, -8, 0], {3: 1, 4: 3, 5: 7}), ([0, 1, -1, -30], {5: 29})],
+)
+def test_target_leak_of_lags_that_look_ahead_names_the_rows_and_hides_no_column(
+    lags: list[int], later: dict[int, int]
+) -> None:
+    (finding,) = rule_findings(lag_setup(lags), "D115")
+    assert finding.evidence["rows later"] == later
+    assert "look ahead" in finding.cause
+    assert (finding.edits, finding.setup_fix) == ((), "")
+
+
+def test_target_leak_beside_lags_that_look_back_offers_to_drop_its_column() -> None:
+    (finding,) = rule_findings(lag_setup([-1, 0, 1, 2]), "D115")
+    assert "x[:, 2] = 0" in finding.fix
+
+
 BINARY = (X[:, 0] + X[:, 1] > 0).long()
 NOISE = 0.05 * torch.randn(200, generator=GENERATOR)
 

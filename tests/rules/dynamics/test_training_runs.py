@@ -104,6 +104,22 @@ def test_lr_too_high_finding_names_the_learning_rate() -> None:
     assert finding.evidence["rate"] == 3.25
 
 
+class ConstantScore(nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input).clamp(9.0, 10.0)
+
+
+@pytest.mark.parametrize("is_limited", [True, False])
+def test_lr_too_high_needs_a_gradient_since_weight_decay_alone_also_makes_long_steps(is_limited: bool) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(400, 8), 3 + torch.randn(400, 1)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 16), (ConstantScore if is_limited else nn.Linear)(16, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.3 if is_limited else 30.0, weight_decay=0.1)
+    setup = training_setup(model, (x, y), (x, y), nn.MSELoss(), optimizer=optimizer)
+    codes = [finding.code for finding in watch_report(setup, lambda: train(setup, 20))]
+    assert ("O501" in codes) is not is_limited
+
+
 def test_run_rules_after_five_steps_are_not_checked() -> None:
     setup, _ = classifier_run(1e-5)
     x, y = next(iter(setup.train_loader))

@@ -110,6 +110,38 @@ def test_symmetric_weights_of_equal_units_are_reported_at_parameter(name: str) -
     assert parameter in {finding.where.parameter for finding in rule_findings(build(), "G407")}
 
 
+class ThinProduct(nn.Module):
+    """A frozen layer with a product of two matrices beside it, of which some start at zero."""
+
+    def __init__(self, inputs: int, outputs: int, zeros: tuple[str, ...]) -> None:
+        super().__init__()
+        self.base = nn.Linear(inputs, outputs).requires_grad_(False)
+        self.down, self.up = nn.Parameter(torch.randn(2, inputs)), nn.Parameter(torch.randn(outputs, 2))
+        for name in zeros:
+            nn.init.zeros_(self.get_parameter(name))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + x @ self.down.T @ self.up.T
+
+
+def adapted(*zeros: str) -> Setup:
+    return setup_of(nn.Sequential(ThinProduct(4, 8, zeros), nn.ReLU(), ThinProduct(8, 3, zeros)))
+
+
+def test_symmetric_weights_of_products_of_two_zeros_are_one_finding_that_starts_one_factor() -> None:
+    (finding,) = rule_findings(adapted("down", "up"), "G407")
+    assert finding.evidence["parameters"] == ["0.down", "0.up", "2.down", "2.up"]
+    assert "'0.down'" in finding.fix
+    assert "'2.down'" in finding.fix
+    assert "up'" not in finding.fix
+    assert "the rule no longer reports it" in finding.trial
+
+
+@pytest.mark.parametrize("zeros", ["down", "up"])
+def test_symmetric_weights_of_a_product_with_one_factor_of_zero_are_quiet(zeros: str) -> None:
+    assert rule_findings(adapted(zeros), "G407") == []
+
+
 class ZeroBranches(nn.Module):
     """Residual branches with a last layer of zero, so that their first layer gets no gradient in the first step."""
 
