@@ -154,8 +154,7 @@ class WatchSession:
         self.at_boundary = self.epoch_ended = self.gradients_changed = False
         self.losses: list[Number] = []
         self.iterator: weakref.ref[Any] | None = None
-        self.skipped_steps, self.ring = 0, RingBuffer(setup)
-        self.lines: dict[str, SourceLine] = {}
+        self.skipped_steps, self.ring, self.lines = 0, RingBuffer(setup), dict[str, SourceLine]()
         self.batches_per_epoch = int(self.record.about.get("batches_per_epoch", 0))
         self.fast_path, self.step_trace, self.first_step = FastPath(self), StepTrace(setup), FirstStep()
         measurement_descriptions()  # imports the measurements of the first step before the loop
@@ -403,8 +402,8 @@ class WatchSession:
         if not self.epoch_ended or self.time_budget.exceeds_strict_budget(time.perf_counter()):
             return
         samples, step = self.fixed_samples, self.recorder.step - 1
-        seconds = samples.total_seconds + samples.last_seconds
-        is_affordable = seconds <= self.time_budget.budget / 2 * self.time_budget.elapsed
+        affordable_seconds = self.time_budget.budget / 2 * self.time_budget.elapsed
+        is_affordable = samples.total_seconds + samples.last_seconds <= affordable_seconds
         if is_affordable or samples.is_planned(step, self.last_measured_step):
             self.measure_fixed_samples(step)
 
