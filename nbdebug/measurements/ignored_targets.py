@@ -28,7 +28,8 @@ class IgnoredTarget:
     """A ``value`` of the target whose ``samples`` of a batch have no influence; ``others`` are the other values.
 
     For a class at each position of a sample (``is_dense``), and for flags of 0 and 1 of each output (``are_flags``),
-    the positions are counted instead of the samples.
+    the positions are counted instead of the samples. ``expects_signs`` tells whether labels of -1 and 1, in place of 0
+    and 1, give these samples an influence.
     """
 
     value: float
@@ -38,6 +39,7 @@ class IgnoredTarget:
     is_torch_loss: bool
     is_dense: bool = False
     are_flags: bool = False
+    expects_signs: bool = False
 
 
 @measurement
@@ -63,8 +65,29 @@ def ignored_target(output: Any, loss: Tensor, loss_call: LossCall) -> IgnoredTar
         if not _changes_loss(loss_call, outputs, rows):
             module = getattr(loss_call.function, "__module__", "") or ""
             others = tuple(other for other in values if other != value)
-            return IgnoredTarget(value, int(rows.sum()), len(target), others, module.startswith("torch."))
+            is_torch_loss = module.startswith("torch.")
+            expects_signs = (value, others) == (0, (1,)) and _expects_signs(loss_call, outputs, rows)
+            return IgnoredTarget(
+                value, int(rows.sum()), len(target), others, is_torch_loss, expects_signs=expects_signs
+            )
     return None
+
+
+def _expects_signs(call: LossCall, outputs: list[Tensor], rows: Tensor) -> bool:
+    """Return whether labels of -1 and 1 give the samples of label 0 an influence, and the loss stays a penalty.
+
+    A likelihood without the term of the other label is negative if all labels are -1.
+    """
+    signs = 2 * call.targets[0] - 1
+    others = [*_other_outputs([tensor.detach() for tensor in outputs], rows)]
+    changed = [{id(old): new for old, new in zip(outputs, values, strict=True)} for values in others]
+    try:
+        signed, negative = call.with_target(signs), call.with_target(torch.full_like(signs, -1))
+        return all(negative(values) >= 0 for values in changed) and any(
+            signed(values) != signed() for values in changed
+        )
+    except Exception:  # a loss that takes class indices
+        return False
 
 
 def _get_dense_target(output: Any, targets: tuple[Any, ...]) -> Tensor | None:

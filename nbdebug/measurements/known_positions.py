@@ -77,6 +77,19 @@ def target_holes(output: Any, loss: Tensor, loss_call: LossCall) -> Holes | None
     return None
 
 
+@measurement
+def learned_positions(output: Any, loss: Tensor, loss_call: LossCall) -> list[tuple[Tensor, Tensor]]:
+    """Each target of the first batch that has the shape of one output, and where that output has a gradient."""
+    outputs = [tensor for tensor in tree_tensors(output) if tensor.is_floating_point()]
+    learned = []
+    for values in tree_tensors(loss_call.targets):
+        fitting = [tensor for tensor in outputs if tensor.shape == values.shape]
+        gradient = compute_output_gradients(loss, fitting)[0] if len(fitting) == 1 else None
+        if gradient is not None:
+            learned.append((values, gradient.to(values.device) != 0))
+    return learned
+
+
 def _isolated_value(values: Tensor) -> float | None:
     """Return zero, or the smallest or largest value, if it is frequent and lies apart from the others, which vary."""
     flat = values.detach().flatten()

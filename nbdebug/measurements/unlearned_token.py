@@ -6,14 +6,21 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.loss_terms import bind_arguments
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
+from nbdebug.measurements.loss_gradient import compute_output_gradients
 from nbdebug.measurements.padding import find_trailing_positions
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import named_inputs
 from nbdebug.setup.losses import ignore_index, score_tensor
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import find_zeroed_entry
 
 _MIN_ROWS = 4
 
@@ -62,24 +69,37 @@ def _position_labels(first_pass: ForwardPass) -> Tensor:
 
 @dataclass(frozen=True)
 class UnlearnedClass:
-    """A class whose number the loss ignores, its positions in the first batch, and those before a label it learns."""
+    """A class whose number the loss ignores, its positions in the first batch, and those before a label it learns.
+
+    ``line`` is the one of the loss that compares the labels with it, or that sets its class weight to zero.
+    """
 
     label: int
     positions: int
     real: int
+    line: SourceLine | None = None
 
 
 @measurement
-def unlearned_class(setup: Setup, first_pass: ForwardPass, class_axis: int) -> UnlearnedClass | None:
+def unlearned_class(
+    setup: Setup, first_pass: ForwardPass, loss: Tensor, loss_calls: list[TorchCall]
+) -> UnlearnedClass | None:
     """The class that labels all padding and is ignored, if half of the rows also have it before a learned label.
 
-    A loss may be meant to ignore the ends of rows, or all tokens of a vocabulary that are not masked.
+    It is ignored if the output has no gradient at any of its positions, and has one at all others. A loss may be meant
+    to ignore the ends of rows, or all tokens of a vocabulary that are not masked.
     """
-    labels, ignored = _position_labels(first_pass), ignore_index(setup.loss_fn)
-    classes = score_tensor(first_pass.output).shape[class_axis]
-    if not 0 <= ignored < classes or classes in _vocabulary_sizes(setup):
+    labels, scores = _position_labels(first_pass), score_tensor(first_pass.output)
+    axes = get_extra_axes(scores, labels) if isinstance(scores, Tensor) else []
+    (gradient,) = compute_output_gradients(loss, [scores]) if axes else (None,)
+    if gradient is None or scores.shape[axes[0]] in _vocabulary_sizes(setup):
         return None
-    is_ignored = labels == ignored
+    is_ignored = ~(gradient != 0).any(axes[0]).to(labels.device)
+    ignored = labels[is_ignored].unique().tolist()  # type: ignore[no-untyped-call]
+    if len(ignored) != 1 or not 0 <= ignored[0] < scores.shape[axes[0]]:
+        return None
+    if not torch.equal(labels == ignored[0], is_ignored) or bool(is_ignored.all()):
+        return None
     precedes_learned = (~is_ignored).flip(1).cumsum(1).flip(1) > 0
     for values in named_inputs(first_pass.batch).values():
         padded = find_trailing_positions(values)
@@ -87,7 +107,23 @@ def unlearned_class(setup: Setup, first_pass: ForwardPass, class_axis: int) -> U
             continue
         real = is_ignored & precedes_learned & ~padded.to(labels.device)
         if int(real.any(1).sum()) >= len(labels) / 2:
-            return UnlearnedClass(ignored, int(is_ignored.sum()), int(real.sum()))
+            line = _ignoring_line(setup, loss_calls, is_ignored, ignored[0])
+            return UnlearnedClass(ignored[0], int(is_ignored.sum()), int(real.sum()), line)
+    return None
+
+
+def _ignoring_line(setup: Setup, loss_calls: list[TorchCall], is_ignored: Tensor, label: int) -> SourceLine | None:
+    """Return the line of the loss that marks the ignored positions, or that sets the class weight of a label to 0."""
+    for call in loss_calls:
+        result = call.outputs[0] if call.outputs else None
+        if isinstance(result, Tensor) and result.dtype == torch.bool and result.numel() == is_ignored.numel():
+            marks = result.reshape(is_ignored.shape).to(is_ignored.device)
+            if torch.equal(marks, is_ignored) or torch.equal(marks, ~is_ignored):
+                return call.line
+        arguments = bind_arguments(F.cross_entropy, call) if call.name == "cross_entropy" else None
+        weight = arguments["weight"] if arguments else None
+        if isinstance(weight, Tensor) and label < len(weight) and not bool(weight[label]):
+            return find_zeroed_entry(user_written_objects(setup)) or call.line
     return None
 
 

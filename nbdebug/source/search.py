@@ -37,6 +37,19 @@ def find_unique_assignment(attribute: str, value: Any, context: Iterable[Any]) -
     return lines.pop() if len(lines) == 1 else None
 
 
+def find_zeroed_entry(context: Iterable[Any]) -> SourceLine | None:
+    """Return the only line that sets an entry of a variable to 0, such as ``weight[0] = 0.0``; else None."""
+    lines = {
+        SourceLine(file, node.lineno)
+        for file in search_files(context)
+        for node in file_nodes(syntax_tree(file))
+        if isinstance(node, ast.Assign)
+        and is_literal(node.value, 0)
+        and any(isinstance(target, ast.Subscript) for target in node.targets)
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
 def _may_assign(node: ast.Assign, attribute: str, value: Any) -> bool:
     is_set = any(getattr(target, "attr", "") == attribute for target in assignment_targets(node))
     return is_set and (not isinstance(node.value, ast.Constant) or node.value.value == value)

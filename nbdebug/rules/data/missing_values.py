@@ -46,6 +46,7 @@ def missing_values(
     batches: list[Batch],
     first_layer_calls: list[FirstLayerCall],
     target_holes: Holes | NotChecked | None,
+    learned_positions: list[tuple[Tensor, Tensor]] | NotChecked,
     *,
     share: float = 0.5,
 ) -> Iterator[Finding]:
@@ -67,6 +68,8 @@ def missing_values(
     whole range. A nearer number also counts from a gap of 1.5 standard deviations, if it is exactly zero or three times
     as frequent as any other value. Padding at the ends of sequences does not count. It is a note if the model replaces
     the number before it reaches a weight.
+
+    A number in a target does not count if the loss of the first batch has no gradient at any of its positions.
 
     In maps of targets, a value at 1% to half of the positions counts from a gap of 0.15 of the range of the others, if
     the loss of the first batch has a gradient at more than a ``share`` of these positions.
@@ -94,6 +97,8 @@ def missing_values(
             in_training |= {(features.name, item.row, item.value) for item in sentinels}
         else:
             sentinels = [item for item in sentinels if (features.name, item.row, item.value) not in in_training]
+        if features.is_target and _are_masked(sentinels, learned_positions):
+            continue
         if sentinels:
             yield _finding(setup, features, sentinels, _is_replaced(sentinels, batches[0], first_layer_calls))
     if isinstance(target_holes, Holes) and target_holes.learned > share:
@@ -162,6 +167,16 @@ def _is_replaced(sentinels: list[_Sentinel], batch: Batch, calls: list[FirstLaye
     received = [item.value for item in sentinels if any(bool((tensor == item.value).any()) for tensor in inputs)]
     reaching = [value for value in received if any(bool((call.data == value).any()) for call in calls)]
     return bool(calls) and bool(received) and not reaching
+
+
+def _are_masked(sentinels: list[_Sentinel], learned: list[tuple[Tensor, Tensor]] | NotChecked) -> bool:
+    """Return whether the loss learns from none of the positions of these values in the targets of a batch."""
+    values = torch.tensor([item.value for item in sentinels])
+    for target, has_gradient in () if isinstance(learned, NotChecked) else learned:
+        is_sentinel = torch.isin(target.detach().cpu().float(), values.float())
+        if bool(is_sentinel.any()) and bool(has_gradient.any()):
+            return not bool(has_gradient.cpu()[is_sentinel].any())
+    return False
 
 
 def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], is_replaced: bool) -> Finding:

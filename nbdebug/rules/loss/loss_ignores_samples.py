@@ -136,6 +136,7 @@ def loss_ignores_samples(
         finding = _without_ignored_index(setup, ignored_target, _target_finding(ignored_target))
         finding = _with_weight_of_zero(setup, ignored_target, finding)
         line = producing_line(graph) if ignored_target.are_flags and isinstance(graph, Graph) else None
+        line = origin_line(setup, "targets") if ignored_target.expects_signs else line
         yield replace(finding, where=get_location(line)) if line else finding
         return
     if isinstance(first_pass, NotChecked):
@@ -208,14 +209,15 @@ def _unlearned_token_finding(setup: Setup, unlearned: UnlearnedToken) -> Finding
 
 def _unlearned_class_finding(setup: Setup, unlearned: UnlearnedClass) -> Finding:
     """Report a class of the output that the model never learns, since it also labels padding."""
-    line = argument_line(setup, setup.loss_fn, "ignore_index") or origin_line(setup, "loss")
+    line = unlearned.line or argument_line(setup, setup.loss_fn, "ignore_index") or origin_line(setup, "loss")
     return Finding(
         message=f"The loss ignores class {unlearned.label}. In the first batch, {unlearned.real} of the "
         f"{unlearned.positions} positions with this label are followed by other labels, so they are no padding. The "
         "model never learns this class.",
         where=get_location(line),
         cause="The labels of padding have the number of a class, and the loss ignores that number.",
-        fix="labels = labels.masked_fill(padding, -100)   # a number that is no class, and ignore_index=-100",
+        fix="labels = labels.masked_fill(padding, -100)   # a number that is no class, which the loss ignores in place "
+        "of this one",
         evidence={"class": unlearned.label, "positions": unlearned.positions, "real": unlearned.real},
         explains=(*_CONSEQUENCES, "D101", "L215", "E702", "E703", "E706"),
         severity="warning",
@@ -269,7 +271,6 @@ def _first_batch_findings(
 def _target_finding(ignored: IgnoredTarget) -> Finding:
     """Report a label whose samples are not learned from."""
     others = ", ".join(f"{value:g}" for value in ignored.others)
-    is_zero = ignored.value == 0 and ignored.others == (1,)
     if ignored.is_dense:
         return _ignored_class_finding(ignored)
     if ignored.are_flags:
@@ -277,10 +278,11 @@ def _target_finding(ignored: IgnoredTarget) -> Finding:
     return Finding(
         message=f"The {ignored.samples} of {ignored.batch_size} samples with target {ignored.value:g} have no "
         f"influence on the loss: it stays the same whatever the model returns for them. Only those with {others} do.",
-        cause=f"The loss has no term for {ignored.value:g}"
-        + ("; it expects the labels -1 and 1." if is_zero and ignored.is_torch_loss else "."),
+        cause="The loss expects the labels -1 and 1: with -1 in place of 0, all samples have an influence."
+        if ignored.expects_signs
+        else f"The loss has no term for {ignored.value:g}.",
         fix="target = 2 * target - 1   # 0 and 1 become -1 and 1"
-        if is_zero and ignored.is_torch_loss
+        if ignored.expects_signs
         else f"# add a term to the loss for samples with target {ignored.value:g}",
         evidence={"target": ignored.value, "samples without influence": ignored.samples},
         explains=(*_CONSEQUENCES, "D102", "E706", "G403", "G409", "G415", "L211", "L218", "M306", "M307", "T607"),

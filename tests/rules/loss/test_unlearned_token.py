@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -81,6 +83,31 @@ TAGS: dict[str, tuple[Tensor, int, int, bool]] = {
     "padding has a number of its own": (TOKENS % 3, -100, -100, False),
     "a class that only padding has": (1 + TOKENS % 2, 0, 0, False),
 }
+
+
+def without_blank(scores: Tensor, labels: Tensor) -> Tensor:
+    chosen = scores.log_softmax(1).gather(1, labels[:, None])[:, 0]
+    is_counted = labels.ne(0)  # marks
+    return -(chosen * is_counted).sum() / is_counted.sum()
+
+
+class WeightedLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.ones(3)
+        self.weight[0] = 0.0  # zero
+
+    def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(scores, labels, weight=self.weight)
+
+
+@pytest.mark.parametrize(("loss_fn", "marker"), [(without_blank, "# marks"), (WeightedLoss(), "# zero")])
+def test_class_that_an_own_loss_ignores_is_reported_where_it_is_left_out(loss_fn: Any, marker: str) -> None:
+    model, labels = Tagger(), torch.where(TOKENS == END, 0, TOKENS % 3)
+    loader = DataLoader(TensorDataset(TOKENS, labels), batch_size=ROWS)
+    (finding,) = rule_faults(Setup(model, loader, loss_fn=loss_fn), "L214")
+    assert finding.evidence["class"] == 0
+    assert (finding.where.source or "").endswith(marker)
 
 
 @pytest.mark.parametrize("name", TAGS)
