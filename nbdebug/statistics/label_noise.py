@@ -13,9 +13,9 @@ from nbdebug.statistics.intervals import Number
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
-# Half of the 90% quantile of chi-squared with one degree of freedom: the test of a rate that cannot be below 0 has half
-# the level of one that can (Chernoff 1954), so that the level is 5%.
-_MIN_GAIN = 1.3528
+# Half of the 95% quantile of chi-squared with one degree of freedom: the test of a rate that cannot be below 0 has half
+# the level of one that can (Chernoff 1954), so that the level is 2.5%, and 5% for training and validation together.
+_MIN_GAIN = 1.9207
 # Half of the 99% quantile: scores of real learners are not quite calibrated, so that the 95% level covers less often.
 _INTERVAL_LEVEL = 3.3174
 _MIN_LOG_RATE, _NEGLIGIBLE_RATE, _MAX_RATE = -12.0, 1e-4, 0.5

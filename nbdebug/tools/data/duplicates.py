@@ -19,6 +19,7 @@ from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import SharedSamples, SharedWindows, are_rows_distinctive
 from nbdebug.setup import Setup
 from nbdebug.tensors.row_search import get_row_hashes, get_row_keys
+from nbdebug.tools.data.clipped_copies import have_clipped_shades
 from nbdebug.tools.data.comparison_features import find_blank_samples
 from nbdebug.tools.data.cropped_copies import find_cropped_pairs
 from nbdebug.tools.data.embedding_copies import EmbeddingPairs, find_embedding_pairs
@@ -275,8 +276,12 @@ def _near_pairs(
         is_copy &= have_same_details(images, near.pairs)
     ratios = dict(compress(zip(near.pairs, near.ratios, strict=True), is_copy))
     listed: dict[tuple[int, int], tuple[_Kind, float]] = {pair: ("near", ratio) for pair, ratio in ratios.items()}
-    for row, other, ratio in find_cropped_pairs(images) if images is not None else ():
-        listed.setdefault((min(row, other), max(row, other)), ("crop", ratio))
+    if images is not None:
+        is_clipped = have_clipped_shades(images, list(near.doubtful))
+        for pair, ratio in compress(near.doubtful.items(), is_clipped):
+            listed.setdefault(pair, ("near", ratio))
+        for row, other, ratio in find_cropped_pairs(images):
+            listed.setdefault((min(row, other), max(row, other)), ("crop", ratio))
     result = []
     for (row, other), (kind, ratio) in listed.items():
         first, second = places[distinct[row]], places[distinct[other]]

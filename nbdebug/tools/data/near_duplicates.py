@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -75,13 +75,15 @@ class NearPairs:
     """Pairs of rows that are closer than chance explains, the closest first, with the ratios of their distances.
 
     A ratio is the distance of a pair to that of the twentieth neighbor. ``dimension`` is the median of the local
-    dimensions of the rows; ``rows`` is their number.
+    dimensions of the rows; ``rows`` is their number. ``doubtful`` are the ratios of pairs of neighbors that are close,
+    but not closer than chance explains.
     """
 
     pairs: tuple[tuple[int, int], ...]
     ratios: tuple[float, ...]
     dimension: float
     rows: int
+    doubtful: Mapping[tuple[int, int], float] = field(default_factory=dict)
 
     @property
     def detectable_ratio(self) -> float:
@@ -108,14 +110,23 @@ def find_near_pairs(points: _Matrix) -> NearPairs:
     ratios = np.where(usable, distances[:, 0] / np.where(usable, farthest, 1), 1.0).astype(np.float64)
     dimension = _median_dimension(distances[usable])
     chance = -np.expm1((NEIGHBORS - 1) * np.log1p(-np.minimum(ratios**dimension, 1 - 1e-12)))
-    is_near = (benjamini_hochberg(chance, len(chance)) <= _LEVEL) & (ratios < _MAX_RATIO)
+    is_close, is_likely = ratios < _MAX_RATIO, benjamini_hochberg(chance, len(chance)) > _LEVEL
+    pairs = _pair_with_nearest(np.flatnonzero(is_close & ~is_likely), neighbors, ratios)
+    doubtful = _pair_with_nearest(np.flatnonzero(is_close & is_likely), neighbors, ratios)
+    ordered = sorted(pairs, key=lambda key: pairs[key])
+    return NearPairs(tuple(ordered), tuple(pairs[key] for key in ordered), dimension, len(points), doubtful)
+
+
+def _pair_with_nearest(
+    rows: NDArray[np.int64], neighbors: NDArray[np.int64], ratios: NDArray[np.float64]
+) -> dict[tuple[int, int], float]:
+    """Return the pairs of some rows and their nearest neighbors, with the smaller ratio of both."""
     pairs: dict[tuple[int, int], float] = {}
-    for row in np.flatnonzero(is_near).tolist():
+    for row in rows.tolist():
         other = int(neighbors[row, 0])
         key = (min(row, other), max(row, other))
         pairs[key] = min(float(ratios[row]), pairs.get(key, 1.0))
-    ordered = sorted(pairs, key=lambda key: pairs[key])
-    return NearPairs(tuple(ordered), tuple(pairs[key] for key in ordered), dimension, len(points))
+    return pairs
 
 
 def have_same_details(images: Tensor, pairs: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,18 @@ def test_copies_within_and_across_splits_are_listed_and_left_out() -> None:
     assert "drop = set([20, 21, 22, 23, 24, 50, 51, 52])" in profile.view().html()
 
 
-@pytest.mark.parametrize("change", ["brightness", "noise"])
+_CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
+    "brightness": lambda x: x * 0.8 + 0.05,
+    "clipped": lambda x: (x * 1.35 + 0.08).clamp(0, 1),
+    "clipped shadows": lambda x: (x * 1.2 - 0.1).clamp(0, 1),
+    "noise": lambda x: x + 0.02 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0)),
+}
+
+
+@pytest.mark.parametrize("change", _CHANGES)
 def test_near_copies_of_images_are_listed(change: str) -> None:
     (x, y), (other, labels) = digits()
-    noise = 0.02 * torch.randn(30, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    other[:30], labels[:30] = (x[:30] * 0.8 + 0.05 if change == "brightness" else x[:30] + noise), y[:30]
+    other[:30], labels[:30] = _CHANGES[change](x[:30]), y[:30]
     near = [pair for pair in profile_of_inputs((x, y), (other, labels)).duplicates.pairs if pair.kind == "near"]
     assert sum((pair.first[1] == pair.second[1] < 30) for pair in near) >= 28
     assert len(near) <= 31
