@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from nbdebug.hooks.training_events import ClippingCall
 from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.schedules import ThinnedStream
+from nbdebug.loop_monitor.write_trace import is_plain_tensor
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.location import SourceLine
-from nbdebug.tensors.sampling import tensor_norms
+from nbdebug.tensors.sampling import has_nonzero_value, tensor_norms
 
 _MAX_MOMENTUM = 0.999
 _WEIGHT_TOLERANCE = 0.02  # of the weight of a divided loss
@@ -25,9 +26,12 @@ _WEIGHT_TOLERANCE = 0.02  # of the weight of a divided loss
 def nonzero_gradients(parameters: Sequence[Tensor]) -> list[bool]:
     """Return whether each parameter has a nonzero gradient; synchronizes the device.
 
-    Computes all norms at once. Values are inspected only for a norm of zero, since squares of tiny values underflow.
+    On the CPU, the first values of most gradients suffice. On a device, computes all norms at once. Values are
+    inspected only for a norm of zero, since squares of tiny values underflow.
     """
     gradients = [_dense_values(p.grad) for p in parameters]
+    if all(gradient is None or (is_plain_tensor(gradient) and gradient.is_cpu) for gradient in gradients):
+        return [gradient is not None and has_nonzero_value(gradient) for gradient in gradients]
     nonempty = [gradient for gradient in gradients if gradient is not None and gradient.numel()]
     norms = iter(_fetch_numbers(tensor_norms(nonempty)) if nonempty else ())
     nonzero = []

@@ -34,6 +34,8 @@ class SplitMemory:
 
     def find_split(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], default: str) -> str:
         """Return the split that the inputs of a pass belong to, "train" or "val"; else ``default``."""
+        if not any(self.regions.values()):
+            return default
         for tensor in tree_tensors((args, dict(kwargs))):
             region = _region(tensor)
             for split, known in self.regions.items():

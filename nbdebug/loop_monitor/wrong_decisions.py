@@ -96,8 +96,10 @@ class TwoValuedDecisionCounter:
         """Start to count again if the loop has made steps since the last pass, and keep what was counted."""
         self.compared, self.targets = [], []
         if steps != self.steps:
-            self.latest, self.steps = self.summary(), steps
-            self.clear()
+            self.steps = steps
+            if self.values:  # something was counted
+                self.latest = self.summary()
+                self.clear()
 
     def summary(self) -> TwoValuedDecisions | None:
         """Return the decisions of the latest evaluation; None if they or the targets are all the same."""

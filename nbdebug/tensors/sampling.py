@@ -24,6 +24,7 @@ MAX_SAMPLES_PER_TENSOR = 2048
 MAX_VALUES_PER_PART = (
     1 << 16
 )  # values; malloc maps larger arrays on every call, and the page faults cost three times the sums
+_FIRST_VALUES = 4096  # of a tensor, which are inspected before all others
 _PLAIN_TENSOR_TYPES = (Tensor, nn.Parameter)  # a subclass may override these operations
 _Float32Array = NDArray[np.float32]
 _IndexArray = NDArray[np.int64]
@@ -160,6 +161,14 @@ def max_absolute(tensor: Tensor) -> Tensor:
     """
     low, high = flatten(tensor).aminmax()
     return high.maximum(-low).float()
+
+
+def has_nonzero_value(values: Tensor) -> bool:
+    """Return whether a tensor on the CPU has a value other than zero, which its first ones may show."""
+    first = values
+    while first.dim() and first.numel() > _FIRST_VALUES:
+        first = first[: max(_FIRST_VALUES * len(first) // first.numel(), 1)] if len(first) > 1 else first[0]
+    return bool(first.any()) or (first is not values and bool(values.any()))
 
 
 def split_segments(values: _Float32Array, starts: _IndexArray) -> Iterator[tuple[slice, _Float32Array, _IndexArray]]:

@@ -11,6 +11,7 @@ from nbdebug.tensors import sampling
 from nbdebug.tensors.histogram_bins import BIN_COUNT
 from nbdebug.tensors.sampling import (
     TensorSampler,
+    has_nonzero_value,
     sample_values,
     segment_histograms,
     segment_statistics,
@@ -103,3 +104,13 @@ def test_tensor_sampler_gathers_same_positions_for_any_dtype_and_layout() -> Non
         assert torch.isin(gathered[:512], first).all()
     assert torch.equal(sampler.gather([first.double(), second]), plain)
     assert sampler.gather([first[:3], second[:0]]).shape == (542,)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (9000,), (1, 9000), (3, 50, 70), (1, 1, 100, 100), (2, 0, 5)])
+def test_has_nonzero_value_finds_last_and_tiny_values_and_nan(shape: tuple[int, ...]) -> None:
+    values = torch.zeros(shape)
+    assert not has_nonzero_value(values)
+    for value in (1e-38, float("nan")) if values.numel() else ():
+        values.view(-1)[-1] = value
+        assert has_nonzero_value(values)
+        assert has_nonzero_value(values.mT if values.dim() > 1 else values)
