@@ -18,6 +18,7 @@ _PAIRS: dict[str, tuple[str, ...]] = {
     "D106": ("E702",),
     "D109": ("E706",),
     "D117": ("D109:learners",),
+    "E701": ("M304",),  # statistics of the batch in eval mode
     "G416": ("O501",),
     "L205": ("O501",),
     "M316": ("G415", "O501"),
