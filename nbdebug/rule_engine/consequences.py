@@ -21,6 +21,7 @@ _PAIRS: dict[str, tuple[str, ...]] = {
     "E701": ("M304",),  # statistics of the batch in eval mode
     "G416": ("O501",),
     "L205": ("O501",),
+    "M301": ("M306",),
     "M316": ("G415", "O501"),
     "O508": ("G409",),
     "T613": ("T609",),
