@@ -262,8 +262,11 @@ def _state_consequence(finding: Finding, cause: Finding) -> Finding:
         finding,
         severity="warning" if is_error_beside_error else finding.severity,
         cause=_CONSEQUENCE.format(code=cause.code),
-        **dict.fromkeys(("fix", "setup_fix", "trial"), ""),
-        **dict.fromkeys(("edits", "changes"), ()),
+        fix="",
+        setup_fix="",
+        trial="",
+        edits=(),
+        changes=(),
     )
 
 
