@@ -29,10 +29,16 @@ _MAX_STEP_DISAGREEMENT = 1e-3
 
 @dataclass(frozen=True)
 class CoordinateGradient:
-    """Gradient of one input coordinate: from backward, and by finite differences."""
+    """Gradient of one input coordinate of a weighted sum of the outputs: from backward, and by finite differences.
+
+    ``incoming`` is the weight of the output at the same place, which backward receives, if the input changes no other
+    output; ``forward`` is then the finite difference of that output alone. Both are None for other functions.
+    """
 
     analytic: float
     numeric: float
+    incoming: float | None = None
+    forward: float | None = None
 
     @property
     def relative_error(self) -> float:
@@ -163,10 +169,32 @@ def _compare_gradients(
         ranks = torch.linspace(0, args[position].numel() - 1, min(_MAX_COORDINATES, args[position].numel())).long()
         order = args[position].detach().flatten().argsort(stable=True)[ranks].tolist()
         analytic = torch.zeros_like(args[position]) if gradient is None else gradient
-        pairs = (
-            (analytic.reshape(-1)[index].item(), _central_difference(score, args[position], index)) for index in order
-        )
-        yield position, [CoordinateGradient(tensor, numeric) for tensor, numeric in pairs if numeric is not None]
+        pairs = [
+            (analytic.reshape(-1)[index].item(), _central_difference(score, args[position], index), index)
+            for index in order
+        ]
+        is_elementwise = len(outputs) == 1 and outputs[0].shape == args[position].shape
+        gradients_of_input = []
+        for returned, numeric, index in pairs:
+            if numeric is None:
+                continue
+            gradient_of_one = CoordinateGradient(returned, numeric)
+            if is_elementwise:
+                own = _own_derivative(kind, args, position, index, output_weights[0], numeric)
+                gradient_of_one = CoordinateGradient(returned, numeric, *own)
+            gradients_of_input.append(gradient_of_one)
+        yield position, gradients_of_input
+
+
+def _own_derivative(
+    kind: type[Function], args: tuple[Any, ...], position: int, index: int, weights: Tensor, numeric: float
+) -> tuple[float | None, float | None]:
+    """Return the weight of an output and its derivative for the input at its place; None for both if others change."""
+    weight = weights.flatten()[index].item()
+    own = _central_difference(lambda: _call_function(kind, args)[0].flatten()[index], args[position], index)
+    if own is None or abs(weight * own - numeric) > _MAX_STEP_DISAGREEMENT * max(abs(numeric), 1e-6):
+        return None, None
+    return weight, own
 
 
 def _central_difference(score: Callable[[], Tensor], tensor: Tensor, index: int) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -43,6 +44,13 @@ def ignored_inputs(eval_outputs: EvalOutputs) -> dict[str, bool]:
     if not ignored:
         raise NotChecked("no input is a tensor with differing rows")
     return ignored
+
+
+def display_names(names: list[str], answers: EvalOutputs) -> list[str]:
+    """Return the names of inputs in the signature of ``forward``, for those known only by position."""
+    parameters = list(inspect.signature(answers.setup.eager_model.forward).parameters)
+    names_by_position = {str(position): name for position, name in enumerate(parameters)}
+    return [names_by_position.get(name, name) for name in names]
 
 
 @dataclass(frozen=True)

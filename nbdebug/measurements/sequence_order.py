@@ -25,6 +25,7 @@ _CANDIDATE_OFFSETS = (1, 0, 2, 3, -1)
 _MIN_MATCHES = 8  # positions that must agree, to rule out coincidence
 PRODUCT_CALLS = {"matmul", "bmm", "baddbmm", "einsum"}
 MASKING_CALLS = {"masked_fill", "where", "add", "sub"}
+_SOFTMAX_CALLS = {"softmax", "multi_head_attention_forward", "scaled_dot_product_attention"}
 _SequenceKind = Literal["tokens", "steps", "patches"]
 _NUM_DRAWS, _TOLERANCE, _MAX_FEATURES = 20, 1e-4, 32
 
@@ -182,7 +183,8 @@ class FutureInfluence:
     """Counted positions up to ``position`` whose outputs depend on inputs after it, and the calls that mix them.
 
     ``cause`` is the first mixing call, or the mask or softmax before it, since attention scores may contain all
-    positions.
+    positions. ``padding`` is the call that pads both ends, if slices of its result move later positions to earlier
+    ones. ``has_softmax`` tells whether a softmax over positions reads them, so that a mask would help.
     """
 
     position: int
@@ -190,6 +192,8 @@ class FutureInfluence:
     affected_positions: tuple[int, ...]
     mixing_calls: tuple[MixingCall, ...]
     cause: TorchCall | None = None
+    padding: TorchCall | None = None
+    has_softmax: bool = False
 
 
 @measurement
@@ -203,14 +207,49 @@ def future_influence(eval_outputs: EvalOutputs, next_token_offset: NextTokenOffs
     counted_positions = [t for t in next_token_offset.counted_positions if t <= position]
     affected_positions = tuple(t for t in counted_positions if bool(affected[t].any()))
     later = range(position + 1, next_token_offset.length)
-    mixing_calls = track_change(eval_outputs, changed, later, next_token_offset.length) if affected_positions else ()
+    if not affected_positions:
+        return FutureInfluence(position, len(counted_positions), (), ())
+    mixing_calls = track_change(eval_outputs, changed, later, next_token_offset.length)
+    cause = _find_influence_cause(eval_outputs, mixing_calls[0].call) if mixing_calls else None
+    is_masked = cause is not None and mixing_calls[0].call.name in PRODUCT_CALLS and cause.name in MASKING_CALLS
     return FutureInfluence(
         position,
         len(counted_positions),
         affected_positions,
         mixing_calls,
-        _find_influence_cause(eval_outputs, mixing_calls[0].call) if mixing_calls else None,
+        cause,
+        _find_two_sided_padding(eval_outputs, changed, position, next_token_offset.length),
+        is_masked or (cause is not None and cause.name in _SOFTMAX_CALLS),
     )
+
+
+def _find_two_sided_padding(answers: EvalOutputs, changed: Batch, position: int, length: int) -> TorchCall | None:
+    """Return the call that pads both ends of a tensor of which a slice holds later positions at earlier ones."""
+    calls: list[list[TorchCall]] = [[], []]
+    for recorded, batch in zip(calls, (answers.batch, changed), strict=True):
+        with record_calls(answers.setup.eager_model, recorded.append):
+            answers.predict(batch)
+    padded: dict[int, TorchCall] = {}
+    for before, after in zip(*calls, strict=False):
+        if before.name != after.name:
+            return None
+        if before.name == "pad":
+            padded[id(before.outputs[0])] = before
+        source = padded.get(id(before.inputs[0])) if before.name in SLICING_CALLS and before.inputs else None
+        if source is not None and _moves_to_earlier(before.outputs[0], after.outputs[0], position, length):
+            return source
+    return None
+
+
+def _moves_to_earlier(before: Tensor, after: Tensor, position: int, length: int) -> bool:
+    """Return whether an axis of the positions has changed from an earlier one than the first that was changed."""
+    mask = before != after
+    for axis in range(mask.dim()):
+        along = mask.movedim(axis, 0).flatten(1).any(1) if mask.dim() > 1 else mask
+        changed = along.nonzero().flatten().tolist()
+        if len(along) == length and changed and 0 < changed[0] <= position:
+            return True
+    return False
 
 
 def _find_influence_cause(answers: EvalOutputs, mixing_call: TorchCall) -> TorchCall:

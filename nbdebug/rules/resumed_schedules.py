@@ -58,6 +58,13 @@ def describe_ended_schedule(scheduler: Any, steps: int, optimizer_steps: int) ->
     )
 
 
+_LOAD_SCHEDULER = 'scheduler.load_state_dict(checkpoint["scheduler"])   # saved as scheduler.state_dict()'
+_LOAD_BOTH = (
+    'optimizer.load_state_dict(checkpoint["optimizer"])   # after the scheduler was created, which sets the rate\n'
+    'scheduler.load_state_dict(checkpoint["scheduler"])   # saved as scheduler.state_dict()'
+)
+
+
 def describe_restored_rate(optimizer: torch.optim.Optimizer, steps: int) -> tuple[str, str, str] | None:
     """Return message, cause and fix of an optimizer whose rate an earlier schedule has lowered to its end; else None.
 
@@ -94,14 +101,15 @@ def _is_off_plan(rate: float, planned: float) -> bool:
 def _describe_new_schedule(start: ScheduleStart, loaded: OptimizerState) -> ResumptionFault:
     kind = type(start.scheduler).__name__
     steps = f" after {loaded.steps:,} steps" if loaded.steps else ""
+    first = f"{start.rate:.3g}" + (f" instead of {loaded.rate:.3g}" if start.rate != loaded.rate else "")
     return ResumptionFault(
         "new schedule",
         (
-            f"{kind} begins at step 0 of its schedule, but its optimizer has a state that was saved{steps}, at a rate "
-            f"of {loaded.rate:.3g}; its schedule had begun at {loaded.initial_rate:.3g}. The first step uses "
-            f"{start.rate:.3g}.",
+            f"{kind} begins at step 0 of its schedule, but the state of its optimizer was saved{steps}, at a rate of "
+            f"{loaded.rate:.3g}, in a schedule that had begun at {loaded.initial_rate:.3g}. The first step uses "
+            f"{first}.",
             "The optimizer was resumed, but the scheduler was created again, and its state was not loaded.",
-            'scheduler.load_state_dict(checkpoint["scheduler"])   # saved as scheduler.state_dict()',
+            _LOAD_BOTH if start.rate != loaded.rate else _LOAD_SCHEDULER,
         ),
         {"position": start.position, "saved steps": loaded.steps, "saved rate": loaded.rate, "rate": start.rate},
     )

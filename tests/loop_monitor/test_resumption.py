@@ -104,6 +104,9 @@ def test_new_schedule_created_after_loading_is_warning(scheduler: str) -> None:
     ):
         (finding,) = findings
         assert "begins at step 0" in finding.message
+        is_reset = finding.evidence["rate"] != finding.evidence["saved rate"]
+        assert ("optimizer.load_state_dict" in finding.fix) is is_reset
+        assert finding.fix.rfind("optimizer.load_state_dict") < finding.fix.find("scheduler.load_state_dict")
 
 
 @pytest.mark.parametrize("scheduler", ["steps", "exponential", "cosine"])

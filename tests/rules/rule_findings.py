@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
-from nbdebug.report import Report
+from nbdebug.report import Report, merge_reports
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 
@@ -33,13 +33,16 @@ def fault_messages(setup: Setup, code: str) -> list[str]:
 
 
 def checkup_findings(setup: Setup, code: str) -> list[Finding]:
-    """Return the findings of one rule in a checkup that runs all rules, as the rule states them; it may not break."""
+    """Return the findings of one rule in a checkup that runs all rules; the rule may not break."""
     torch.manual_seed(0)
     debugger = Debugger.of(setup)
-    debugger.checkup()
-    report = debugger.reports["checkup"]
-    assert code not in broken_rules(report)
-    return [finding for finding in report if finding.code == code]
+    assert code not in broken_rules(debugger.checkup())
+    return own_findings(debugger, code)
+
+
+def own_findings(debugger: Debugger, code: str) -> list[Finding]:
+    """Return all findings of one rule as it states them, also beside one that may be their cause."""
+    return [finding for finding in merge_reports(debugger.reports.values()) if finding.code == code]
 
 
 def broken_rules(report: Report) -> list[str]:

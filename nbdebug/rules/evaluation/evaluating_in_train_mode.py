@@ -23,6 +23,7 @@ from nbdebug.measurements.random_masks import RandomMask
 from nbdebug.preserve import Preserve
 from nbdebug.rule_engine.expression_edits import line_of, only_in_training, pass_mode
 from nbdebug.rule_engine.loop_edits import insert_before_loop
+from nbdebug.rule_engine.mode_edits import pass_mode_on
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
@@ -153,13 +154,14 @@ def _find_override(setup: Setup, layer: str) -> nn.Module | None:
 
 def _overriding_finding(setup: Setup, finding: Finding, module: nn.Module) -> Finding:
     """Return a finding that names the ``train`` method by which eval() does not reach a layer."""
-    kind = type(module)
+    kind, line = type(module), _mode_line(setup, module)
+    fix, edits = pass_mode_on(line, kind)
     return replace(
         finding,
-        where=get_location(_mode_line(setup, module), finding.where.module),
+        where=get_location(line, finding.where.module),
         cause=f"{kind.__name__}.train() is called by eval() with mode=False, but does not pass it on to this layer.",
-        fix="def train(self, mode=True):\n    return super().train(mode)   # also sets the mode of all layers",
-        edits=(),
+        fix=fix,
+        edits=edits,
     )
 
 
@@ -231,9 +233,14 @@ def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
         and call.line is not None
         and _EXPLICIT_TRAINING.search(call.line.text)
     )
+    # Two passes over the same batch get the same statistics of that batch.
+    observation = (
+        f"two passes over one batch differ by {spread:.2g} of the largest output"
+        if call.kind == "dropout"
+        else "it is called with training=True, so the output for a sample depends on the others of its batch"
+    )
     return Finding(
-        message=f"In eval mode, {call.call} still {does}: two passes over one batch differ by {spread:.2g} of the "
-        f"largest output.",
+        message=f"In eval mode, {call.call} still {does}: {observation}.",
         where=call.where,
         cause="The calling module is still in train mode: eval() does not reach it."
         if call.training
@@ -241,7 +248,7 @@ def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
         fix=f"Pass {_MODE_ARGUMENTS.get(call.call, 'training=self.training')} to {call.call}.",
         setup_fix="dropout in training only" if call.kind == "dropout" and not call.training else "",
         edits=() if call.training or call.call in _MODE_ARGUMENTS else pass_mode(call.line, call.call),
-        evidence={"call": call.call, "share of the largest output": spread},
+        evidence={"call": call.call} | ({"share of the largest output": spread} if call.kind == "dropout" else {}),
         explains=("R902", "E703", "T611"),
         severity="note" if is_intentional else None,
     )

@@ -9,34 +9,40 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.call_operands import operand_location
+from nbdebug.measurements.input_usage import display_names
 from nbdebug.measurements.perturbation import EvalOutputs
-from nbdebug.measurements.sequence_order import (
-    MASKING_CALLS,
-    PRODUCT_CALLS,
-    SLICING_CALLS,
-    FutureInfluence,
-    NextTokenOffset,
-)
+from nbdebug.measurements.sequence_order import SLICING_CALLS, FutureInfluence, NextTokenOffset
 from nbdebug.rule_engine.layer_edits import add_causal_mask
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import option_line
 
-_ATTENTION_CALLS = {
-    "multi_head_attention_forward",
-    "scaled_dot_product_attention",
-    "softmax",
-    *MASKING_CALLS,
-    *PRODUCT_CALLS,
-}
+_SHIFTED_SLICE = (
+    "The slice drops the first positions of a layer that is padded on both sides, so each of the others is computed "
+    "from later inputs.",
+    "y = y[..., :T]   # the first positions; T is the length of the input of the padded layer",
+)
+_PADDED_WINDOW = (
+    "The window of a position reaches later positions, because the input is padded on both ends.",
+    "# put all of the padding before the first position: the sum of both numbers there, and 0 behind the last one",
+)
+_UNREAD_SEQUENCE = (  # a mask would keep the attention from the sequence that it should read
+    "{call} reads the sequence to be predicted, and nothing reads input {unread}.",
+    "# pass the keys and values of {unread} to this attention",
+)
 
 
 @rule("M305", "error")
 def future_leak(
-    setup: Setup, next_token_offset: NextTokenOffset, future_influence: FutureInfluence, eval_outputs: EvalOutputs
+    setup: Setup,
+    next_token_offset: NextTokenOffset,
+    future_influence: FutureInfluence,
+    eval_outputs: EvalOutputs,
+    ignored_inputs: dict[str, bool] | NotChecked,
 ) -> Iterator[Finding]:
     """The output at a position depends on later inputs, which it is trained to predict.
 
@@ -54,8 +60,8 @@ def future_leak(
     mode with the same random numbers, and only positions that count in the loss are compared.
 
     ## How to fix
-    Pass a causal mask to the attention, or ``is_causal=True``; remove ``bidirectional=True``; pad a convolution only on
-    the left.
+    Pass a causal mask to the attention, or ``is_causal=True``; remove ``bidirectional=True``; pad a convolution or the
+    windows of your own layer only on the left.
 
     ## When to ignore
     When the first part of a sequence is a prompt that may be read in both directions.
@@ -66,26 +72,46 @@ def future_leak(
     if next_token_offset.total_offset != 1 or not future_influence.affected_positions:
         return
     cause = future_influence.cause
-    is_slice = cause is not None and cause.name in SLICING_CALLS
+    padding = None if future_influence.has_softmax else future_influence.padding
+    is_slice = padding is not None or (cause is not None and cause.name in SLICING_CALLS)
     call = "an unidentified call" if cause is None else "a slice" if is_slice else cause.name
+    unread = _unread_inputs(ignored_inputs, eval_outputs) if future_influence.has_softmax else ""
+    reason, fix = (
+        _PADDED_WINDOW
+        if padding is not None
+        else (_UNREAD_SEQUENCE[0].format(call=call, unread=unread), _UNREAD_SEQUENCE[1].format(unread=unread))
+        if unread
+        else _SHIFTED_SLICE
+        if is_slice
+        else (
+            f"{call} combines each position with later ones, so the model can copy the input that it should predict.",
+            _causal_fix(call, has_softmax=future_influence.has_softmax),
+        )
+    )
+    where = padding.where if padding is not None else _location(setup, eval_outputs, cause) if cause else Location()
     yield Finding(
         message=f"The model sees future inputs: changing the inputs after position {future_influence.position} changes "
         f"{len(future_influence.affected_positions)} of the {future_influence.counted} outputs up to that position. "
         f"The first call that reads them is {call}.",
-        where=_location(setup, eval_outputs, cause) if cause else Location(),
-        cause="The slice drops the first positions of a layer that is padded on both sides, so each of the others is "
-        "computed from later inputs."
-        if is_slice
-        else f"{call} combines each position with later ones, so the model can copy the input that it should predict.",
-        fix=_causal_fix(call),
-        edits=add_causal_mask(setup, cause.module, cause.line) if cause else (),
+        where=where,
+        cause=reason,
+        fix=fix,
+        edits=add_causal_mask(setup, cause.module, cause.line) if cause and not (unread or is_slice) else (),
         evidence={
             "touched": len(future_influence.affected_positions),
             "place": future_influence.position,
             "call": call,
         },
-        explains=("E703", "T611", "T607"),
+        explains=("E703", "T611", "T607", *(("M301", "M306") if unread else ())),
     )
+
+
+def _unread_inputs(ignored_inputs: dict[str, bool] | NotChecked, answers: EvalOutputs) -> str:
+    """Return the names of the inputs that no output depends on."""
+    if isinstance(ignored_inputs, NotChecked):
+        return ""
+    ignored = [name for name, is_ignored in ignored_inputs.items() if is_ignored]
+    return ", ".join(map(repr, display_names(ignored, answers)))
 
 
 def _location(setup: Setup, answers: EvalOutputs, cause: TorchCall) -> Location:
@@ -97,16 +123,14 @@ def _location(setup: Setup, answers: EvalOutputs, cause: TorchCall) -> Location:
     return line.where(cause.module) if line else operand_location(answers, cause)
 
 
-def _causal_fix(name: str) -> str:
+def _causal_fix(name: str, *, has_softmax: bool) -> str:
     if name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         return "bidirectional=False"
-    if name == "a slice":
-        return "y = y[..., : x.shape[-1]]   # keep the first positions of the padded convolution"
     if name.startswith("conv"):
         return "x = F.pad(x, (dilation * (kernel_size - 1), 0))  # only on the left, with padding=0 in the layer"
     if name == "scaled_dot_product_attention":
         return "F.scaled_dot_product_attention(q, k, v, is_causal=True)"
-    if name in _ATTENTION_CALLS:
+    if has_softmax:
         return "mask = torch.triu(torch.ones(T, T, dtype=torch.bool), diagonal=1)  # as attn_mask, or src_mask"
     return "# let each position depend only on itself and earlier ones"
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import SEVERITIES, Finding, Location, Severity
-from nbdebug.measurements.input_usage import IgnoredColumn, IgnoredSteps, find_input_ignoring_module
+from nbdebug.measurements.input_usage import IgnoredColumn, IgnoredSteps, display_names, find_input_ignoring_module
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.isolated_segments import IsolatedSegments
 from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
@@ -90,7 +90,7 @@ def input_ignored(
             yield _ignored_column_finding(ignored_column, eval_outputs)
         return
     ignores_all = len(ignored) == len(ignored_inputs)
-    names = ", ".join(map(repr, _display_names(ignored, eval_outputs)))
+    names = ", ".join(map(repr, display_names(ignored, eval_outputs)))
     lost_by = _losing_call(eval_outputs, ignored)
     where = lost_by.where if lost_by else _forward_location_of(eval_outputs, ignored, ignores_all)
     severities: list[Severity] = [_severity_of_ignoring(eval_outputs.inputs[name], lost_by) for name in ignored]
@@ -119,7 +119,7 @@ def input_ignored(
 
 def _hidden_positions_finding(influence: PositionInfluence, eval_outputs: EvalOutputs) -> Finding:
     """Report an input that hides real positions in the place of the padding mask."""
-    name = _display_names([influence.hidden_by], eval_outputs)[0]
+    name = display_names([influence.hidden_by], eval_outputs)[0]
     hidden = influence.real - influence.influential_real
     return Finding(
         message=f"The output does not depend on {hidden} of {influence.real} real positions of a row: input {name!r} "
@@ -135,7 +135,7 @@ def _hidden_positions_finding(influence: PositionInfluence, eval_outputs: EvalOu
 
 def _isolated_segments_findings(isolated: IsolatedSegments, answers: EvalOutputs, progress: float) -> Iterator[Finding]:
     """Report segments that are hidden from each other, if they are ignored or a trial learns more without that."""
-    name, trials = _display_names([isolated.input_name], answers)[0], isolated.trials
+    name, trials = display_names([isolated.input_name], answers)[0], isolated.trials
     if trials is not None and not (
         trials.is_hindered(progress) and trials.changed_loss < _MIN_FALL * trials.initial_loss
     ):
@@ -166,7 +166,7 @@ def _isolated_segments_findings(isolated: IsolatedSegments, answers: EvalOutputs
 
 def _ignored_steps_finding(ignored: IgnoredSteps, answers: EvalOutputs) -> Finding:
     """Report a sequence of which only the last steps matter."""
-    name = _display_names([ignored.input_name], answers)[0]
+    name = display_names([ignored.input_name], answers)[0]
     return Finding(
         message=f"The output does not depend on the first {ignored.count} of the {ignored.length} steps of input "
         f"{name!r}: it stays the same if they are exchanged between samples.",
@@ -183,7 +183,7 @@ def _ignored_steps_finding(ignored: IgnoredSteps, answers: EvalOutputs) -> Findi
 
 def _ignored_column_finding(ignored: IgnoredColumn, answers: EvalOutputs) -> Finding:
     """Report a column of numbers that no output depends on."""
-    name = _display_names([ignored.input_name], answers)[0]
+    name = display_names([ignored.input_name], answers)[0]
     module = ignored.lookup.module if ignored.lookup else None
     return Finding(
         message=f"The output does not depend on column {ignored.column} of the {ignored.width} columns of input "
@@ -210,13 +210,6 @@ def _severity_of_ignoring(inputs: Tensor, lost_by: TorchCall | None) -> Severity
     if inputs.is_floating_point():
         return "error"
     return "warning" if inputs.dim() > 1 or lost_by else "note"
-
-
-def _display_names(names: list[str], eval_outputs: EvalOutputs) -> list[str]:
-    """The names of inputs in the signature of ``forward``, for those known only by position."""
-    parameters = list(inspect.signature(eval_outputs.setup.eager_model.forward).parameters)
-    names_by_position = {str(position): name for position, name in enumerate(parameters)}
-    return [names_by_position.get(name, name) for name in names]
 
 
 def _losing_call(eval_outputs: EvalOutputs, ignored: list[str]) -> TorchCall | None:

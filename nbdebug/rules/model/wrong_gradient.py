@@ -85,13 +85,25 @@ def _severity_of_error(function: CheckedFunction, argument: int, slope: Coordina
     return "error" if slope.numeric != 0 else "warning"
 
 
+def _describe_error(name: str, argument: int, slope: CoordinateGradient, tolerance: float) -> str:
+    """Return what backward returns and what it should, for the gradient that it receives."""
+    returned = f"the backward of {name} returns {slope.analytic:.4g} for one value of argument {argument}"
+    if slope.incoming is None or slope.forward is None:
+        return (
+            f"For a weighted sum of the outputs, {returned}, but the finite difference of that sum is "
+            f"{slope.numeric:.4g}; they should agree within {tolerance:.0%}."
+        )
+    return (
+        f"With an incoming gradient of {slope.incoming:.4g}, {returned}. The finite difference of its forward is "
+        f"{slope.forward:.4g}, so it should return {slope.numeric:.4g}, within {tolerance:.0%}."
+    )
+
+
 def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient, tolerance: float) -> Finding:
     name, backward = function.function.__name__, inspect.unwrap(function.function.backward)
     is_local = _ignores_gradient(backward)
     return Finding(
-        message=f"The backward of {name} returns the derivative {slope.analytic:.4g} for one value of argument "
-        f"{argument}, but the finite difference of its forward is {slope.numeric:.4g}; they should agree "
-        f"within {tolerance:.0%}.",
+        message=_describe_error(name, argument, slope, tolerance),
         where=_backward_location(function, argument, of_return=is_local),
         cause="backward does not use the gradient that it receives, so it returns the derivative of the function alone."
         if is_local
@@ -104,6 +116,8 @@ def _finding(function: CheckedFunction, argument: int, slope: CoordinateGradient
             "argument": argument,
             "backward": slope.analytic,
             "finite difference": slope.numeric,
+            "incoming gradient": slope.incoming,
+            "finite difference of forward": slope.forward,
         },
         explains=("G416", "T601", "T602", "T606", "T608", "T610"),
         severity=_severity_of_error(function, argument, slope),

@@ -132,6 +132,7 @@ def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
         else "# detach what should be constant, such as the probabilities of the earlier policy",
         evidence={"steps": steps},
         explains=_CONSEQUENCES,
+        aspect="loop",
     )
 
 
@@ -187,7 +188,7 @@ def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Find
             "parameters": [entry.name for entry in end.entries],
             "operation": end.node.name if end.node else None,
         },
-        explains=() if is_solved or is_unselected else _CONSEQUENCES,
+        explains=() if is_solved or is_unselected else (*_CONSEQUENCES, "G416:loop"),
         assumes=tuple(parameter_not_reached(entry.name) for entry in end.entries),
         severity="note" if is_solved or is_unselected else None,
     )

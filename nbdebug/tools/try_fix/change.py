@@ -81,9 +81,10 @@ def _named_change(text: str, findings: Sequence[Finding]) -> SetupChange:
 def _finding_change(finding: Finding) -> SetupChange:
     name, fix, edits = f"fix of {finding.code}", finding.setup_fix, finding.edits
     if not fix and not edits:
+        instead = finding.fix or finding.cause or finding.message
         raise SetupError(
             f"the fix of {finding.code} is not a change of the setup; expected one that is. Change your code as the "
-            f"finding says, or pass a function that does so with a copy of the setup: {finding.fix or finding.message}"
+            f"finding says, or pass a function that does so with a copy of the setup: {instead}"
         )
     if not fix:
         return SetupChange(name, partial(_refuse_copy, finding), finding.fix_text, edits, needs_program=True)

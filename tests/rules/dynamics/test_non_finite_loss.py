@@ -19,6 +19,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.watching.rule_schedule import RuleSchedule
 from tests.replay.faults import FAULTS, diverging_setup
 from tests.replay.loops import train
+from tests.rules.rule_findings import own_findings
 
 INF = math.inf
 
@@ -87,7 +88,7 @@ def test_non_finite_loss_of_too_high_learning_rate_gives_the_largest_weight() ->
     debugger = Debugger.of(diverging_setup())
     with debugger.watch():
         train(debugger.setup)
-    finding = next(finding for finding in debugger.findings if finding.code == "T603")
+    (finding,) = own_findings(debugger, "T603")
     assert "had diverged" in finding.cause
     assert finding.evidence["largest weight"][1] > 1e6
 

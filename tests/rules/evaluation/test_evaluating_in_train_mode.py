@@ -180,18 +180,33 @@ def test_evaluating_in_train_mode_of_random_noise_in_both_modes_is_a_note() -> N
 
 
 @pytest.mark.parametrize(
-    ("model", "module", "source"),
+    ("model", "module", "source", "added"),
     [
-        (ForgetfulTrain(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3)), "2", "super().train()"),
-        (ShallowTrain(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5)), nn.Linear(8, 3)), "0.1", "part.training = mode"),
+        (
+            ForgetfulTrain(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3)),
+            *("2", "super().train()", "super().train(mode)"),
+        ),
+        (
+            ShallowTrain(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5)), nn.Linear(8, 3)),
+            *("0.1", "part.training = mode", "part.train(mode)"),
+        ),
     ],
 )
-def test_train_method_that_does_not_reach_a_layer_is_named_with_its_line(
-    model: nn.Module, module: str, source: str
+def test_train_method_that_does_not_reach_a_layer_is_named_with_its_line_and_keeps_the_rest(
+    model: nn.Module, module: str, source: str, added: str
 ) -> None:
     (finding,) = mode_findings(model, "E701")
     assert (finding.where.module, (finding.where.source or "").strip()) == (module, source)
     assert finding.cause.startswith(f"{type(model).__name__}.train() is called by eval()")
+    assert [line.strip() for change in finding.changes for line in change.added] == [added]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_batch_norm_left_in_train_mode_is_not_measured_by_the_randomness_of_dropout(rate: float) -> None:
+    model = ShallowTrain(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(rate)), nn.Linear(8, 3))
+    finding = next(finding for finding in mode_findings(model, "E701") if "batch_norm" in finding.message)
+    assert "two passes" not in finding.message
+    assert "depends on the others of its batch" in finding.message
 
 
 def test_training_in_eval_mode_of_model_passed_in_eval_mode_is_a_note() -> None:

@@ -15,7 +15,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from tests.rules.rule_findings import rule_findings
+from tests.rules.rule_findings import own_findings, rule_findings
 
 FIRST, SECOND = torch.randn(2, 96, 6, generator=torch.Generator().manual_seed(0))
 EQUAL = (FIRST[:, 0] > SECOND[:, 0]).long()
@@ -86,7 +86,7 @@ def findings_of(model: nn.Module, loss_fn: Any, labels: Tensor, step: _Step = pa
             step(model, loss_fn, first, second, label).backward()
             optimizer.step()
     assert not run.error_summary
-    return [finding for finding in debugger.findings if finding.code == "L214"]
+    return own_findings(debugger, "L214")
 
 
 FAULTS: dict[str, tuple[nn.Module, Any, Tensor, _Step]] = {

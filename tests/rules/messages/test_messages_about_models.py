@@ -72,9 +72,10 @@ def too_small(program: Program) -> list[Fact]:
 
 
 def wrong_derivative(program: Program) -> list[Fact]:
-    """The backward pass of the program returns half of the derivative."""
-    half = program.numbers[0]
-    return [half, 0, (1.999 * half, 2.001 * half), 0.01]
+    """The backward pass of the program returns half of the derivative, times the incoming gradient."""
+    incoming, _, _, derivative, *_ = program.numbers
+    whole = incoming * derivative
+    return [incoming, (0.499 * whole, 0.501 * whole), 0, derivative, (0.999 * whole, 1.001 * whole), 0.01]
 
 
 def covered_kernel(program: Program) -> list[Fact]:

@@ -106,6 +106,26 @@ def test_batch_mixing_by_mistake_is_error_at_module(name: str) -> None:
     assert finding.where.module == (module or None)
 
 
+class Views(nn.Module):
+    """Two views of each sample in one batch, normalized along an axis, and taken apart again."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.body, self.axis = nn.Linear(4, 8), axis
+
+    def forward(self, views: Tensor) -> Tensor:
+        unit = F.normalize(self.body(views.flatten(0, 1)), dim=self.axis)
+        return unit.view(len(views), 2, 8).flatten(1)
+
+
+def test_batch_mixing_of_a_call_along_the_axis_of_several_rows_a_sample_names_that_axis() -> None:
+    views = torch.stack([X, X.roll(1, 0)], 1)
+    (finding,) = checkup_findings(setup_builder(Views(0), views)(), "M304")
+    assert "along axis 0 of (" in finding.cause
+    assert "dim=-1" in finding.fix
+    assert checkup_findings(setup_builder(Views(-1), views)(), "M304") == []
+
+
 INTENDED: dict[str, Callable[[], Setup]] = {
     "attention over the batch": setup_builder(WrappedLayer(nn.Linear(4, 8), 8, after=batch_attention)),
     "encoder over the batch": setup_builder(

@@ -111,6 +111,57 @@ def test_future_leak_names_the_slice_that_shifts_a_padded_convolution() -> None:
     assert checkup_findings(language_setup(Tagger(nn.Conv1d(8, 8, 3, padding=2), keep_first))(), "M305") == []
 
 
+def windows(before: int, behind: int) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Return a layer of three steps by windows of the padded sequence."""
+
+    def apply_windows(layer: nn.Module, x: Tensor) -> Tensor:
+        wide = F.pad(x, (0, 0, before, behind))
+        stacked = torch.stack([wide[:, step : step + x.shape[1]] for step in range(3)])
+        weights = torch.stack([layer.weight] * 3)
+        return torch.einsum("kbta,kca->btc", stacked, weights)
+
+    return apply_windows
+
+
+def test_future_leak_of_windows_points_to_the_padding_of_both_ends_and_offers_no_mask() -> None:
+    (finding,) = checkup_findings(language_setup(Tagger(nn.Linear(8, 8), windows(1, 1)))(), "M305")
+    assert "F.pad(x" in (finding.where.source or "")
+    assert "padded on both ends" in finding.cause
+    assert "mask" not in finding.fix
+    assert checkup_findings(language_setup(Tagger(nn.Linear(8, 8), windows(2, 0)))(), "M305") == []
+
+
+def test_future_leak_of_a_product_over_positions_without_softmax_offers_no_mask() -> None:
+    mixing = torch.randn(9, 9, generator=torch.Generator().manual_seed(3))
+    (finding,) = checkup_findings(language_setup(Tagger(nn.Linear(8, 8), lambda layer, x: mixing @ layer(x)))(), "M305")
+    assert "mask" not in finding.fix
+
+
+class CrossReader(nn.Module):
+    """Embeds a source and attends to it, or by mistake to the sequence that it writes."""
+
+    def __init__(self, reads_source: bool) -> None:
+        super().__init__()
+        self.embed, self.head, self.reads_source = nn.Embedding(11, 8), nn.Linear(8, 11), reads_source
+
+    def forward(self, source: Tensor, shifted: Tensor) -> Tensor:
+        x = self.embed(shifted)
+        memory = self.embed(source) if self.reads_source else x
+        return self.head(x + F.scaled_dot_product_attention(x, memory, memory))
+
+
+@pytest.mark.parametrize("reads_source", [True, False])
+def test_future_leak_of_an_attention_that_should_read_an_unread_input_offers_no_causal_mask(
+    reads_source: bool,
+) -> None:
+    loader = DataLoader(TensorDataset(TOKENS.flip(1), TOKENS[:, :-1], TOKENS[:, 1:]), batch_size=16)
+    setup = Setup(CrossReader(reads_source), loader, loss_fn=next_token_loss)
+    findings = checkup_findings(setup, "M305")
+    assert len(findings) == (not reads_source)
+    assert all("'source'" in finding.fix for finding in findings)
+    assert not any("is_causal" in finding.fix or finding.edits for finding in findings)
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_future_leak_is_error_at_module(name: str) -> None:
     build, module = FAULTS[name]

@@ -157,6 +157,21 @@ def test_wrong_gradient_of_wrong_backward_points_to_it(name: str) -> None:
     assert (finding.where.source or "").strip().startswith(returned)
 
 
+def test_wrong_gradient_states_the_derivative_of_forward_alone_beside_the_incoming_gradient() -> None:
+    (finding,) = rule_findings(FAULTS["missing chain rule"][0](), "M316")
+    evidence = finding.evidence
+    assert evidence["backward"] == pytest.approx(evidence["finite difference of forward"], rel=1e-4)
+    expected = evidence["incoming gradient"] * evidence["finite difference of forward"]
+    assert evidence["finite difference"] == pytest.approx(expected, rel=1e-4)
+    assert f"{evidence['finite difference of forward']:.4g}, so it should return" in finding.message
+
+
+def test_wrong_gradient_of_a_product_compares_weighted_sums_of_outputs() -> None:
+    (finding,) = rule_findings(FAULTS["transposed, inputs first"][0](), "M316")
+    assert finding.evidence["incoming gradient"] is None
+    assert finding.message.startswith("For a weighted sum of the outputs")
+
+
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "right product, recurrent": lambda: minimal_setup(RecurrentProduct(is_right=True), X, Y, CE),
     "right product, first state of one": lambda: minimal_setup(RecurrentProduct(True, first_state=1.0), X, Y, CE),

@@ -15,6 +15,7 @@ from torch.optim.lr_scheduler import LambdaLR, LinearLR
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import mlp, rings, training_setup
+from tests.rules.rule_findings import own_findings
 
 EPOCHS, BODY_RATE = 4, 0.1
 
@@ -83,7 +84,7 @@ def watched(parts: dict[str, Any], after_step: Callable[[], None] = lambda: None
                 loss.backward()  # type: ignore[no-untyped-call]
                 parts["optimizer"].step()
                 after_step()
-    return [finding for finding in debugger.findings if finding.code in ("O502", "O507")]
+    return [finding for code in ("O502", "O507") for finding in own_findings(debugger, code)]
 
 
 @pytest.mark.parametrize(
