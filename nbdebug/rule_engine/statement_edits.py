@@ -70,11 +70,12 @@ def move_before_loops(line: SourceLine | None) -> tuple[Edit, ...]:
     return insert_before(line.file, loops[-1].lineno, ast.unparse(moved)), remove_statement(line.file, moved)
 
 
-def collect_in_loop(line: SourceLine | None) -> tuple[Edit, ...]:
+def collect_in_loop(line: SourceLine | None, start: str = "") -> tuple[Edit, ...]:
     """Return the change by which a loop uses the values of all its rounds.
 
-    An assignment ``total = term`` in a loop, to a variable that the function assigns before the loop, becomes a sum. A
-    ``return`` in a loop moves behind it.
+    An assignment ``total = term`` in a loop, to a variable that the function assigns before the loop, becomes a sum. So
+    does one to a variable that it does not assign there if a ``start`` for it is given. A ``return`` in a loop moves
+    behind it.
     """
     scope = enclosing_scope(line) if line else None
     statement = covering_statement(line) if line else None
@@ -90,11 +91,12 @@ def collect_in_loop(line: SourceLine | None) -> tuple[Edit, ...]:
     before = [node for node in ast.walk(scope) if isinstance(node, ast.Assign) and node.lineno < loops[-1].lineno]
     is_started = any(ast.unparse(node.targets[0]) == target.id for node in before)
     reads = {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}
-    if not is_started or target.id in reads:
+    if not (is_started or start) or target.id in reads:
         return ()
     needs_parentheses = not isinstance(statement.value, (ast.BinOp, ast.Call, ast.Name, ast.Attribute, ast.Subscript))
     template = f"{target.id} + ({{}})" if needs_parentheses else f"{target.id} + {{}}"
-    return (wrap_node(line.file, statement.value, template),)
+    summed = wrap_node(line.file, statement.value, template)
+    return (summed,) if is_started else (insert_before(line.file, loops[-1].lineno, f"{target.id} = {start}"), summed)
 
 
 def remove_calls_in_loop(line: SourceLine | None, names: Collection[str]) -> tuple[Edit, ...]:
