@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import insert_after_statement, insert_before, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, innermost_loop, syntax_tree
+from nbdebug.source.search import (
+    assigned_names,
+    call_name,
+    enclosing_loops,
+    enclosing_scope,
+    innermost_loop,
+    read_names,
+    syntax_tree,
+)
 
 _INDENTATION = "    "
 
@@ -18,16 +26,9 @@ _INDENTATION = "    "
 def remove_statement(file: str, statement: ast.stmt) -> Edit:
     """Return the removal of a statement with its lines; the only one of its block becomes ``pass``."""
     tree = syntax_tree(file)
-    blocks = [
-        getattr(node, name, None)
-        for node in (ast.walk(tree) if tree else ())
-        for name in ("body", "orelse", "finalbody")
-    ]
+    blocks = [*_blocks(tree)] if tree else []
     end = statement.end_lineno or statement.lineno
-    shares_line = any(
-        isinstance(block, list) and statement in block and any(_overlaps(other, statement) for other in block)
-        for block in blocks
-    )
+    shares_line = any(statement in block and any(_overlaps(other, statement) for other in block) for block in blocks)
     if [statement] in blocks or shares_line or _follows_header(file, statement):
         return replace_node(file, statement, "pass")
     return Edit(file, statement.lineno, 0, end + 1, 0, "")
@@ -58,6 +59,29 @@ def move_before(line: SourceLine | None, target: SourceLine | None) -> tuple[Edi
     if _follows_header(line.file, anchor) or hasattr(moved, "body"):
         return ()
     return insert_before(line.file, anchor.lineno, ast.unparse(moved)), remove_statement(line.file, moved)
+
+
+def move_before_in_block(line: SourceLine | None, target: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits that move a statement before an earlier one of the same block.
+
+    Return () if one of those that it passes assigns a variable that it reads.
+    """
+    moved, anchor = (covering_statement(item) if item else None for item in (line, target))
+    scope = enclosing_scope(target) if target else None
+    block = next((block for block in _blocks(scope) if moved in block and anchor in block), []) if scope else []
+    passed = block[block.index(anchor) : block.index(moved)] if moved and anchor and block else []
+    if moved is None or not passed or any(read_names(moved) & assigned_names(statement) for statement in passed):
+        return ()
+    return move_before(line, target)
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of statements in a node."""
+    for child in ast.walk(node):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(child, name, None)
+            if isinstance(block, list):
+                yield block
 
 
 def move_before_loops(line: SourceLine | None) -> tuple[Edit, ...]:

@@ -141,7 +141,11 @@ def test_class_map_mismatch_names_the_line_that_numbers_the_classes(name: str, t
 # The first rows of the tables are in other orders, so that the order of occurrence differs; the third has fewer names.
 ORDERS = {
     "list": ("list(dict.fromkeys(kinds))", ["self.names = sorted(set(kinds))"], "the same 3 names"),
-    "tuple": ("tuple(pd.unique(pd.Series(kinds)))", ["self.names = tuple(sorted(pd.unique(pd.Series(kinds))))"], "same"),
+    "tuple": (
+        "tuple(pd.unique(pd.Series(kinds)))",
+        ["self.names = tuple(sorted(pd.unique(pd.Series(kinds))))"],
+        "same",
+    ),
     "starred": ("[*dict.fromkeys(kinds)]", ["self.names = sorted(set(kinds))"], "the same 3 names"),
     "array": ("pd.unique(pd.Series(kinds))", [], "the same 3 names"),
     "others": ("list(dict.fromkeys(kinds[: 1 if len(kinds) < 300 else None]))", [], "only one split contains"),
