@@ -37,8 +37,10 @@ PROGRAMS = {
 }
 MOVED = {"head": ["net.head = nn.Linear(2, 4)"], "item": ["net[2] = nn.Linear(8, 2, False)"], "function": []}
 OTHERS = {
-    "a new head that the optimizer gets": "net.head = nn.Linear(2, 4)\noptimizer = torch.optim.SGD(net.parameters(), 0.1)\n",
-    "the old head is kept": "optimizer = torch.optim.SGD(net.parameters(), 0.1)\nold, net.head = net.head, nn.Linear(2, 4)\n",
+    "a new head that the optimizer gets": "net.head = nn.Linear(2, 4)\n"
+    "optimizer = torch.optim.SGD(net.parameters(), 0.1)\n",
+    "the old head is kept": "optimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+    "old, net.head = net.head, nn.Linear(2, 4)\n",
     "a scale beside the body": "scale = nn.Parameter(torch.ones(1))\n"
     "optimizer = torch.optim.SGD([*net[0].parameters(), *net[2].parameters(), scale], 0.1)\n",
 }
