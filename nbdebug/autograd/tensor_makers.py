@@ -70,25 +70,25 @@ def _attribute_line(tensor: Tensor, model: nn.Module) -> SourceLine | None:
     return None
 
 
-def find_losing_line(
+def find_losing_call(
     calls: Sequence[TorchCall], sources: Iterable[Tensor], accepts: Callable[[Tensor], bool] = lambda _: True
-) -> SourceLine | None:
-    """Return the line of the last call that computes from some tensors what no other call of a pass receives.
+) -> TorchCall | None:
+    """Return the last call, on a known line, that computes from some tensors what no other call of a pass receives.
 
     The caller knows that nothing computed from ``sources`` reaches the output. Only results that ``accepts`` accepts
     count.
     """
     derived = {id(tensor) for tensor in sources}
     received = {id(tensor) for call in calls for tensor in call.inputs}
-    lines: list[SourceLine] = []
+    losing_calls: list[TorchCall] = []
     for call in calls:
         if derived.isdisjoint(id(tensor) for tensor in call.inputs):
             continue
         derived.update(id(tensor) for tensor in call.outputs)
         is_lost = not any(id(tensor) in received for tensor in call.outputs)
         if is_lost and call.line is not None and all(map(accepts, call.outputs)):
-            lines.append(call.line)
-    return lines[-1] if lines else None
+            losing_calls.append(call)
+    return losing_calls[-1] if losing_calls else None
 
 
 def find_returning_line(run: Callable[[], object], is_searched: Callable[[object], bool]) -> SourceLine | None:

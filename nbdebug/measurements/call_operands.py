@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
-from nbdebug.autograd.tensor_makers import find_losing_line, find_maker_line, find_making_call, find_returning_line
+from nbdebug.autograd.tensor_makers import find_losing_call, find_maker_line, find_making_call, find_returning_line
 from nbdebug.finding import Location
 from nbdebug.measurements.padding_calls import record_pass
 from nbdebug.measurements.perturbation import EvalOutputs
@@ -68,8 +68,8 @@ def _padding_call(call: TorchCall, calls: list[TorchCall]) -> TorchCall | None:
     return maker if is_longer and source.shape[-1] > call.outputs[0].shape[-1] else None
 
 
-def lost_result_line(setup: Setup, batch: Batch, tensors: Collection[Tensor]) -> SourceLine | None:
-    """Return the line whose result, computed from some tensors that do not reach the output, is used nowhere."""
+def lost_result_call(setup: Setup, batch: Batch, tensors: Collection[Tensor]) -> TorchCall | None:
+    """Return the call whose result, computed from some tensors that do not reach the output, is used nowhere."""
     calls: list[TorchCall] = []
     try:
         with record_calls(setup.eager_model, calls.append), torch.no_grad():
@@ -77,17 +77,18 @@ def lost_result_line(setup: Setup, batch: Batch, tensors: Collection[Tensor]) ->
     except Exception:
         return None
     outputs = {id(tensor) for tensor in tree_tensors(output)}
-    return find_losing_line(calls, tensors, lambda result: id(result) not in outputs)
+    return find_losing_call(calls, tensors, lambda result: id(result) not in outputs)
 
 
 def lost_sequence_line(answers: EvalOutputs, length: int) -> SourceLine | None:
     """Return the line whose result, a sequence of vectors computed from the inputs, is used nowhere."""
     calls = record_pass(answers, answers.batch)
-    return find_losing_line(
+    losing_call = find_losing_call(
         calls,
         answers.inputs.values(),
         lambda result: result.is_floating_point() and result.dim() > 2 and length in result.shape[:2],
     )
+    return losing_call.line if losing_call else None
 
 
 def padding_mask_location(answers: EvalOutputs, mask_line: SourceLine | None) -> Location:

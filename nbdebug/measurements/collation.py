@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ _MAX_SAMPLES, _MIN_SAMPLES, _MAX_SECONDS = 32, 6, 0.2
 _ORDERS = 3  # other orders in which the samples are passed
 _ORDER_SEED = 20_231  # not that of `collate`: a function that permutes its samples would draw the first order itself
 _Rows = list[Hashable]
+MovedRows = Literal["inputs", "targets", "both"]
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,25 @@ class CollateMisalignment:
     """Samples of a split whose target, in a collated batch, depends on the order in which they are passed.
 
     ``line`` is the line that reorders the samples or parts of them, else the one that makes the tensor whose rows do
-    not have the order of the samples, else the first line of the collate function.
+    not have the order of the samples, else the first line of the collate function. ``moved`` tells which of the two
+    rows have another order than the samples, and ``is_by_length`` whether they are in the order of their lengths.
     """
 
     split: str
     samples: int
     changed: int
     line: SourceLine | None
+    moved: MovedRows = "both"
+    is_by_length: bool = False
+
+    @property
+    def change(self) -> str:
+        """What the collate function does to the order of inputs and targets, as the predicate of a sentence."""
+        if self.moved == "both":
+            return "sorts or selects the inputs and the targets separately"
+        kept = "targets" if self.moved == "inputs" else "inputs"
+        change = f"sorts the {self.moved} by length" if self.is_by_length else f"puts the {self.moved} in another order"
+        return f"{change} and leaves the {kept} in the order of the batch"
 
 
 def collates_by_user(loader: Any) -> bool:
@@ -100,10 +113,23 @@ def _find_misalignment(setup: Setup, split: str, loader: DataLoader[Any]) -> Col
     if not min(changes.values()):
         return None
     number = max(changes, key=lambda number: changes[number])
-    is_input = _follows(targets[number], orders) and not _follows(inputs[widest], orders)
-    moved = _inputs(batch)[widest] if is_input else _targets(batch)[number]
-    line = lists.reordering_line or lines.by_tensor.get(id(moved)) or get_definition_line(loader.collate_fn)
-    return CollateMisalignment(split, len(samples), changes[number], line)
+    kept = _follows(inputs[widest], orders), _follows(targets[number], orders)
+    moved: MovedRows = "inputs" if kept == (False, True) else "targets" if kept == (True, False) else "both"
+    tensor = _inputs(batch)[widest] if moved == "inputs" else _targets(batch)[number]
+    line = lists.reordering_line or lines.by_tensor.get(id(tensor)) or get_definition_line(loader.collate_fn)
+    is_by_length = moved != "both" and _is_ordered_by_length(tensor, len(samples))
+    return CollateMisalignment(split, len(samples), changes[number], line, moved, is_by_length)
+
+
+def _is_ordered_by_length(tensor: Tensor, count: int) -> bool:
+    """Check whether padded rows have a growing or a falling number of steps before the zeros at their end."""
+    rows = tensor if len(tensor) == count else tensor.movedim(1, 0)
+    if rows.dim() < 2 or not rows.shape[1]:
+        return False
+    steps = torch.arange(1, rows.shape[1] + 1)
+    lengths = ((rows.detach().cpu().reshape(*rows.shape[:2], -1) != 0).any(-1) * steps).amax(1)
+    changes = lengths.diff()
+    return bool(changes.any()) and (bool((changes >= 0).all()) or bool((changes <= 0).all()))
 
 
 def _follows(rows: Sequence[_Rows], orders: Sequence[Sequence[int]]) -> bool:

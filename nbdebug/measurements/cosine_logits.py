@@ -19,7 +19,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine
 
-_PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "linear", "cosine_similarity", "inner"}
+PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "linear", "cosine_similarity", "inner"}
 _FACTORS = {"mul", "rmul", "multiply", "div", "truediv", "divide"}
 _SUMS = {"sum", "sub", "rsub", "add", "radd"}
 _SOFTMAXES = {"cross_entropy", "log_softmax", "softmax", "logsumexp"}
@@ -136,7 +136,7 @@ def _product(call: TorchCall, inputs: list[Tensor], output: Tensor) -> _Cosines 
     if call.name == "cosine_similarity":
         return _Cosines(output, 1.0, call.line)
     are_units = len(inputs) == 2 and all(map(_holds_unit_vectors, inputs))
-    if are_units and call.name in _PRODUCTS and _largest(output) <= 1 + _TOLERANCE:
+    if are_units and call.name in PRODUCTS and _largest(output) <= 1 + _TOLERANCE:
         return _Cosines(output, 1.0, call.line)
     is_unsummed = are_units and call.name == "mul" and output.shape == inputs[0].shape
     return _Cosines(output, 1.0, call.line, True) if is_unsummed else None

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import insert_after_statement, insert_before, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, enclosing_loops, enclosing_scope, innermost_loop, syntax_tree
+from nbdebug.source.search import (
+    assigned_names,
+    call_name,
+    enclosing_loops,
+    enclosing_scope,
+    innermost_loop,
+    read_names,
+    syntax_tree,
+)
 
 _INDENTATION = "    "
 
@@ -18,16 +26,9 @@ _INDENTATION = "    "
 def remove_statement(file: str, statement: ast.stmt) -> Edit:
     """Return the removal of a statement with its lines; the only one of its block becomes ``pass``."""
     tree = syntax_tree(file)
-    blocks = [
-        getattr(node, name, None)
-        for node in (ast.walk(tree) if tree else ())
-        for name in ("body", "orelse", "finalbody")
-    ]
+    blocks = [*_blocks(tree)] if tree else []
     end = statement.end_lineno or statement.lineno
-    shares_line = any(
-        isinstance(block, list) and statement in block and any(_overlaps(other, statement) for other in block)
-        for block in blocks
-    )
+    shares_line = any(statement in block and any(_overlaps(other, statement) for other in block) for block in blocks)
     if [statement] in blocks or shares_line or _follows_header(file, statement):
         return replace_node(file, statement, "pass")
     return Edit(file, statement.lineno, 0, end + 1, 0, "")
@@ -60,6 +61,29 @@ def move_before(line: SourceLine | None, target: SourceLine | None) -> tuple[Edi
     return insert_before(line.file, anchor.lineno, ast.unparse(moved)), remove_statement(line.file, moved)
 
 
+def move_before_in_block(line: SourceLine | None, target: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits that move a statement before an earlier one of the same block.
+
+    Return () if one of those that it passes assigns a variable that it reads.
+    """
+    moved, anchor = (covering_statement(item) if item else None for item in (line, target))
+    scope = enclosing_scope(target) if target else None
+    block = next((block for block in _blocks(scope) if moved in block and anchor in block), []) if scope else []
+    passed = block[block.index(anchor) : block.index(moved)] if moved and anchor and block else []
+    if moved is None or not passed or any(read_names(moved) & assigned_names(statement) for statement in passed):
+        return ()
+    return move_before(line, target)
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of statements in a node."""
+    for child in ast.walk(node):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(child, name, None)
+            if isinstance(block, list):
+                yield block
+
+
 def move_before_loops(line: SourceLine | None) -> tuple[Edit, ...]:
     """Return the edits that move a one-line statement before the outermost loop around it."""
     scope = enclosing_scope(line) if line else None
@@ -70,11 +94,12 @@ def move_before_loops(line: SourceLine | None) -> tuple[Edit, ...]:
     return insert_before(line.file, loops[-1].lineno, ast.unparse(moved)), remove_statement(line.file, moved)
 
 
-def collect_in_loop(line: SourceLine | None) -> tuple[Edit, ...]:
+def collect_in_loop(line: SourceLine | None, start: str = "") -> tuple[Edit, ...]:
     """Return the change by which a loop uses the values of all its rounds.
 
-    An assignment ``total = term`` in a loop, to a variable that the function assigns before the loop, becomes a sum. A
-    ``return`` in a loop moves behind it.
+    An assignment ``total = term`` in a loop, to a variable that the function assigns before the loop, becomes a sum. So
+    does one to a variable that it does not assign there if a ``start`` for it is given. A ``return`` in a loop moves
+    behind it.
     """
     scope = enclosing_scope(line) if line else None
     statement = covering_statement(line) if line else None
@@ -90,11 +115,12 @@ def collect_in_loop(line: SourceLine | None) -> tuple[Edit, ...]:
     before = [node for node in ast.walk(scope) if isinstance(node, ast.Assign) and node.lineno < loops[-1].lineno]
     is_started = any(ast.unparse(node.targets[0]) == target.id for node in before)
     reads = {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}
-    if not is_started or target.id in reads:
+    if not (is_started or start) or target.id in reads:
         return ()
     needs_parentheses = not isinstance(statement.value, (ast.BinOp, ast.Call, ast.Name, ast.Attribute, ast.Subscript))
     template = f"{target.id} + ({{}})" if needs_parentheses else f"{target.id} + {{}}"
-    return (wrap_node(line.file, statement.value, template),)
+    summed = wrap_node(line.file, statement.value, template)
+    return (summed,) if is_started else (insert_before(line.file, loops[-1].lineno, f"{target.id} = {start}"), summed)
 
 
 def remove_calls_in_loop(line: SourceLine | None, names: Collection[str]) -> tuple[Edit, ...]:

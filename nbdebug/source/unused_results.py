@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import node_text
 from nbdebug.source.location import SourceLine
 from nbdebug.source.scopes import Scope, file_scope
 from nbdebug.source.search import assigned_names, call_name, enclosing_scope, read_names
@@ -29,15 +30,20 @@ def find_unused_result(line: SourceLine) -> SourceLine | None:
     return SourceLine(line.file, numbers.pop(), function.name) if len(numbers) == 1 else None
 
 
+def find_discarded_call(line: SourceLine) -> ast.Call | None:
+    """Return the call that is a whole statement, so that it discards its result, as in ``x.add(y)``; None if none."""
+    statement = covering_statement(line)
+    return statement.value if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
+
+
 def store_result(line: SourceLine) -> str:
     """Return the statement that stores the lost result of a method of a variable, as in ``x = x.add(y)``; else ""."""
-    statement, function = covering_statement(line), enclosing_scope(line)
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    call, function = find_discarded_call(line), enclosing_scope(line)
+    owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
     if call is None or not isinstance(owner, ast.Name) or not isinstance(function, (ast.FunctionDef, ast.Lambda)):
         return ""
     variables = assigned_names(function) | {argument.arg for argument in function.args.args} - {"self"}
-    return f"{owner.id} = {ast.unparse(call)}" if owner.id in variables else ""
+    return f"{owner.id} = {node_text(line.file, call)}" if owner.id in variables else ""
 
 
 def _blocks(function: ast.AST) -> Iterator[list[ast.stmt]]:

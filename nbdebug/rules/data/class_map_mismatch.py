@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.measurements.labels import LabelProbe
 from nbdebug.measurements.renumbered_codes import RenumberedCodes
 from nbdebug.rule_engine.data_edits import renumber_validation
+from nbdebug.rule_engine.numbering_edits import sort_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
@@ -22,6 +23,7 @@ from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.assignments import certain_line, covering_statement, find_assignments
 from nbdebug.source.attribute_makers import scope_around
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.numbering_lines import numbering_of_attribute, numbering_of_expression
 from nbdebug.source.scopes import Expression
@@ -86,8 +88,7 @@ def class_map_mismatch(
     for name in shared:
         differing = {key: (n, val[name][key]) for key, n in train[name].items() if val[name].get(key, n) != n}
         if differing:
-            where = get_location(_numbering_line(setup, name, train[name], val[name]))
-            yield _name_mismatch_finding(name, where, differing, sorted(set(train[name]) ^ set(val[name])))
+            yield _name_mismatch_finding(setup, name, differing, train[name], val[name])
             return
     if isinstance(renumbered_codes, RenumberedCodes):
         yield _renumbered_codes_finding(setup, renumbered_codes)
@@ -101,22 +102,26 @@ def class_map_mismatch(
         yield from _renumbered_class_findings(setup, label_probe.cross_split_confusion, share, least)
 
 
-def _numbering_line(setup: Setup, attribute: str, train: dict[str, int], val: dict[str, int]) -> SourceLine | None:
-    """Return the line that fixes the order in which the classes of the validation split are numbered.
+def _unordered_names(setup: Setup, attribute: str, train: dict[str, int], val: dict[str, int]) -> Expression | None:
+    """Return the expression that fixes the order in which the classes of the validation split are numbered.
 
-    If the splits contain other classes, and the same lines number them, it is the one that creates the dataset, to
-    which the classes of the training split should be passed. Of several branches, names that are out of order were not
-    sorted.
+    Of several branches, names that are out of order were not sorted.
+    """
+    makers = numbering_of_attribute(getattr(setup.val_loader, "dataset", None), attribute)
+    if any([*sorted(numbers)] != sorted(numbers, key=numbers.__getitem__) for numbers in (train, val)):
+        makers = [maker for maker in makers if not _sorts(maker.node)] or makers
+    return max(makers, key=lambda maker: maker.line.number, default=None)
+
+
+def _creation_with_other_names(setup: Setup, attribute: str) -> SourceLine | None:
+    """Return the line that creates the validation dataset if the same lines number the classes of both splits.
+
+    If the splits contain other classes, those of the training split should be passed to it.
     """
     dataset, train_dataset = (getattr(loader, "dataset", None) for loader in (setup.val_loader, setup.train_loader))
     lines = find_assignments(dataset, attribute)
     is_shared = bool(lines) and find_assignments(train_dataset, attribute) == lines
-    if is_shared and {*train} != {*val} and (creation := creation_line(setup, dataset)):
-        return creation
-    makers = numbering_of_attribute(dataset, attribute)
-    if any([*sorted(numbers)] != sorted(numbers, key=numbers.__getitem__) for numbers in (train, val)):
-        makers = [maker for maker in makers if not _sorts(maker.node)] or makers
-    return max((maker.line for maker in makers), key=lambda line: line.number, default=None)
+    return creation_line(setup, dataset) if is_shared else None
 
 
 def _sorts(node: ast.expr) -> bool:
@@ -150,17 +155,30 @@ def _makes_mapping(statement: ast.stmt | None) -> bool:
 
 
 def _name_mismatch_finding(
-    name: str, where: Location, differing: dict[str, tuple[int, int]], unshared_names: list[str]
+    setup: Setup, name: str, differing: dict[str, tuple[int, int]], train: dict[str, int], val: dict[str, int]
 ) -> Finding:
+    unshared_names, maker = sorted({*train} ^ {*val}), _unordered_names(setup, name, train, val)
     listed = ", ".join(
         f"{key!r} is {a} in training and {b} in validation" for key, (a, b) in list(differing.items())[:3]
     )
     only = f"; only one split contains {', '.join(unshared_names[:3])}" if unshared_names else ""
+    equal = "" if unshared_names else f" Both splits contain the same {len(train)} names."
+    edits = sort_names(maker) if maker and not unshared_names else ()
+    creation = _creation_with_other_names(setup, name) if unshared_names else None
     return Finding(
-        message=f"{len(differing)} class names have different numbers in the two splits ({name}): {listed}{only}.",
-        where=where,
-        cause="Each split numbered its class names independently.",
-        fix=f"val_set.{name} = train_set.{name}   # and renumber the validation labels accordingly",
+        message=f"{len(differing)} class names have different numbers in the two splits ({name}): {listed}{only}."
+        f"{equal}",
+        where=get_location(creation or (maker.line if maker else None)),
+        cause="Each split numbers its class names independently, in an order of its own."
+        if not unshared_names
+        else "Each split numbered its class names independently.",
+        fix=describe_edits(edits)
+        or (
+            f"# pass the {name} of the training dataset to the validation dataset, and number its labels by them"
+            if unshared_names
+            else "# number the names in sorted order, sorted(set(names)): then both splits get the same numbers"
+        ),
+        edits=edits,
         setup_fix=renumber_validation({own: number for number, own in differing.values()}),
         evidence={
             "split": "val",

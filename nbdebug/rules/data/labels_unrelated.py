@@ -382,7 +382,7 @@ def _collate_finding(misalignment: CollateMisalignment) -> Finding:
         message=f"collate_fn pairs inputs with the targets of other samples: if the same {misalignment.samples} "
         f"{misalignment.split} samples are passed in another order, {misalignment.changed} of them get another target.",
         where=get_location(misalignment.line),
-        cause="collate_fn sorts or selects the inputs and the targets separately.",
+        cause=f"collate_fn {misalignment.change}.",
         fix="batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before inputs and targets are "
         "taken from it",
         setup_fix="sort before collation",

@@ -245,10 +245,10 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
     if transfer.within_train - transfer.across < min_gain:
         return
     yield Finding(
-        message="Inputs and targets are related differently in the two splits. On "
-        f"{transfer.val_rows} validation rows, a simple learner of {transfer.train_rows} training rows has "
-        f"an accuracy of {transfer.across:.0%}, and one of the other validation rows {transfer.inside:.0%}. On "
-        f"training rows that were left out, the first has {transfer.within_train:.0%}.",
+        message="Inputs and targets are related differently in the two splits. A simple learner fitted on "
+        f"{transfer.train_rows} training rows is right on {transfer.within_train:.0%} of other training rows and on "
+        f"{transfer.across:.0%} of {transfer.val_rows} validation rows. One fitted on validation rows is right on "
+        f"{transfer.inside:.0%} of other validation rows.",
         where=get_location(_differing_line(setup)),
         cause="One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "
         "mapping of its own.",

@@ -20,10 +20,11 @@ from nbdebug.measurements.target_copies import later_targets, linear_copies, ren
 from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.data_edits import hide_feature
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.encoded_targets import encoding_finding
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import leaking_line, target_column_line, window_line
-from nbdebug.setup.target_reads import copied_step_line, find_target_read
+from nbdebug.setup.data_lines import target_column_line, window_line
+from nbdebug.setup.target_reads import copied_step_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line
@@ -35,18 +36,6 @@ if TYPE_CHECKING:
 _MIN_SAMPLES_PER_CLASS, _MAX_SAMPLES_PER_CLASS = 5, 20_000  # for a spread; evenly spaced, if there are more
 _MAX_TARGET_COLUMNS = 64  # of a target in which a single column is searched for
 _MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
-
-_ENCODING_TEXTS = {
-    "mean": ("the mean of the target", "the mean target of the rows with the same value is a linear function of it"),
-    "smoothed mean": (
-        "the smoothed mean of the target",
-        "a value is (sum + p w) / (size + w) of the targets of a category, with a prior p and a weight w",
-    ),
-    "function": (
-        "a function of the targets of a category",
-        "the share of ones among the rows with the same value is a simple fraction, as in two or three rows",
-    ),
-}
 
 
 @rule("D115", "error", origin="inputs")
@@ -128,7 +117,7 @@ def target_leak(
     findings = findings or list(_partial_copy_findings(setup, table, least, exact))
     if not findings and not isinstance(target_encodings, NotChecked):
         revealing = (item for item in target_encodings if item.pure_share >= pure or item.own_share >= own)
-        findings = [_encoding_finding(setup, table, item) for item in revealing]
+        findings = [_encoding_finding(setup, tables, item) for item in revealing]
     if not findings and not isinstance(smoothed_series, NotChecked):
         findings = [_smoothed_finding(item) for item in smoothed_series[:1]]
     if not findings and table is not None and not isinstance(smoothed_targets, NotChecked):
@@ -312,26 +301,10 @@ def _decisive_feature_finding(importance: Importance, feature: int, tree_skill: 
     )
 
 
-def _encoding_finding(setup: Setup, table: SplitTable | None, encoding: TargetEncoding) -> Finding:
-    assert table is not None
-    name = _feature_name(setup, table.inputs[encoding.input_index], encoding.column)
-    rows = "training and validation rows" if encoding.has_validation else "training rows"
-    kind, relation = _ENCODING_TEXTS[encoding.kind]
-    return Finding(
-        where=get_location(leaking_line(setup) or find_target_read(setup)),
-        message=f"{name} of input {encoding.input_index} is {kind}: over the {encoding.rows:,} {rows}, {relation}, for "
-        f"{encoding.values} values. {encoding.pure_share:.0%} of the rows have a value that occurs with a single "
-        "target.",
-        cause=f"A category was encoded by the targets of all its {rows}, which include the row itself.",
-        fix="# compute the means from the other training rows (out of fold), shrunk towards the overall mean",
-        evidence={
-            "input": encoding.input_index,
-            "column": encoding.column,
-            "values": encoding.values,
-            "share of rows with a single target": encoding.pure_share,
-        },
-        explains=("T611", "D105", "D107"),
-    )
+def _encoding_finding(setup: Setup, tables: dict[str, SplitTable] | NotChecked, encoding: TargetEncoding) -> Finding:
+    assert not isinstance(tables, NotChecked)
+    name = _feature_name(setup, tables["train"].inputs[encoding.input_index], encoding.column)
+    return encoding_finding(setup, tables, name, encoding)
 
 
 def _smoothed_finding(smoothed: SmoothedSeries) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,10 +12,10 @@ from torch import Tensor, nn
 
 from nbdebug.autograd.patterns import FUNCTION_NAMES, statement_without_calls
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loss_curves import RunSummary
 from nbdebug.loss_curves.run_summary import settled_run_summary
-from nbdebug.measurements.cosine_logits import CosineLogits
+from nbdebug.measurements.cosine_logits import PRODUCTS, CosineLogits
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import line_of
@@ -23,13 +24,15 @@ from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, traini
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import replace_node
+from nbdebug.source.edits import replace_node, wrap_node
 from nbdebug.source.location import get_location
+from nbdebug.source.search import call_name
 
 if TYPE_CHECKING:
     from nbdebug.tools.overfit.loss_floor import HeadFloor
 
 _FLAT_GAP, _UNSCALED_GAP = 0.6, 1.15  # between the right logit and the others
+_UNIT_TOLERANCE = 1e-3  # of the factor of cosines that are not scaled
 _UNBOUNDED_FACTOR = 10.0  # a bounded loss does not fall to minus this many times its value at the start
 
 
@@ -61,7 +64,8 @@ def loss_on_floor(
     If a softmax takes cosines times a constant, the lowest cross-entropy is that of the largest difference which unit
     vectors allow between the right class and the others. It is reported if this difference is at most 0.6, so that the
     right class gets at most 1.8 times the probability of another, or if it is at most 1.15, as without a temperature,
-    and the run ended near the floor. A factor that is learned is not checked.
+    and the run ended near the floor: within ``near`` of the distance from chance to the floor, or twice that once the
+    loss has stopped falling. A factor that is learned is not checked.
 
     ## How to fix
     Remove the activation that the message names, or scale the targets into its range. Divide cosines by a temperature
@@ -100,19 +104,22 @@ def _is_too_flat(run_summary: RunSummary, logits: CosineLogits, near: float) -> 
     """Return whether a run ended between the floor of its cosines and chance, close to the floor or with no room."""
     room, noise = logits.chance - logits.floor, 4 * run_summary.end_error
     is_in_range = logits.floor - near * room - noise <= run_summary.end <= logits.chance + near * room + noise
-    is_near = run_summary.end <= logits.floor + near * room + noise
+    reach = near if run_summary.last_quarter.falls else 2 * near
+    is_near = run_summary.end <= logits.floor + reach * room + noise
     return is_in_range and (logits.gap <= _FLAT_GAP or (logits.gap <= _UNSCALED_GAP and is_near))
 
 
 def _cosine_finding(run_summary: RunSummary, logits: CosineLogits) -> Finding:
     """Report cosines that are too small as logits."""
+    factor = "" if _is_unscaled(logits) else f" times {logits.scale:.3g}"
     return Finding(
-        message=f"The loss ended at {run_summary.end:.4g}. Its logits are cosines times {logits.scale:.3g}, so with "
+        message=f"The loss ended at {run_summary.end:.4g}. Its logits are cosines{factor}, so with "
         f"{logits.classes} classes it cannot fall below {logits.floor:.4g}; equal logits give {logits.chance:.4g}.",
         where=get_location(logits.line),
         cause=f"The right class gets at most {math.exp(logits.gap):.2g} times the probability of another: the cosines "
         "are not divided by a temperature below 1.",
         fix="logits = cosines / 0.1   # divide by the temperature; for classes, multiply by a scale such as 30",
+        edits=_temperature_edits(logits),
         evidence={
             "end": run_summary.end,
             "floor": logits.floor,
@@ -122,6 +129,21 @@ def _cosine_finding(run_summary: RunSummary, logits: CosineLogits) -> Finding:
         },
         explains=("T601", "T606", "T607", "T608", "T610", "T614", "E709", "E703", "O502"),
     )
+
+
+def _is_unscaled(logits: CosineLogits) -> bool:
+    return abs(logits.scale - 1) < _UNIT_TOLERANCE
+
+
+def _temperature_edits(logits: CosineLogits) -> tuple[Edit, ...]:
+    """Return the division of cosines by a temperature, where a statement only stores their product."""
+    statement = covering_statement(logits.line) if logits.line else None
+    value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    is_product = isinstance(value, ast.BinOp) and isinstance(value.op, ast.MatMult)
+    is_plain = value is not None and (is_product or call_name(value) in PRODUCTS)
+    if logits.line is None or value is None or not is_plain or not _is_unscaled(logits):
+        return ()
+    return (wrap_node(logits.line.file, value, "{} / 0.1"),)
 
 
 def _activation_location(first_pass: ForwardPass, activation: str) -> Location:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,16 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import DetachPoint, Graph
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.patterns import statement_without_calls
 from nbdebug.autograd.tracing import REENTRANT_CHECKPOINT
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
-from nbdebug.measurements.call_operands import lost_result_line
+from nbdebug.measurements.call_operands import lost_result_call
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.input_usage import find_module_call_line, find_module_definition_line
 from nbdebug.measurements.loss_places import early_return_line, is_returned, producing_line
+from nbdebug.measurements.lost_terms import LostTerms, find_lost_terms
 from nbdebug.measurements.parameter_coverage import (
     ConditionalRouting,
     ParameterEntry,
@@ -31,9 +34,10 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import collect_in_loop
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import describe_edits, replace_node
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import matches_call
-from nbdebug.source.unused_results import find_unused_result, store_result
+from nbdebug.source.search import call_name, matches_call
+from nbdebug.source.unused_results import find_discarded_call, find_unused_result, store_result
 
 _CONSEQUENCES = ("G414", "G416", "T601", "T606", "T608", "T610", "O502", "T614")
 
@@ -128,6 +132,12 @@ def _findings_in_batches(
     if not any(id(entry.parameter) in reached_ids for entry in parameters):
         return
     remaining = {id(entry.parameter): entry for entry in disconnected}
+    if setup.step_fn is None and remaining and (lost := find_lost_terms(setup, first_pass)):
+        of_lost = [entry for entry in disconnected if lost.depends_on(entry)]
+        if of_lost:
+            yield _lost_term_finding(of_lost, lost, largest_part(of_lost[0], of_lost, parameters))
+        for entry in of_lost:
+            del remaining[id(entry.parameter)]
     yield from _detached_findings(first_pass, remaining, parameters)
     if unselected := [entry for entry in remaining.values() if conditional_routing.may_reach(entry.module)]:
         unrouted = _finding(
@@ -145,7 +155,7 @@ def _findings_in_batches(
             setup, first_pass, path, [entry.parameter for _, entry in similar]
         )
         finding = _finding([entry for _, entry in similar], *unused, path)
-        yield replace(finding, edits=collect_in_loop(unused[1]))
+        yield replace(finding, edits=collect_in_loop(unused[1]) or _stored_result_edits(unused[1], unused[3]))
 
 
 def _detached_findings(
@@ -245,6 +255,21 @@ def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
     )
 
 
+def _lost_term_finding(entries: list[ParameterEntry], lost: LostTerms, path: str) -> Finding:
+    """Report parts whose terms the loss computes and loses, as a loop that assigns each term to one variable does."""
+    edits = collect_in_loop(lost.line, start="0.0") if lost.variable else ()
+    number = lost.line.present.number
+    reason = (
+        f"line {number} assigns `{lost.variable}` again in each of {lost.rounds} rounds, so only the last term stays"
+        if lost.variable
+        else f"line {number} computes a term from their output that no further operation receives"
+    )
+    cause = "Each round replaces the term of the round before." if lost.variable else "The term is computed and lost."
+    name = lost.variable or "loss"
+    fix = describe_edits(edits) or f"{name} = {name} + term   # add up all terms"
+    return replace(_finding(entries, reason, lost.line, cause, fix, path), edits=edits)
+
+
 def _lost_by_loss(
     setup: Setup, graph: Graph, first_pass: ForwardPass, entry: ParameterEntry
 ) -> tuple[str, SourceLine | None, str, str] | None:
@@ -267,19 +292,51 @@ def _unused_part(
 ) -> tuple[str, SourceLine | None, str, str]:
     """Reason, line, cause and fix for a part that is called without using the result, or never called."""
     fix = "# use the values of this result; argmax, indices, rounding and comparisons pass no gradient"
-    if path and path in first_pass.trace.call_counts and setup.step_fn is None:
+    is_called = bool(path) and path in first_pass.trace.call_counts
+    losing_call = lost_result_call(setup, first_pass.batch, tensors) if setup.step_fn is None else None
+    losing_line = losing_call.line if losing_call else None
+    if is_called and setup.step_fn is None:
         line = find_module_call_line(setup, first_pass.batch, path)
-        losing_line = (find_unused_result(line) if line else None) or lost_result_line(setup, first_pass.batch, tensors)
-        cause = "Their module is called, but its result is lost, or used in a way that passes no gradient."
-        fix = (store_result(losing_line) if losing_line else "") or fix
+        losing_line = (find_unused_result(line) if line else None) or losing_line
+        cause = _describe_discarded(losing_call, losing_line) or (
+            "Their module is called, but its result is lost, or used in a way that passes no gradient."
+        )
+        fix = _stored_result(losing_call, losing_line) or fix
         return "no gradient of the loss reaches their output", losing_line or line, cause, fix
-    if setup.step_fn is None and (losing_line := lost_result_line(setup, first_pass.batch, tensors)):
-        cause = "The result of this line is lost, or used in a way that passes no gradient."
-        fix = store_result(losing_line) or fix
+    if losing_line:
+        cause = _describe_discarded(losing_call, losing_line) or (
+            "The result of this line is lost, or used in a way that passes no gradient."
+        )
+        fix = _stored_result(losing_call, losing_line) or fix
         return "no gradient of the loss reaches what is computed from them", losing_line, cause, fix
     line = find_module_definition_line(setup.eager_model, path)
     fix = f"# use {path or 'it'} in forward, remove it, or freeze it: requires_grad_(False)"
     return "the forward pass never uses them", line, "Their module is registered, but never called.", fix
+
+
+def _discarded_call(call: TorchCall | None, line: SourceLine | None) -> ast.Call | None:
+    """Return the statement of a line if it is the torch call whose result nothing receives, and no more than that."""
+    node = find_discarded_call(line) if line else None
+    is_lost = call is not None and call.line is not None and line is not None and call.line.number == line.number
+    return node if node and is_lost and call and call_name(node) == call.name else None
+
+
+def _describe_discarded(call: TorchCall | None, line: SourceLine | None) -> str:
+    if line is None or (node := _discarded_call(call, line)) is None:
+        return ""
+    shown = f"{ast.unparse(node.func)}({'...' if node.args or node.keywords else ''})"
+    return f"`{shown}` returns a new tensor, and line {line.present.number} discards it."
+
+
+def _stored_result(call: TorchCall | None, line: SourceLine | None) -> str:
+    return store_result(line) if line and _discarded_call(call, line) else ""
+
+
+def _stored_result_edits(line: SourceLine | None, fix: str) -> tuple[Edit, ...]:
+    """Return the edit by which a line stores the result that it discards, if that is the fix."""
+    node = find_discarded_call(line) if line else None
+    is_fix = line is not None and bool(fix) and fix == store_result(line)
+    return (replace_node(line.file, node, fix),) if line and node and is_fix else ()
 
 
 def _finding(

@@ -12,8 +12,10 @@ from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_updated
 from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names, largest_part
+from nbdebug.measurements.replaced_parts import ReplacedPart, find_replaced_part
 from nbdebug.rule_engine.loop_edits import name_at
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rule_engine.statement_edits import move_before_in_block
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import optimizer_code
@@ -25,6 +27,7 @@ from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line, matches_replacement
 
 _MAX_MODULES = 3
+_CONSEQUENCES = ("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614")
 _ADD_MISSING = (
     "held = {id(p) for group in optimizer.param_groups for p in group['params']}\n"
     "optimizer.add_param_group({'params': [p for p in model.parameters() if p.requires_grad and id(p) not in held]})"
@@ -81,6 +84,9 @@ def parameter_not_optimized(
         if uncovered.added:
             yield _added_finding(setup, uncovered.added)
     for module, entries in _by_module(missing, parameters):
+        if (replaced := find_replaced_part(setup, module, entries)) is not None:
+            yield _replaced_part_finding(setup, module, entries, replaced)
+            continue
         values = sum(entry.parameter.numel() for entry in entries)
         yield Finding(
             message=f"No parameter group contains {format_names(entries)} ({values:,} trainable values), "
@@ -97,7 +103,7 @@ def parameter_not_optimized(
             setup_fix=_ADD_MISSING if len(optimizers) == 1 else "",
             edits=_all_parameters_edits(setup, [entry for entry in parameters if entry not in missing], missing),
             evidence={"parameters": [entry.name for entry in entries], "values": values},
-            explains=("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614"),
+            explains=_CONSEQUENCES,
             assumes=tuple(parameter_not_updated(entry.name) for entry in entries),
         )
     if loss_parameters:
@@ -108,6 +114,35 @@ def parameter_not_optimized(
             fix=f"optimizer = {optimizer_code(optimizers[0], '[*model.parameters(), *loss_fn.parameters()]')}",
             evidence={"parameters": loss_parameters},
         )
+
+
+def _replaced_part_finding(setup: Setup, module: str, entries: list[ParameterEntry], replaced: ReplacedPart) -> Finding:
+    """Report a part of the model that replaced the one which the optimizer still holds."""
+    after = f"line {replaced.replacement.present.number}" if replaced.replacement else "the line that replaces it"
+    shapes = ", ".join(str(tuple(tensor.shape)) for tensor in replaced.tensors[:4])
+    return Finding(
+        message=f"No parameter group contains {_with_shapes(entries)}, so no step updates them. The optimizer holds "
+        f"{len(replaced.tensors)} tensors that are in no module any more, with shapes {shapes}.",
+        where=get_location(replaced.creation, module, entries[0].name)
+        if replaced.creation
+        else _parameter_location(setup, module, entries[0]),
+        cause=f"{module} was replaced after the optimizer was created, which still holds the parameters of the old "
+        "one.",
+        fix=f"# create the optimizer after {after}",
+        edits=move_before_in_block(replaced.replacement, replaced.creation),
+        setup_fix=_ADD_MISSING if len(setup.optimizers) == 1 else "",
+        evidence={
+            "parameters": [entry.name for entry in entries],
+            "in no module": [tuple(tensor.shape) for tensor in replaced.tensors[:8]],
+        },
+        explains=(*_CONSEQUENCES, "O504:foreign tensors"),
+        assumes=tuple(parameter_not_updated(entry.name) for entry in entries),
+    )
+
+
+def _with_shapes(entries: list[ParameterEntry], limit: int = 4) -> str:
+    listed = ", ".join(f"{entry.name} {tuple(entry.parameter.shape)}" for entry in entries[:limit])
+    return listed + (", …" if len(entries) > limit else "")
 
 
 def _unfrozen_finding(setup: Setup, names: tuple[str, ...], parameters: list[ParameterEntry]) -> Finding:

@@ -181,6 +181,7 @@ def _foreign_tensors_finding(foreign: list[Tensor]) -> Finding:
         message=f"The optimizer also holds {len(foreign)} tensors that do not belong to the model.",
         cause="They may belong to another module that is trained together with the model.",
         evidence={"foreign": [tuple(p.shape) for p in foreign[:8]]},
+        aspect="foreign tensors",
         severity="note",
     )
 

@@ -104,12 +104,17 @@ def setup_of(collate: Callable[[list[Any]], Any], data: list[Any] = WAVES, outpu
     return Setup(WaveModel(outputs), loader, loss_fn=loss_fn)
 
 
-MISALIGNED: dict[str, tuple[Callable[[], Setup], str]] = {
-    "sorted list": (lambda: setup_of(sorted_waves_only), "return sorted("),
-    "sorted by a value of torch": (lambda: setup_of(sorted_by_sum), "sorted("),
-    "argsort in a class": (lambda: setup_of(SortByArgsort()), "argsort"),
-    "packed": (lambda: setup_of(packed_sorted_only), "return sorted("),
-    "real-valued targets": (lambda: setup_of(rolled_targets, CURVES, 2), ".roll(1, 0)"),
+_BY_LENGTH = "sorts the inputs by length and leaves the targets in the order of the batch"
+MISALIGNED: dict[str, tuple[Callable[[], Setup], str, str]] = {
+    "sorted list": (lambda: setup_of(sorted_waves_only), "return sorted(", _BY_LENGTH),
+    "sorted by a value of torch": (lambda: setup_of(sorted_by_sum), "sorted(", "puts the inputs in another order"),
+    "argsort in a class": (lambda: setup_of(SortByArgsort()), "argsort", _BY_LENGTH),
+    "packed": (lambda: setup_of(packed_sorted_only), "return sorted(", _BY_LENGTH),
+    "real-valued targets": (
+        lambda: setup_of(rolled_targets, CURVES, 2),
+        ".roll(1, 0)",
+        "puts the targets in another order and leaves the inputs",
+    ),
 }
 ALIGNED: dict[str, Callable[[], Setup]] = {
     "both sorted": lambda: setup_of(both_sorted),
@@ -123,11 +128,12 @@ ALIGNED: dict[str, Callable[[], Setup]] = {
 
 @pytest.mark.parametrize("name", MISALIGNED)
 def test_labels_unrelated_of_separately_sorted_parts_names_the_collate_line(name: str) -> None:
-    build, source = MISALIGNED[name]
+    build, source, change = MISALIGNED[name]
     (finding,) = rule_faults(build(), "D105")
     assert "collate_fn pairs inputs with the targets of other samples" in finding.message
     assert finding.where.source is not None
     assert source in finding.where.source
+    assert change in finding.cause
 
 
 @pytest.mark.parametrize("name", ALIGNED)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nbdebug.finding import Finding
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import source_line
 from tests.rules.rule_findings import rule_faults
@@ -133,7 +134,38 @@ NUMBERED = {
 
 @pytest.mark.parametrize("name", NUMBERED)
 def test_class_map_mismatch_names_the_line_that_numbers_the_classes(name: str, tmp_path: Path) -> None:
-    text, file = HEADER + NUMBERED[name] + LOADERS, tmp_path / "program.py"
+    finding = class_finding(NUMBERED[name], tmp_path)
+    assert source_line(finding).endswith("# here"), str(finding)
+
+
+# The first rows of the tables are in other orders, so that the order of occurrence differs; the third has fewer names.
+ORDERS = {
+    "list": ("list(dict.fromkeys(kinds))", ["self.names = sorted(set(kinds))"], "the same 3 names"),
+    "tuple": (
+        "tuple(pd.unique(pd.Series(kinds)))",
+        ["self.names = tuple(sorted(pd.unique(pd.Series(kinds))))"],
+        "same",
+    ),
+    "starred": ("[*dict.fromkeys(kinds)]", ["self.names = sorted(set(kinds))"], "the same 3 names"),
+    "array": ("pd.unique(pd.Series(kinds))", [], "the same 3 names"),
+    "others": ("list(dict.fromkeys(kinds[: 1 if len(kinds) < 300 else None]))", [], "only one split contains"),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_class_map_mismatch_sorts_names_that_both_splits_have(name: str, tmp_path: Path) -> None:
+    order, added, message = ORDERS[name]
+    lines = f"        self.names = {order}\n        self.numbers = {{kind: i for i, kind in enumerate(self.names)}}\n"
+    folder = _FOLDER.format(lines).replace("self.numbers[kind]", "self.numbers.get(kind, 0)")
+    finding = class_finding(folder, tmp_path)
+    assert [line for change in finding.changes for line in change.added] == added
+    assert message in finding.message
+    assert ("sorted" in finding.fix) == (name != "others"), finding.fix
+
+
+def class_finding(program: str, folder: Path) -> Finding:
+    """Return the only finding of D125 in a program."""
+    text, file = HEADER + program + LOADERS, folder / "program.py"
     file.write_text(text, encoding="utf-8")
     scope: dict[str, Any] = {"__name__": "program"}
     exec(compile(text, str(file), "exec"), scope)
@@ -141,4 +173,4 @@ def test_class_map_mismatch_names_the_line_that_numbers_the_classes(name: str, t
     setup = Setup(nn.Linear(4, 3), scope["train_loader"], scope["val_loader"], loss_fn=nn.CrossEntropyLoss())
     setup.files = {str(file)}
     (finding,) = rule_faults(setup, "D125")
-    assert source_line(finding).endswith("# here"), str(finding)
+    return finding

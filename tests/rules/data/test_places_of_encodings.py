@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.rules.rule_findings import rule_faults
@@ -33,6 +34,10 @@ _TENSORS = "x, y = torch.tensor(rows).float(), torch.tensor(bought).float()\n"
 PROGRAMS = {
     "a function of both": "rate = means(shop, bought)  # here\ncolumn = rate[shop]\n"
     "rows = np.column_stack([numbers, 2 * column - 1])\n" + _TENSORS,
+    "a function of both for each row": "def encode(groups, values):\n"
+    "    total, size = np.bincount(groups, values), np.bincount(groups)\n"
+    "    return total[groups] / size[groups]  # here\ncolumn = encode(shop, bought)\n"
+    "rows = np.column_stack([numbers, column])\n" + _TENSORS,
     "in a function": "def load():\n    levels = means(shop, bought)  # here\n"
     "    return np.column_stack([numbers, levels[shop]])\nrows = load()\n" + _TENSORS,
     "a loop": "def rates(groups, wanted):\n    total, count = np.zeros(200), np.zeros(200)\n"
@@ -56,3 +61,12 @@ def test_mean_of_the_targets_names_the_line_that_reads_them(name: str, tmp_path:
     variables = run_program(tmp_path / "program.py", HEADER + PROGRAMS[name] + FOOTER)
     (finding,) = rule_faults(variables["setup"], "D115")
     assert "# here" in (finding.where.source or ""), finding.where
+
+
+def test_mean_of_the_targets_states_its_correlations_in_both_splits(tmp_path: Path) -> None:
+    program = "column = means(shop[:450], bought[:450])[shop]\nrows = np.column_stack([numbers, column])\n" + _TENSORS
+    variables = run_program(tmp_path / "program.py", HEADER + program + FOOTER)
+    (finding,) = rule_faults(variables["setup"], "D115")
+    column, target = variables["x"][:, 3].numpy(), variables["y"].numpy()
+    train, val = (np.corrcoef(column[part], target[part])[0, 1] for part in (slice(450), slice(450, None)))
+    assert f"Its correlation with the target is {train:.2f} in training and {val:.2f} in validation." in finding.message

@@ -57,6 +57,31 @@ def pair_loss(temperature: float) -> Callable[..., Tensor]:
     return loss
 
 
+class Pairs(nn.Module):
+    """Embeds a point and a noisy part of it on the unit sphere, by one tower each."""
+
+    def __init__(self, noise: float) -> None:
+        super().__init__()
+        self.noise = noise
+        self.first, self.second = nn.Linear(FEATURES, 16), nn.Linear(FEATURES, 16)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        points = x + torch.randn_like(x)  # no two points are alike
+        other = points + self.noise * torch.randn_like(x)
+        return F.normalize(self.first(points), dim=1), F.normalize(self.second(other), dim=1)
+
+
+def matching_loss(temperature: float | None) -> Callable[..., Tensor]:
+    def loss(views: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
+        partner = torch.arange(len(views[0]))
+        scores = views[0] @ views[1].t()
+        if temperature is not None:
+            scores = scores / temperature
+        return F.cross_entropy(scores, partner)
+
+    return loss
+
+
 def watched(model: nn.Module, loss_fn: Callable[..., Tensor]) -> list[Finding]:
     loader = DataLoader(TensorDataset(POINTS, LABELS), batch_size=40, shuffle=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -76,6 +101,7 @@ def watched(model: nn.Module, loss_fn: Callable[..., Tensor]) -> list[Finding]:
         (lambda: Prototypes(1.0), F.cross_entropy, "return cosines * self.factor"),
         (lambda: Prototypes(0.2), F.cross_entropy, "return cosines * self.factor"),
         (Towers, pair_loss(5.0), "similarity = torch.mm(rows, rows.T).div(temperature)"),
+        (lambda: Pairs(0.3), matching_loss(None), "scores = views[0] @ views[1].t()"),
     ],
 )
 def test_loss_on_floor_of_unscaled_cosines_names_the_factor(
@@ -83,7 +109,7 @@ def test_loss_on_floor_of_unscaled_cosines_names_the_factor(
 ) -> None:
     torch.manual_seed(0)
     (finding,) = watched(make(), loss_fn)
-    assert "logits are cosines times" in finding.message
+    assert "logits are cosines" in finding.message
     assert source in (finding.where.source or "")
 
 
@@ -92,6 +118,8 @@ def test_loss_on_floor_of_unscaled_cosines_names_the_factor(
     [
         (lambda: Prototypes(20.0), F.cross_entropy),
         (lambda: Prototypes(1.0, learned=True), F.cross_entropy),
+        (lambda: Pairs(0.3), matching_loss(0.1)),
+        (lambda: Pairs(3.0), matching_loss(None)),  # most pairs cannot be told, so that the loss stays above the floor
         (Towers, pair_loss(0.1)),
         (Towers, pair_loss(0.5)),
     ],
@@ -101,3 +129,9 @@ def test_loss_on_floor_of_scaled_or_learned_cosines_is_quiet(
 ) -> None:
     torch.manual_seed(0)
     assert not watched(make(), loss_fn)
+
+
+def test_loss_on_floor_divides_the_product_of_unit_vectors_by_a_temperature() -> None:
+    torch.manual_seed(0)
+    (finding,) = watched(Pairs(0.3), matching_loss(None))
+    assert [line for change in finding.changes for line in change.added] == ["scores = views[0] @ views[1].t() / 0.1"]

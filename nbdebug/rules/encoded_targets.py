@@ -1,0 +1,87 @@
+"""D115 for columns that hold the mean target of a category, of which each row is a part."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+
+from nbdebug.finding import Finding
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.target_encoding import TargetEncoding
+from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import leaking_line
+from nbdebug.setup.target_reads import find_target_read
+from nbdebug.source.assignments import covering_statement, returned_by_function
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import enclosing_scope, walk
+
+_RELATIONS = {
+    "mean": "equals, up to scaling, the mean target of the rows with the same value",
+    "smoothed mean": "equals, up to scaling, a smoothed mean target of a category, (sum + p w) / (size + w) with a "
+    "prior p and a weight w",
+    "function": "is a function of the targets of a category: the share of ones among the rows with the same value is a "
+    "simple fraction, as in two or three rows",
+}
+
+
+def encoding_finding(setup: Setup, tables: dict[str, SplitTable], name: str, encoding: TargetEncoding) -> Finding:
+    """Report a column that encodes a category by the targets of its rows."""
+    rows = "training and validation rows" if encoding.has_validation else "training rows"
+    alone = f"{encoding.pure_share:.0%} of the rows have a value that occurs with a single target: their own."
+    return Finding(
+        where=get_location(_encoding_line(setup)),
+        message=f"{name[:1].upper()}{name[1:]} of input {encoding.input_index} {_RELATIONS[encoding.kind]}, in each of "
+        f"its {encoding.values} groups of {encoding.rows:,} {rows}. {alone}{_describe_correlations(tables, encoding)}",
+        cause=f"A category was encoded by the targets of all its {rows}, which include the row itself.",
+        fix="# leave the row's own target out of its mean, (sum - target) / (size - 1), or compute the mean out of "
+        "fold. If you shrink it towards the overall mean, use the same formula for both splits.",
+        evidence={
+            "input": encoding.input_index,
+            "column": encoding.column,
+            "values": encoding.values,
+            "share of rows with a single target": encoding.pure_share,
+        },
+        explains=("T611", "D105", "D107"),
+    )
+
+
+def _describe_correlations(tables: dict[str, SplitTable], encoding: TargetEncoding) -> str:
+    """State the correlation of the column with the target in both splits; nothing if one cannot be read."""
+    stated = [
+        f"{correlation:.2f} in {split}"
+        for split, key in (("training", "train"), ("validation", "val"))
+        if (correlation := _correlation(tables.get(key), encoding)) is not None
+    ]
+    return f" Its correlation with the target is {' and '.join(stated)}." if len(stated) == 2 else ""
+
+
+def _correlation(table: SplitTable | None, encoding: TargetEncoding) -> float | None:
+    part = table.inputs[encoding.input_index] if table and len(table.inputs) > encoding.input_index else None
+    if table is None or part is None or part.dim() != 2 or part.shape[1] <= encoding.column or len(table) < 2:
+        return None
+    if len(table.targets) != 1 or table.targets[0].numel() != len(table):
+        return None
+    pair = torch.stack([part[:, encoding.column].double(), table.targets[0].reshape(len(table)).double()])
+    correlation = float(torch.corrcoef(pair)[0, 1])
+    return correlation if correlation == correlation else None
+
+
+def _encoding_line(setup: Setup) -> SourceLine | None:
+    """Return the line that computes the column of the targets, in the function that returns it for each row."""
+    line = leaking_line(setup) or find_target_read(setup)
+    statement = covering_statement(line) if line else None
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    if line is None or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return line
+    targets = {ast.unparse(target) for target in statement.targets} if isinstance(statement, ast.Assign) else set()
+    returned = returned_by_function(line.file, call.func.id)
+    if not isinstance(returned, (ast.BinOp, ast.Call)) or _is_looked_up(line, targets):
+        return line
+    return SourceLine(line.file, returned.lineno, call.func.id)
+
+
+def _is_looked_up(line: SourceLine, names: set[str]) -> bool:
+    """Check whether the function around a line reads some variables by an index, as the means of all categories are."""
+    nodes = walk(enclosing_scope(line))
+    return any(isinstance(node, ast.Subscript) and ast.unparse(node.value) in names for node in nodes)
