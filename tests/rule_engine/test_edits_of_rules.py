@@ -287,7 +287,7 @@ CASES |= {
         ).replace("        net.eval()\n", "        pair.refresh()\n        net.eval()\n"),
     ),
     "heads merged without an exchange": ("M309", HEAD + SERIES + HEADS + SETUP + FIT),
-    "positions along the batch": ("M311", HEAD + SERIES + STEPS + SETUP + FIT),
+    "positions along the batch": ("M304", HEAD + SERIES + STEPS + SETUP + FIT),
     "last step of a padded sequence": (
         "M310",
         HEAD

@@ -15,6 +15,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import LOSS_OPERANDS_MISMATCH, LOSS_RAISES
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.heads import HeadSetup
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -81,7 +82,9 @@ def label_encoding(
     """
     if isinstance(loop, LoopSummary):
         yield from _truncated_target_findings(loop, least)
-        if isinstance(record, Record) and not isinstance(loss_kind, NotChecked):
+        has_one_output = len(tree_tensors(output)) == 1  # of several, some may learn the opposite of the target
+        is_whole = not isinstance(setup, HeadSetup)
+        if isinstance(record, Record) and not isinstance(loss_kind, NotChecked) and has_one_output and is_whole:
             yield from _constant_loop_targets(setup, loop, record.about, loss_kind, least)
         return
     if isinstance(first_pass, NotChecked):

@@ -109,11 +109,8 @@ HEALTHY: dict[str, tuple[nn.Module, Any, Tensor, _Step]] = {
 def test_loss_ignores_samples_of_one_label_is_reported_at_the_loss(name: str) -> None:
     (finding,) = findings_of(*FAULTS[name])
     assert "with target 0 have no influence" in finding.message
-    assert finding.severity == "warning"
-    if name.split()[1] in ("module", "function"):  # a loss of torch, whose domain L219 knows
-        assert finding.cause.startswith("Probably a consequence of L219.")
-    else:
-        assert ("2 * target - 1" in finding.fix) == (name == "own ranking")
+    assert finding.severity == ("error" if name.split()[1] in ("module", "function") else "warning")
+    assert ("2 * target - 1" in finding.fix) == (name != "likelihood of one class")
     assert finding.where.line is not None
 
 
