@@ -60,6 +60,15 @@ class Net(nn.Module):
         return torch.cat([token, x], dim=1)
 Net()(torch.randn(3, 5, 4)).sum().backward()
 """
+TUPLE = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(3, 2, 1)
+    def forward(self, sound):
+        return self.conv(sound.transpose(1, 2))
+Net()((torch.randn(4, 5, 3), torch.tensor([5, 4, 3, 2])))
+"""
 CARRIED = """
 from torch.utils.data import DataLoader
 class Net(nn.Module):
@@ -173,6 +182,7 @@ PROGRAMS = [
     (SQUEEZED, "X1013", "batch of one", "body(x).flatten(1)"),
     (HALF, "X1014", "bfloat16", "self.body(x.bfloat16())"),
     ("losses = [torch.tensor(1.0), torch.tensor(2.0)]\ntorch.cat(losses)", "X1005", "stack", "torch.stack(losses)"),
+    (TUPLE, "X1033", "sound.transpose takes a tensor; sound is a tuple", "torch.tensor([5, 4, 3, 2]))[0])"),
 ]
 
 

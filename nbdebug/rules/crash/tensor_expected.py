@@ -59,7 +59,7 @@ def tensor_expected(crash: Crash) -> CrashCause | list[CrashCause] | None:
     listed = ", ".join(f"{_access(value, path)}: {describe_tensor(leaf)}" for path, leaf in parts[:4])
     layer = crash.layer
     path = crash.path(layer)
-    where = f"The layer {format_module(path)}" if path else f"{crash.operation or type(layer).__name__}"
+    where = f"The layer {format_module(path)}" if path else _reader(crash, layer)
     message = f"{where} takes a tensor; {text} is a {kind}" + (f" of {listed}." if listed else ".")
     maker = _maker(crash, layer)
     cause = f"{maker} returns a {kind}: take the part that is meant." if maker else "Take the part that is meant."
@@ -76,6 +76,15 @@ def tensor_expected(crash: Crash) -> CrashCause | list[CrashCause] | None:
             for edits, modules in _taking_modules(creation, _previous(crash, layer))
         ]
     return CrashCause(message, cause, "" if edits else fix, edits, module=path)
+
+
+def _reader(crash: Crash, layer: nn.Module | None) -> str:
+    """Return what takes the argument: an operation of torch, a layer, or a method of a tensor that the object lacks."""
+    if crash.operation:
+        return crash.operation
+    if layer is not None:
+        return type(layer).__name__
+    return crash.text(crash.node) if crash.node is not None else "The operation"
 
 
 def _argument(crash: Crash) -> tuple[ast.expr | None, Any] | None:
