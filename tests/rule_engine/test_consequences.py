@@ -79,6 +79,7 @@ def test_consequence_of_a_consequence_names_the_first_cause() -> None:
     assert [finding.code for finding in stated] == ["L205", "O501", "T601"]
     assert all(finding.cause.startswith("Probably a consequence of L205.") for finding in stated.findings[1:])
     assert stated.with_stated_consequences().findings == stated.findings
+    assert report.with_stated_consequences() is stated  # so that a notebook displays it once
 
 
 def test_codes_of_the_table_are_rules() -> None:

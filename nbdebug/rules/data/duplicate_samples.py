@@ -15,8 +15,9 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.duplicates import are_rows_distinctive, get_sample_keys
-from nbdebug.measurements.equal_inputs import EqualInputs, StoredBuffer
+from nbdebug.measurements.repeated_input import RepeatedInput
 from nbdebug.measurements.rewritten_samples import OverwrittenSample
+from nbdebug.measurements.stored_buffers import StoredBuffer
 from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
@@ -43,7 +44,8 @@ def duplicate_samples(
     visited_samples: VisitedSamples | NotChecked,
     tables: dict[str, SplitTable] | NotChecked,
     overwritten_sample: OverwrittenSample | NotChecked | None,
-    equal_inputs: EqualInputs | NotChecked | None,
+    repeated_input: RepeatedInput | NotChecked | None,
+    stored_buffer: StoredBuffer | NotChecked | None,
     *,
     share: float = 0.5,
 ) -> Iterator[Finding]:
@@ -88,8 +90,8 @@ def duplicate_samples(
     if isinstance(overwritten_sample, OverwrittenSample):
         yield _overwritten_finding(overwritten_sample)
         return
-    if isinstance(equal_inputs, EqualInputs):
-        yield _equal_inputs_finding(equal_inputs)
+    if isinstance(repeated_input, RepeatedInput) and repeated_input.count == repeated_input.samples:
+        yield _equal_inputs_finding(repeated_input, stored_buffer if isinstance(stored_buffer, StoredBuffer) else None)
         return
     if isinstance(tables, NotChecked):
         raise tables
@@ -208,9 +210,8 @@ def _overwritten_finding(sample: OverwrittenSample) -> Finding:
     )
 
 
-def _equal_inputs_finding(inputs: EqualInputs) -> Finding:
+def _equal_inputs_finding(repeated: RepeatedInput, buffer: StoredBuffer | None) -> Finding:
     """Report samples that differ in their targets only."""
-    buffer = inputs.buffer
     stored, cause, fix = "", "What makes the inputs does not depend on the sample.", "# read the inputs of each sample"
     if buffer:
         copy = "clone" if buffer.kind == "Tensor" else "copy"
@@ -219,13 +220,12 @@ def _equal_inputs_finding(inputs: EqualInputs) -> Finding:
         fix = f"self.{buffer.attribute}.append(buffer.{copy}())"
     return Finding(
         severity="error" if buffer else "warning",
-        message=f"The inputs of all {inputs.samples:,} training samples are equal, and their targets have "
-        f"{inputs.targets:,} values.{stored}",
+        message=f"All {repeated.samples:,} training samples have equal inputs, with {repeated.targets}.{stored}",
         where=get_location(buffer.line if buffer else None),
         cause=cause,
         fix=fix,
         edits=_copy_appended(buffer),
-        evidence={"samples": inputs.samples, "targets": inputs.targets},
+        evidence={"samples": repeated.samples, "targets": repeated.targets},
         explains=(*_EXPLAINED, "D109", "D112", "D122", "G415", "M306", "M307", "T601", "T606", "T608"),
     )
 

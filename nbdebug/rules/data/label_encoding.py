@@ -82,7 +82,7 @@ def label_encoding(
     """
     if isinstance(loop, LoopSummary):
         yield from _truncated_target_findings(loop, least)
-        has_one_output = len(tree_tensors(output)) == 1  # of several, some may learn the opposite of the target
+        has_one_output = len(tree_tensors(output)) < 2  # of several, some may learn the opposite of the target
         is_whole = not isinstance(setup, HeadSetup)
         if isinstance(record, Record) and not isinstance(loss_kind, NotChecked) and has_one_output and is_whole:
             yield from _constant_loop_targets(setup, loop, record.about, loss_kind, least)

@@ -108,10 +108,7 @@ def _finding(names: NormalizedTwice) -> Finding:
     producer, consumer, call = names.producer, names.consumer, _CALLS[names.producer]
     reader, fix = "loss", f"loss = loss_fn(model(x), target)   # without {call}"
     if consumer == "Logsumexp":
-        reader, fix = (
-            "distribution",
-            "Categorical(probs=...)   # of probabilities, or logits=... of the values before the softmax",
-        )
+        reader, fix = "distribution", "Categorical(probs=...)   # or logits=..., of the values before the softmax"
     return Finding(
         message=_double_softmax_message(call, consumer, names.classes),
         cause=f"{call} is applied to the output, and the {reader} applies its own.",

@@ -76,18 +76,7 @@ def future_leak(
     is_slice = padding is not None or (cause is not None and cause.name in SLICING_CALLS)
     call = "an unidentified call" if cause is None else "a slice" if is_slice else cause.name
     unread = _unread_inputs(ignored_inputs, eval_outputs) if future_influence.has_softmax else ""
-    reason, fix = (
-        _PADDED_WINDOW
-        if padding is not None
-        else (_UNREAD_SEQUENCE[0].format(call=call, unread=unread), _UNREAD_SEQUENCE[1].format(unread=unread))
-        if unread
-        else _SHIFTED_SLICE
-        if is_slice
-        else (
-            f"{call} combines each position with later ones, so the model can copy the input that it should predict.",
-            _causal_fix(call, has_softmax=future_influence.has_softmax),
-        )
-    )
+    reason, fix = _describe_reading(call, future_influence, unread, is_padded=padding is not None, is_slice=is_slice)
     where = padding.where if padding is not None else _location(setup, eval_outputs, cause) if cause else Location()
     yield Finding(
         message=f"The model sees future inputs: changing the inputs after position {future_influence.position} changes "
@@ -104,6 +93,21 @@ def future_leak(
         },
         explains=("E703", "T611", "T607", *(("M301", "M306") if unread else ())),
     )
+
+
+def _describe_reading(
+    call: str, influence: FutureInfluence, unread: str, *, is_padded: bool, is_slice: bool
+) -> tuple[str, str]:
+    """Return the cause and the fix for a call that reads later positions."""
+    if is_padded:
+        return _PADDED_WINDOW
+    if unread:
+        cause, fix = _UNREAD_SEQUENCE
+        return cause.format(call=call, unread=unread), fix.format(unread=unread)
+    if is_slice:
+        return _SHIFTED_SLICE
+    cause = f"{call} combines each position with later ones, so the model can copy the input that it should predict."
+    return cause, _causal_fix(call, has_softmax=influence.has_softmax)
 
 
 def _unread_inputs(ignored_inputs: dict[str, bool] | NotChecked, answers: EvalOutputs) -> str:

@@ -1,4 +1,4 @@
-"""Training samples whose inputs are all equal, although their targets differ."""
+"""Lists of a dataset that hold one array many times, as a buffer that is filled again for each sample."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, find_unique_line
-from nbdebug.tensors.row_search import get_row_keys
-
-_MIN_SAMPLES = 50
 
 
 @dataclass(frozen=True)
@@ -34,29 +30,9 @@ class StoredBuffer:
     line: SourceLine | None
 
 
-@dataclass(frozen=True)
-class EqualInputs:
-    """The number of ``samples`` with equal inputs, and of their distinct ``targets``; the ``buffer`` is their cause."""
-
-    samples: int
-    targets: int
-    buffer: StoredBuffer | None
-
-
 @measurement
-def equal_inputs(setup: Setup, tables: dict[str, SplitTable]) -> EqualInputs | None:
-    """Training samples whose inputs are all equal bit by bit, with several targets; None if any input differs."""
-    table = tables.get("train")
-    if table is None or len(table) < _MIN_SAMPLES or not table.inputs or not table.targets:
-        return None
-    if any(bool((part != part[:1]).any()) for part in table.inputs):
-        return None
-    targets = len(set(get_row_keys([*table.targets])))
-    return EqualInputs(len(table), targets, _find_buffer(setup)) if targets > 1 else None
-
-
-def _find_buffer(setup: Setup) -> StoredBuffer | None:
-    """Return the first list of the training dataset whose entries are one array."""
+def stored_buffer(setup: Setup) -> StoredBuffer | None:
+    """The first list of the training dataset whose entries are one array; None if there is none."""
     components = [*dataset_components(getattr(setup.train_loader, "dataset", None), MAX_DATASET_DEPTH)]
     for attribute, entries in _stored_lists(components):
         if len({_address(entry) for entry in entries}) == 1 and _address(entries[0]) is not None:
