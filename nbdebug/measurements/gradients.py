@@ -81,8 +81,8 @@ class EarlyGradient:
     ``max_gradient`` is the largest gradient over these steps. If all rows were equal at the start, ``compared_rows`` is
     the number of compared rows, those that have changed if any has, and ``distinct_rows`` the number of distinct rows
     at the end; else both are None.
-    ``tied_columns`` is the number of columns of a matrix, or of a stack of matrices, if they all were equal at the start and still are at the end,
-    although some of their values have changed; else 0.
+    ``tied_columns`` is the number of columns of a matrix, or of a stack of matrices, if they all were equal at the
+    start and still are at the end, although some of their values have changed; else 0.
     """
 
     entry: ParameterEntry
