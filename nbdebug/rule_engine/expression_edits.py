@@ -12,7 +12,7 @@ from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import OPERATOR_SIGNS, append_argument, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, enclosing_scope
+from nbdebug.source.search import call_name, call_subject, enclosing_scope
 
 _NAMESPACES = ("torch", "F", "nn", "np", "functional", "nn.functional", "torch.nn.functional", "torch.special")
 _PRODUCTS = ("matmul", "bmm", "einsum")
@@ -236,6 +236,15 @@ def detach_stored_value(line: SourceLine | None) -> tuple[Edit, ...]:
 
 def _is_namespace(node: ast.expr) -> bool:
     return ast.unparse(node) in _NAMESPACES
+
+
+def leave_out_call(line: SourceLine | None, name: str) -> tuple[Edit, ...]:
+    """Return the change of the only call of a name on a line to its operand: ``torch.round(x)`` to ``x``."""
+    call = only_call(line, (name,))
+    operand = call_subject(call) if call is not None else None
+    if line is None or call is None or operand is None:
+        return ()
+    return (replace_node(line.file, call, node_text(line.file, operand)),)
 
 
 def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, ...]:
