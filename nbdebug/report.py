@@ -393,14 +393,14 @@ def _is_repeated(finding: Finding, standing: list[Finding]) -> bool:
     That is one without running for one about a step of a run, and one that explains another aspect.
     """
     where = finding.where
-    others = [
-        other
-        for other in standing
-        if other is not finding
-        and other.code == finding.code
-        and (other.where.file, other.where.line) == (where.file, where.line)
-    ]
+    others = [other for other in standing if other is not finding and _is_of_same_line(finding, other)]
     if where.step is not None and any(other.where.step is None for other in others):
         return True
     aspect = f"{finding.code}:{finding.aspect}"
     return bool(finding.aspect and where.line) and any(aspect in other.explains for other in others)
+
+
+def _is_of_same_line(finding: Finding, other: Finding) -> bool:
+    """Return whether two findings have one code and one line."""
+    place, other_place = (finding.where.file, finding.where.line), (other.where.file, other.where.line)
+    return finding.code == other.code and place == other_place

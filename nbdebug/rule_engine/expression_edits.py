@@ -247,6 +247,17 @@ def leave_out_call(line: SourceLine | None, name: str) -> tuple[Edit, ...]:
     return (replace_node(line.file, call, node_text(line.file, operand)),)
 
 
+def rename_call(line: SourceLine | None, name: str, new_name: str) -> tuple[Edit, ...]:
+    """Return the change of the only call of a name on a line, ``F.softmax`` or ``x.softmax``, to another of its module.
+
+    A bare name is left as it is: the other one may not be imported.
+    """
+    call = only_call(line, (name,))
+    if line is None or call is None or not isinstance(call.func, ast.Attribute):
+        return ()
+    return (replace_node(line.file, call.func, f"{node_text(line.file, call.func.value)}.{new_name}"),)
+
+
 def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, ...]:
     """Return the edit that keeps the input of an operation of torch where it and its derivative are finite.
 

@@ -235,10 +235,9 @@ def _without_rounding(finding: Finding, node: Node | None) -> Finding:
         return finding
     name = node.name.lower()
     edits = leave_out_call(node.line, name)
-    line = line_changes(edits)[0].added[0].strip() if edits else f"# leave out {name}() before the loss"
-    return replace(
-        finding, fix=f"{line}   # or x + (x.{name}() - x).detach(), a straight-through gradient", edits=edits
-    )
+    without = line_changes(edits)[0].added[0].strip() if edits else f"# leave out {name}() before the loss"
+    fix = f"{without}   # or x + (x.{name}() - x).detach(), a straight-through gradient"
+    return replace(finding, fix=fix, edits=edits)
 
 
 def _cause_of_operation(end: BlockedGradient) -> str:

@@ -136,10 +136,10 @@ def loss_of_rounded(output: Tensor, target: Tensor) -> Tensor:
 ROUNDED: dict[str, tuple[Setup, str, int]] = {
     "in the loss": (
         minimal_setup(network(1), X, X[:, :1], loss_of_rounded),
-        "Write `share = torch.sigmoid(output)`",
+        "share = torch.sigmoid(output)",
         1,
     ),
-    "inside the model": (setup_of(HiddenFunction(torch.round)), "Write `x = x + (x.round() - x).detach()`", 0),
+    "inside the model": (setup_of(HiddenFunction(torch.round)), "x = x + (x.round() - x).detach()", 0),
 }
 
 
@@ -156,7 +156,7 @@ def test_zero_gradient_of_rounding_is_one_finding_that_leaves_it_out_behind_all_
                 setup.loss_fn(setup.model(x), y).backward()
                 optimizer.step()
     (finding,) = (finding for finding in debugger.findings if finding.code == "G416")
-    assert finding.fix.startswith(fix)
+    assert fix in finding.fix
     assert len(finding.edits) == edits
 
 
