@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
@@ -70,7 +71,7 @@ def _unused_tokens(answers: EvalOutputs, ahead: NextTokenOffset, batches: list[B
     used = {
         int(token)
         for batch in batches
-        for token in EvalOutputs(answers.setup, batch).inputs[ahead.input_name].unique().tolist()
+        for token in torch.unique(EvalOutputs(answers.setup, batch).inputs[ahead.input_name]).tolist()
     }
     unused = tuple(token for token in range(rows) if token not in used)
     return unused if len(unused) <= _MAX_UNUSED_ROWS else ()

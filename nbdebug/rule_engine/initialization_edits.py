@@ -5,12 +5,20 @@ from __future__ import annotations
 import ast
 
 from nbdebug.finding import Edit
-from nbdebug.rule_engine.expression_edits import only_call, remove_initialization
+from nbdebug.rule_engine.expression_edits import only_call
+from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup
 from nbdebug.setup.initialization import initialization_line
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import node_text, replace_node
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name
 
+_INITIALIZATIONS = (
+    *("normal_", "trunc_normal_", "uniform_", "constant_", "zeros_", "ones_", "zero_", "fill_", "mul_"),
+    *("xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_"),
+    *("eye_", "dirac_"),
+)
 _CONSTANTS = ("constant_", "zeros_", "ones_", "zero_", "fill_")
 
 
@@ -20,12 +28,26 @@ def undo_initialization(setup: Setup, line: SourceLine | None) -> tuple[Edit, ..
     A parameter of the user's own module may have been created by ``torch.empty``: without the line, its values would be
     whatever the memory holds.
     """
-    return () if line is None or _fills_own_parameters(setup, line) else remove_initialization(get_location(line))
+    return () if line is None or _fills_own_parameters(setup, line) else _remove_initialization(line)
 
 
 def draw_initialization(setup: Setup, line: SourceLine | None, deviation: float) -> tuple[Edit, ...]:
     """Return the change by which a line that fills weights with one number leaves or gives them random values."""
     return undo_initialization(setup, line) or _draw_values(line, deviation)
+
+
+def _remove_initialization(line: SourceLine) -> tuple[Edit, ...]:
+    """Return the removal of the statement on a line that only fills weights in place, as ``nn.init.normal_`` does.
+
+    The weights then keep the initialization of torch.
+    """
+    statement = covering_statement(line)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if statement is None or not isinstance(call, ast.Call) or not call_name(call).endswith("_"):
+        return ()
+    if call_name(call) not in _INITIALIZATIONS:
+        return ()
+    return (remove_statement(line.file, statement),)
 
 
 def _fills_own_parameters(setup: Setup, line: SourceLine) -> bool:

@@ -18,7 +18,7 @@ _SUMS = {"add", "radd"}
 
 
 @dataclass(frozen=True)
-class MisplacedTable:
+class _MisplacedTable:
     """An operand with as many positions as the batch has samples, in the user's words, and the sum that reads steps.
 
     ``table`` is the expression that is sliced and ``shape`` its shape, if they are known.
@@ -40,7 +40,7 @@ class MisplacedTable:
         )
 
 
-def find_misplaced_table(model: nn.Module, call: TorchCall) -> MisplacedTable | None:
+def find_misplaced_table(model: nn.Module, call: TorchCall) -> _MisplacedTable | None:
     """Return the table that a sum adds along the batch, where its shape and the line tell how to add it along steps.
 
     The operand must have one row for each sample, and one step that is broadcast over all: (batch, 1, width) beside
@@ -58,7 +58,7 @@ def find_misplaced_table(model: nn.Module, call: TorchCall) -> MisplacedTable | 
     text = node_text(line.file, whole).replace(node_text(line.file, operand), changed)
     table = next((node.value for node in ast.walk(operand) if isinstance(node, ast.Subscript) and _lengths(node)), None)
     value = _attribute_value(model, call.module, table)
-    return MisplacedTable(
+    return _MisplacedTable(
         text,
         (replace_node(line.file, operand, changed),),
         node_text(line.file, table) if table is not None else "",

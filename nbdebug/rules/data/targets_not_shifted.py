@@ -18,7 +18,7 @@ from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import selection_line, target_selection_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import FutureInfluence, NextTokenOffset, depends_on_current_input
-from nbdebug.rule_engine.decoder_edits import shift_right
+from nbdebug.rule_engine.data_edits import shift_right
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
