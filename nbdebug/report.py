@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbdebug.exceptions import SetupError
@@ -114,8 +115,15 @@ class Report(Result):
         """Return a copy in which each consequence of a fault names its first cause in place of a cause and a fix.
 
         It is no error of its own beside an error. Only what a user reads says so: a run may still disprove the cause.
+        The copy is always the same object, which a notebook displays once.
         """
+        return self._stated
+
+    @cached_property
+    def _stated(self) -> Report:
         firsts = _first_causes(self.findings)
+        if all(first is finding for finding, first in zip(self.findings, firsts, strict=True)):
+            return self
         stated = [
             finding if first is finding else _state_consequence(finding, first)
             for finding, first in zip(self.findings, firsts, strict=True)

@@ -146,7 +146,7 @@ def test_split_shift_names_the_split_that_is_standardized(setup: Setup, cause: s
 
 
 def test_split_shift_of_unequal_units_states_the_ranges_of_ratios_and_shifts() -> None:
-    measured = UNITS * 1e3 * (X + 3)
+    measured = UNITS * 300 * (X + 3)
     train, val = standardized(measured[:300]), measured[300:]
     (finding,) = rule_findings(two_split_setup((train, Y[:300]), (val, Y[300:])), "D109")
     deviations = [(side - side.mean(0)).abs().mean(0) for side in (train, val)]
