@@ -328,8 +328,7 @@ def merge_reports(reports: Iterable[Report]) -> Report:
     reports_list = list(reports)
     disproved = {claim: text for report in reports_list for claim, text in report.disproved.items()}
     standing = [finding for finding in _current_findings(reports_list) if not _is_withdrawn(finding, disproved)]
-    locations = {(f.code, f.where.file, f.where.line) for f in standing if f.where.step is None}
-    findings = {(f.code, f.message): _weaken(f, disproved) for f in standing if not _is_repeated(f, locations)}
+    findings = {(f.code, f.message): _weaken(f, disproved) for f in standing if not _is_repeated(f, standing)}
     faults = [finding for finding in findings.values() if finding.severity != "note"]
     findings = {key: _strengthen(finding, faults) for key, finding in findings.items()}
     checked_rules = frozenset(code for report in reports_list for code in report.checked_rules)
@@ -396,6 +395,20 @@ def _strengthen(finding: Finding, faults: list[Finding]) -> Finding:
     return replace(finding, severity="warning", message=message)
 
 
-def _is_repeated(finding: Finding, locations: set[tuple[str, str | None, int | None]]) -> bool:
-    """Return whether a finding about a step of a run was also reported at the same line without running."""
-    return finding.where.step is not None and (finding.code, finding.where.file, finding.where.line) in locations
+def _is_repeated(finding: Finding, standing: list[Finding]) -> bool:
+    """Return whether another finding of the same rule at the same line says more.
+
+    That is one without running for one about a step of a run, and one that explains another aspect.
+    """
+    where = finding.where
+    others = [other for other in standing if other is not finding and _is_of_same_line(finding, other)]
+    if where.step is not None and any(other.where.step is None for other in others):
+        return True
+    aspect = f"{finding.code}:{finding.aspect}"
+    return bool(finding.aspect and where.line) and any(aspect in other.explains for other in others)
+
+
+def _is_of_same_line(finding: Finding, other: Finding) -> bool:
+    """Return whether two findings have one code and one line."""
+    place, other_place = (finding.where.file, finding.where.line), (other.where.file, other.where.line)
+    return finding.code == other.code and place == other_place

@@ -81,8 +81,8 @@ class EarlyGradient:
     ``max_gradient`` is the largest gradient over these steps. If all rows were equal at the start, ``compared_rows`` is
     the number of compared rows, those that have changed if any has, and ``distinct_rows`` the number of distinct rows
     at the end; else both are None.
-    ``tied_columns`` is the number of columns of a matrix if they all were equal at the start and still are at the end,
-    although some of their values have changed; else 0.
+    ``tied_columns`` is the number of columns of a matrix, or of a stack of matrices, if they all were equal at the
+    start and still are at the end, although some of their values have changed; else 0.
     """
 
     entry: ParameterEntry
@@ -166,10 +166,10 @@ def _rows_are_equal(parameter: Tensor) -> bool:
 
 
 def _repeated_column(parameter: Tensor) -> Tensor | None:
-    """Return a copy of the first column of a matrix whose columns are all equal; None for any other parameter."""
-    if parameter.dim() != 2 or parameter.shape[1] < 2 or not len(parameter):
+    """Return a copy of the first column if all columns are equal, those of a stack of matrices too; else None."""
+    if parameter.dim() < 2 or parameter.shape[-1] < 2 or not parameter.numel():
         return None
-    values = parameter.detach()
+    values = parameter.detach().flatten(0, -2)
     if not bool((values[0] == values[0, 0]).all()) or not bool((values == values[:, :1]).all()):
         return None
     return values[:, 0].clone()
@@ -182,10 +182,10 @@ def _count_tied_columns(parameter: Tensor, start: Tensor | None) -> int:
     """
     if start is None:
         return 0
-    values, tolerance = parameter.detach(), _STEP_SIZE / 1000
+    values, tolerance = parameter.detach().flatten(0, -2), _STEP_SIZE / 1000
     changed = values[(values - start.unsqueeze(1)).abs().amax(1) > tolerance]
     is_tied = len(changed) > 0 and bool(((changed.amax(1) - changed.amin(1)) < tolerance).all())
-    return parameter.shape[1] if is_tied else 0
+    return parameter.shape[-1] if is_tied else 0
 
 
 def _sample_rows(parameter: Tensor) -> Tensor:

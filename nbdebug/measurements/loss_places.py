@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nbdebug.autograd import Graph
 from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
-from nbdebug.autograd.graph import build_graph
+from nbdebug.autograd.graph import Node, build_graph
 from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
@@ -83,12 +83,24 @@ def producing_line(graph: Graph) -> SourceLine | None:
 
     That differs from the line of the loss if another function makes them.
     """
-    root = node = graph.root
-    while node is not None and node.name in _REDUCTIONS and len(node.inputs) == 1:
-        node = node.inputs[0]
+    root, node = graph.root, _reduced_node(graph)
     if root is None or root.line is None or node is None or node.line is None:
         return root.line if root else None
     return root.line if node.line.function == root.line.function else node.line
+
+
+def reduced_line(graph: Graph) -> SourceLine | None:
+    """Return the line that makes the values which the loss averages or sums, where some of them can be left out."""
+    node = _reduced_node(graph)
+    return node.line if node is not None else None
+
+
+def _reduced_node(graph: Graph) -> Node | None:
+    """Return the operation whose values the loss only averages or sums."""
+    node = graph.root
+    while node is not None and node.name in _REDUCTIONS and len(node.inputs) == 1:
+        node = node.inputs[0]
+    return node
 
 
 def reversing_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:

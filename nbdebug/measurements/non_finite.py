@@ -22,7 +22,7 @@ from nbdebug.setup import Batch, Setup, losses
 from nbdebug.setup.batch import named_inputs
 from nbdebug.tensors.pytree import to_device, tree_leaves, tree_map
 
-_NonFiniteNode = tuple[Node, str, Tensor]
+_NonFiniteNode = tuple[Node, Tensor]  # an operation and a gradient that it makes
 _MAX_LABELS = 4
 NON_FINITE_CONSEQUENCES = ("G405", "G406", "T601", "T602", "T603", "T608", "M307", "E706", "E709", "L208", "D104")
 
@@ -93,8 +93,9 @@ class GradientOrigin:
     """The first operation of a backward pass that turns a finite gradient into NaN or Inf.
 
     ``saved_range`` is the range of the values it saved in the forward pass; None if it saved nothing. Torch saves the
-    inputs of some operations and the results of others; ``saved_role`` says which. ``samples`` are the affected samples
-    of the batch, if they can be identified.
+    inputs of some operations and the results of others; ``saved_role`` says which. ``critical_value`` is the saved
+    value of all elements with a non-finite gradient, if it is the same. ``samples`` are the affected samples of the
+    batch, if they can be identified.
     """
 
     node: Node
@@ -102,6 +103,7 @@ class GradientOrigin:
     non_finite_batch: NonFiniteBatch
     saved_range: tuple[float, float] | None
     saved_role: str
+    critical_value: float | None = None
     samples: list[int] = field(default_factory=list)
 
 
@@ -116,9 +118,14 @@ def gradient_origin(setup: Setup, non_finite_batch: NonFiniteBatch | None) -> Gr
     match = _find_first_non_finite(forward_pass.trace.get_graph(forward_pass.loss), forward_pass.loss)
     if match is None:
         return None
-    node, kind, rows = match
+    node, gradient = match
+    kind = "NaN" if bool(gradient.isnan().any()) else "Inf"
+    rows = ~gradient.isfinite().reshape(len(gradient) if gradient.dim() else 1, -1).all(1)
     samples = _get_affected_samples(non_finite_batch.batch, rows)
-    return GradientOrigin(node, kind, non_finite_batch, *_get_saved_range(node), samples)
+    saved, role = _get_saved_values(node)
+    value_range = (float(saved.min()), float(saved.max())) if saved is not None else None
+    critical_value = _get_critical_value(saved, gradient) if saved is not None else None
+    return GradientOrigin(node, kind, non_finite_batch, value_range, role, critical_value, samples)
 
 
 def _get_affected_samples(batch: Batch, is_affected: Tensor) -> list[int]:
@@ -129,7 +136,7 @@ def _get_affected_samples(batch: Batch, is_affected: Tensor) -> list[int]:
 
 
 def _find_first_non_finite(graph: Graph, value: Tensor) -> _NonFiniteNode | None:
-    """Return the first operation of a backward pass that turns finite gradients into non-finite ones, and the rows."""
+    """Return the first operation of a backward pass that turns finite gradients into non-finite ones, and the first."""
     matches: list[_NonFiniteNode] = []
     with graph.backward_hooks(lambda node: _non_finite_hook(node, matches)):
         torch.autograd.grad(value, graph.leaves, allow_unused=True, retain_graph=True)  # saved tensors are read later
@@ -142,25 +149,28 @@ def _non_finite_hook(node: Node, matches: list[_NonFiniteNode]) -> Callable[[Any
             gradient for gradient in grad_inputs if gradient is not None and not bool(gradient.isfinite().all())
         ]
         if non_finite and all(bool(gradient.isfinite().all()) for gradient in grad_outputs if gradient is not None):
-            kind = "NaN" if any(bool(gradient.isnan().any()) for gradient in non_finite) else "Inf"
-            matches.append(
-                (
-                    node,
-                    kind,
-                    ~non_finite[0].isfinite().reshape(len(non_finite[0]) if non_finite[0].dim() else 1, -1).all(1),
-                )
-            )
+            matches.append((node, non_finite[0].detach().clone()))
 
     return record
 
 
-def _get_saved_range(node: Node) -> tuple[tuple[float, float] | None, str]:
-    """Return the range of the saved input of an operation, or else of its saved result, and which of them it is."""
+def _get_saved_values(node: Node) -> tuple[Tensor | None, str]:
+    """Return the saved input of an operation, or else its saved result, and which of them it is."""
     for name, role in _SAVED_ROLES.items():
         saved = node.get_saved(name)
         if isinstance(saved, Tensor) and saved.is_floating_point() and saved.numel():
-            return (float(saved.detach().min()), float(saved.detach().max())), role
+            return saved.detach(), role
     return None, ""
+
+
+def _get_critical_value(saved: Tensor, gradient: Tensor) -> float | None:
+    """Return the saved value of all elements with a non-finite gradient, if it is the same and others differ."""
+    if saved.shape != gradient.shape:
+        return None
+    is_affected = ~gradient.isfinite()
+    values, others = saved[is_affected], saved[~is_affected]
+    is_single = bool((values == values[0]).all()) and not bool((others == values[0]).any())
+    return float(values[0]) if is_single else None
 
 
 def get_named_tensors(inputs: dict[str, Tensor], targets: Any) -> dict[str, Tensor]:

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from nbdebug.finding import Edit, Location
-from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import OPERATOR_SIGNS, append_argument, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, enclosing_scope
+from nbdebug.source.search import call_name, call_subject, enclosing_scope
 
 _NAMESPACES = ("torch", "F", "nn", "np", "functional", "nn.functional", "torch.nn.functional", "torch.special")
 _PRODUCTS = ("matmul", "bmm", "einsum")
@@ -25,11 +24,6 @@ _DOMAINS = {
     "acos": (("acos", "arccos"), "{}.clamp(-1 + 1e-6, 1 - 1e-6)"),
     "asin": (("asin", "arcsin"), "{}.clamp(-1 + 1e-6, 1 - 1e-6)"),
 }
-_INITIALIZATIONS = (
-    *("normal_", "trunc_normal_", "uniform_", "constant_", "zeros_", "ones_", "zero_", "fill_", "mul_"),
-    *("xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_"),
-    *("eye_", "dirac_"),
-)
 _PARTS = ("body", "orelse", "finalbody", "handlers", "cases")  # of a statement that contains others
 
 
@@ -238,6 +232,26 @@ def _is_namespace(node: ast.expr) -> bool:
     return ast.unparse(node) in _NAMESPACES
 
 
+def leave_out_call(line: SourceLine | None, name: str) -> tuple[Edit, ...]:
+    """Return the change of the only call of a name on a line to its operand: ``torch.round(x)`` to ``x``."""
+    call = only_call(line, (name,))
+    operand = call_subject(call) if call is not None else None
+    if line is None or call is None or operand is None:
+        return ()
+    return (replace_node(line.file, call, node_text(line.file, operand)),)
+
+
+def rename_call(line: SourceLine | None, name: str, new_name: str) -> tuple[Edit, ...]:
+    """Return the change of the only call of a name on a line, ``F.softmax`` or ``x.softmax``, to another of its module.
+
+    A bare name is left as it is: the other one may not be imported.
+    """
+    call = only_call(line, (name,))
+    if line is None or call is None or not isinstance(call.func, ast.Attribute):
+        return ()
+    return (replace_node(line.file, call.func, f"{node_text(line.file, call.func.value)}.{new_name}"),)
+
+
 def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, ...]:
     """Return the edit that keeps the input of an operation of torch where it and its derivative are finite.
 
@@ -270,21 +284,6 @@ def pass_mode(line: SourceLine | None, function: str) -> tuple[Edit, ...]:
         return ()
     position = 2 if "dropout" in function else None
     return set_option(line, (function.rpartition(".")[2],), "training", f"{arguments[0].arg}.training", position)
-
-
-def remove_initialization(where: Location) -> tuple[Edit, ...]:
-    """Return the removal of the statement at a location that only fills weights in place, as ``nn.init.normal_`` does.
-
-    The weights then keep the initialization of torch.
-    """
-    line = line_of(where)
-    statement = covering_statement(line) if line else None
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if line is None or statement is None or not isinstance(call, ast.Call) or not call_name(call).endswith("_"):
-        return ()
-    if call_name(call) not in _INITIALIZATIONS:
-        return ()
-    return (remove_statement(line.file, statement),)
 
 
 def only_in_training(line: SourceLine | None) -> tuple[Edit, ...]:

@@ -151,13 +151,6 @@ def test_mode_is_passed_to_a_function_in_a_method_only(tmp_path: Path) -> None:
     assert expressions.pass_mode(line, "torch.nn.functional.dropout") == ()
 
 
-def test_initialization_in_place_is_removed(tmp_path: Path) -> None:
-    line = line_in(tmp_path, "for m in layers:\n    nn.init.normal_(m.weight, std=3.0)\n", 2)
-    assert changed(line, expressions.remove_initialization(line.where())) == "for m in layers:\n    pass\n"
-    line = line_in(tmp_path, "model.apply_(f)\n", 1)
-    assert expressions.remove_initialization(line.where()) == ()
-
-
 LOOP = """def fit(model, loader, optimizer):
     for epoch in range(3):
         torch.manual_seed(0)

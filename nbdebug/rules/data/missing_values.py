@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from nbdebug.autograd import Graph
 from nbdebug.autograd.call_recorders import FirstLayerCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.feature_values import FeatureValues
 from nbdebug.measurements.known_positions import Holes
+from nbdebug.measurements.loss_places import reduced_line
 from nbdebug.rule_engine.data_edits import fill_missing
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.data_lines import Origin, origin_line, written_line
 from nbdebug.source.location import get_location
+from nbdebug.source.scopes import user_function
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_DISTINCT_VALUES, _MIN_REPETITIONS = 20, 3
@@ -46,6 +49,7 @@ def missing_values(
     batches: list[Batch],
     first_layer_calls: list[FirstLayerCall],
     target_holes: Holes | NotChecked | None,
+    graph: Graph | NotChecked,
     learned_positions: list[tuple[Tensor, Tensor]] | NotChecked,
     *,
     share: float = 0.5,
@@ -102,7 +106,7 @@ def missing_values(
         if sentinels:
             yield _finding(setup, features, sentinels, _is_replaced(sentinels, batches[0], first_layer_calls))
     if isinstance(target_holes, Holes) and target_holes.learned > share:
-        yield _hole_finding(setup, target_holes)
+        yield _hole_finding(setup, target_holes, graph)
 
 
 def _by_series(features: FeatureValues) -> FeatureValues:
@@ -114,12 +118,14 @@ def _by_series(features: FeatureValues) -> FeatureValues:
     return replace(features, values=by_series.transpose(0, 1).flatten(1))
 
 
-def _hole_finding(setup: Setup, holes: Holes) -> Finding:
-    """Report holes in the maps of targets that the loss takes for measurements."""
+def _hole_finding(setup: Setup, holes: Holes, graph: Graph | NotChecked) -> Finding:
+    """Report holes in the maps of targets that the loss takes for measurements, where a loss of the user's own does."""
+    is_own = user_function(setup.loss_fn) is not None
+    line = reduced_line(graph) if is_own and isinstance(graph, Graph) else None
     return Finding(
-        message=f"{holes.share:.0%} of the target values are {holes.filler:g} and lie apart from all others, which are "
-        f"{holes.low:.3g} to {holes.high:.3g}. They contribute to the loss.",
-        where=get_location(origin_line(setup, "targets")),
+        message=f"In the first batch, {holes.share:.0%} of the target values are {holes.filler:g} and lie apart from "
+        f"all others, which are {holes.low:.3g} to {holes.high:.3g}. They contribute to the loss.",
+        where=get_location(line or origin_line(setup, "targets")),
         cause=f"{holes.filler:g} stands for positions without a measurement, and the model learns to predict it there.",
         fix=f"known = target != {holes.filler:g}\nloss = errors[known].mean()",
         evidence={"share": holes.share, "filler": holes.filler, "low": holes.low, "high": holes.high},

@@ -11,16 +11,19 @@ from torch.nn import functional as F
 from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.formatting import join_names
 from nbdebug.loop_monitor.conclusions import argument_unchanged
+from nbdebug.measurements.decoder_input import DecoderInput
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import selection_line, target_selection_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import FutureInfluence, NextTokenOffset, depends_on_current_input
+from nbdebug.rule_engine.data_edits import shift_right
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import alias_line
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
 from nbdebug.tensors.pytree import tree_tensors
 
 
@@ -30,6 +33,7 @@ def targets_not_shifted(
     next_token_offset: NextTokenOffset,
     future_influence: FutureInfluence,
     eval_outputs: EvalOutputs,
+    decoder_input: DecoderInput | NotChecked | None,
     first_pass: ForwardPass | NotChecked,
     graph: Graph | NotChecked,
 ) -> Iterator[Finding]:
@@ -39,7 +43,8 @@ def targets_not_shifted(
     Counts how many tokens ahead of its input a model is trained to predict, by the data and the loss together. One is
     correct; zero means that neither shifts, two that both do, and a negative number that the outputs are shifted. It
     covers models whose outputs do not depend on later inputs: a model that reads the whole sequence and reproduces it
-    is an autoencoder. A model that shifts its input itself is not reported.
+    is an autoencoder. A model that shifts its input itself is not reported. Of an encoder-decoder, it is the input of
+    the decoder that must not be the target itself; the encoder's input is one that the model reads as a whole.
 
     ## Why it matters
     Without a shift, the target is part of the input: the loss falls to almost zero, and the model has learned to copy.
@@ -74,6 +79,9 @@ def targets_not_shifted(
     elif _share_memory(eval_outputs, next_token_offset):
         line = alias_line(setup)
     position = list(eval_outputs.inputs).index(next_token_offset.input_name)
+    if isinstance(decoder_input, DecoderInput) and total == 0:
+        yield _decoder_finding(setup, decoder_input, next_token_offset, line)
+        return
     yield Finding(
         message=f"The targets are {abs(total)} token{'s' * (abs(total) != 1)} "
         f"{'behind' if total < 0 else 'ahead of'} the inputs "
@@ -94,6 +102,32 @@ def targets_not_shifted(
         setup_fix=_setup_fix(next_token_offset, position),
         explains=("E703", "T606", "T607", "T611"),
         assumes=(argument_unchanged(position),),
+    )
+
+
+def _decoder_finding(setup: Setup, decoder: DecoderInput, ahead: NextTokenOffset, line: SourceLine | None) -> Finding:
+    """Report a decoder that reads the very tokens that it has to write."""
+    unused = decoder.unused_tokens
+    fix, edits = shift_right(setup, decoder.position, unused[0] if len(unused) == 1 else None)
+    rows = f"row{'s' * (len(unused) > 1)} {join_names([*map(str, unused)])}" if unused else ""
+    candidate = (
+        f" Its embedding has {rows}, which the input never uses in the first batches: a candidate for the start token."
+        if unused
+        else ""
+    )
+    return Finding(
+        message="The decoder's input equals the target, token by token: at each position, it reads the token that it "
+        f"should predict. Input {decoder.position + 1} of the model is the decoder's, input "
+        f"{decoder.source_position + 1} the encoder's.",
+        where=get_location(line),
+        cause="The decoder's input lacks a start token in front, by which it is one token behind the target."
+        + candidate,
+        fix=fix,
+        edits=edits,
+        evidence={"in_data": 0, "in_loss": 0, "input": ahead.input_name, "unused tokens": list(unused)},
+        setup_fix=_setup_fix(ahead, decoder.position),
+        explains=("E703", "T606", "T607", "T611"),
+        assumes=(argument_unchanged(decoder.position),),
     )
 
 

@@ -13,7 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.loss_reference import ExpectedLoss
 from nbdebug.measurements.oversized_tensors import OversizedTensor, find_oversized_tensor
-from nbdebug.rule_engine.expression_edits import remove_initialization
+from nbdebug.rule_engine.initialization_edits import undo_initialization
 from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -156,7 +156,7 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
         if is_parameter
         else f"{name}.mul_({factor})   # or normalize its rows where it is created",
         setup_fix=RESET_PARAMETERS if line and is_parameter else "",
-        edits=remove_initialization(get_location(line)),
+        edits=undo_initialization(setup, line),
         evidence={**finding.evidence, "tensor": tensor.name, "scale": tensor.scale, "usual loss": tensor.usual_loss},
     )
 

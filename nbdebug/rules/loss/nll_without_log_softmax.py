@@ -10,13 +10,15 @@ from torch import Tensor, nn
 
 from nbdebug.autograd import Graph, Node, Pattern
 from nbdebug.autograd.call_recorders import TorchCall
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.rule_engine.expression_edits import rename_call
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.attribute_makers import called_attribute_line
+from nbdebug.source.edits import line_changes
 from nbdebug.source.location import add_line
 
 _PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
@@ -86,7 +88,7 @@ def nll_without_log_softmax(
         probabilities, axes = call.inputs[0].float().exp(), range(call.inputs[0].dim())
         sums = [probabilities.sum(axis) for axis in axes] + [probabilities.flatten(axis).sum(axis) for axis in axes]
         if sums and not any(float((total - 1).abs().mean()) <= tolerance for total in sums):
-            yield _kl_div_finding(call, graph, float(sums[-1].mean()))
+            yield _kl_div_finding(call, graph, float(sums[-1].mean()), tolerance)
 
 
 def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
@@ -131,17 +133,43 @@ def _other_axis_finding(log_softmax: Node, loss: str, total: float) -> Finding:
     )
 
 
-def _kl_div_finding(call: TorchCall, graph: Graph, total: float) -> Finding:
+def _kl_div_finding(call: TorchCall, graph: Graph, total: float, tolerance: float) -> Finding:
+    """Report a first argument that is no log-probabilities, with what its own sums show it to be."""
     producer = next(filter(None, (_made_by(node, call.inputs[0]) for node in graph.nodes)), None)
+    axis = _probability_axis(call.inputs[0], tolerance)
+    state = f"not log-probabilities: its exponentials sum to {total:.3g} instead of 1."
+    edits: tuple[Edit, ...] = ()
+    if axis is not None:
+        rows = "rows" if axis == call.inputs[0].dim() - 1 else f"values along axis {axis}"
+        state = f"probabilities: its {rows} sum to 1, and their exponentials to {total:.3g}."
+        edits = rename_call(producer.line if producer else None, "softmax", "log_softmax")
+    fixed = line_changes(edits)
     return Finding(
-        message=f"The first argument of kl_div is not log-probabilities: its exponentials sum to {total:.3g} "
-        "instead of 1.",
+        message=f"The first argument of kl_div is {state}",
         where=_producer_location(producer) if producer else call.where,
-        cause="The first argument must be log-probabilities of the model; the second argument is probabilities.",
-        fix="F.kl_div(F.log_softmax(logits, dim=1), target, reduction='batchmean')",
-        evidence={"sum of exponentials": total, "fed": "kl_div"},
+        cause="The first argument must be log-probabilities of the model: log_softmax, not softmax."
+        if edits
+        else "The first argument must be log-probabilities of the model; the second argument is probabilities.",
+        fix=fixed[0].added[0].strip()
+        if fixed
+        else "F.kl_div(F.log_softmax(logits, dim=1), target, reduction='batchmean')",
+        edits=edits,
+        evidence={"sum of exponentials": total, "fed": "kl_div", "axis of sums of 1": axis},
         explains=_CONSEQUENCES,
     )
+
+
+def _probability_axis(values: Tensor, tolerance: float) -> int | None:
+    """Return the last axis along which values that are not negative sum to 1; None if there is none."""
+    if not values.dim() or not values.numel() or bool((values < 0).any()):
+        return None
+    sums = {axis: values.float().sum(axis) for axis in range(values.dim())}
+    fitting = [axis for axis, total in sums.items() if values.shape[axis] > 1 and _is_one(total, tolerance)]
+    return max(fitting, default=None)
+
+
+def _is_one(totals: Tensor, tolerance: float) -> bool:
+    return float((totals - 1).abs().max()) <= tolerance
 
 
 def _made_by(node: Node, values: Tensor) -> Node | None:

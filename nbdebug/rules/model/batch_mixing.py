@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -18,6 +19,7 @@ from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.sample_company import SampleCompany
 from nbdebug.rule_engine.expression_edits import line_of, set_axis, value_axis
 from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_steps
+from nbdebug.rule_engine.position_edits import find_misplaced_table
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -188,7 +190,8 @@ def _unshifted_index_finding(company: SampleCompany) -> Finding:
 
 def _position_finding(setup: Setup, call: TorchCall, size: int) -> Finding:
     takes_sequences = call.name in _SEQUENCE_CALLS and bool(call.module)
-    return Finding(
+    table = find_misplaced_table(setup.eager_model, call)
+    finding = Finding(
         message=f"Shifting the {size} samples of a batch by one position changes the output for a sample. "
         f"{call.name} is the first call that treats samples by their position.",
         where=call.where,
@@ -207,6 +210,9 @@ def _position_finding(setup: Setup, call: TorchCall, size: int) -> Finding:
         explains=("M311", "T606", "T607", "T608", "E703", "E709"),
         severity="error",
     )
+    if table is None:
+        return finding
+    return replace(finding, cause=table.cause or finding.cause, fix=table.sum_along_steps, edits=table.edits)
 
 
 def _is_fault(mixing_call: MixingCall, size: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.position_tables import ConstantPositions
 from nbdebug.measurements.sequence_order import PermutationSensitivity
 from nbdebug.rule_engine.layer_edits import swap_batch_and_steps
+from nbdebug.rule_engine.position_edits import find_misplaced_table
 from nbdebug.rule_engine.predictions import UNSEEN_ORDER
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
@@ -74,7 +76,7 @@ def order_ignored(
     if permutation_sensitivity.is_sensitive:
         return
     misplaced = position_dependent_call if isinstance(position_dependent_call, TorchCall) else None
-    yield Finding(
+    finding = Finding(
         message=f"Permuting the {permutation_sensitivity.length} {permutation_sensitivity.kind} of each sequence does "
         "not change the output (beyond permuting it). The model has no position information.",
         where=misplaced.where if misplaced else _location(eval_outputs, permutation_sensitivity),
@@ -95,6 +97,8 @@ def order_ignored(
         explains=("T606", "T608", "M314"),
         severity=None if permutation_sensitivity.is_data_ordered else "note",
     )
+    table = find_misplaced_table(eval_outputs.setup.eager_model, misplaced) if misplaced else None
+    yield replace(finding, fix=table.sum_along_steps, edits=table.edits) if table else finding
 
 
 def _constant_finding(positions: ConstantPositions) -> Finding:

@@ -16,7 +16,7 @@ from nbdebug.loop_monitor.conclusions import INITIAL_SCALE_HINDERS
 from nbdebug.measurements.activations import LayerSpread, RecurrentGrowth, SampleSpread
 from nbdebug.measurements.hidden_softmax import HiddenSoftmax
 from nbdebug.measurements.position_tables import LargePositions
-from nbdebug.rule_engine.expression_edits import remove_initialization
+from nbdebug.rule_engine.initialization_edits import undo_initialization
 from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
@@ -141,7 +141,7 @@ def _at_initialization(setup: Setup, finding: Finding) -> Finding:
     line = initialization_line(setup, module, "weight_hh_l0" if is_recurrent else "weight")
     if line is None:
         return finding
-    edits = remove_initialization(line.where()) if finding.setup_fix else ()
+    edits = undo_initialization(setup, line) if finding.setup_fix else ()
     return replace(finding, where=line.where(module), edits=edits)
 
 

@@ -116,8 +116,11 @@ def describe_samples(samples: list[int], batch: Batch) -> str:
     """The affected samples as the end of a sentence; empty if none are known."""
     if not samples:
         return ""
+    *first, last = map(str, samples[:5])
+    names = f"{', '.join(first)} and {last}" if first and len(samples) <= 5 else ", ".join([*first, last])
     more = ", …" if len(samples) > 5 else ""
-    return f", in sample {', '.join(map(str, samples[:5]))}{more}{' of the batch' if batch.indices is None else ''}"
+    noun = "samples" if len(samples) > 1 else "sample"
+    return f", in {noun} {names}{more}{' of the batch' if batch.indices is None else ''}"
 
 
 def _affected_samples(non_finite: NonFiniteBatch, origin: NonFiniteOrigin) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +16,9 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.rules.signal.non_finite_forward import NAN_CONSEQUENCES, describe_samples
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name
 
 _FIXES = {
     "Sqrt": "torch.sqrt(x + 1e-12)   # the derivative at zero is infinite",
@@ -61,24 +65,38 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
     node, name = gradient_origin.node, gradient_origin.node.name
     value_range, role = gradient_origin.saved_range, gradient_origin.saved_role
     range_text = f", for {role} from {value_range[0]:.4g} to {value_range[1]:.4g}" if value_range else ""
+    critical = gradient_origin.critical_value
+    if critical is not None:
+        result = _result_name(line_of(node.where), name) if role == "results" else ""
+        range_text = f" where {result or 'its ' + role.removesuffix('s')} is exactly {critical:.4g}"
     non_finite, samples = gradient_origin.non_finite_batch, gradient_origin.samples
     yield Finding(
         message=f"The loss of {non_finite.description} is finite, but its gradient is not: in the backward pass, "
         f"{name} turns a finite gradient into "
         f"{gradient_origin.kind}{range_text}{describe_samples(samples, non_finite.batch)}.",
         where=replace(node.where, sample=samples[0] if samples else None, step=non_finite.step),
-        cause=f"The derivative of {name} is infinite or undefined at some of these values.",
+        cause=f"The derivative of {name} is infinite or undefined at "
+        + ("some of these values." if critical is None else "this value."),
         fix=next((act for part, act in _FIXES.items() if name.startswith(part)), "x = x.clamp(-1e4, 1e4)"),
         edits=keep_inside_domain(name, line_of(node.where)),
         evidence={
             "operation": name,
             "made": gradient_origin.kind,
             "range": value_range,
+            "value": critical,
             "samples": samples[:50],
             "batch": non_finite.number,
         },
         explains=(*NAN_CONSEQUENCES, "G416", "G410", "T601", "T602", "T603", "T608", "E706", "E709"),
     )
+
+
+def _result_name(line: SourceLine | None, operation: str) -> str:
+    """Return the variable that a line assigns the result of an operation to; "" if it does not."""
+    statement = covering_statement(line) if line else None
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return ""
+    return statement.targets[0].id if call_name(statement.value) == operation.lower() else ""
 
 
 class DistanceNetwork(nn.Module):

@@ -17,7 +17,7 @@ from nbdebug.formatting import join_names
 from nbdebug.measurements.gradients import EARLY_STEPS, EarlyGradient
 from nbdebug.measurements.parameter_coverage import common_parent, format_names
 from nbdebug.measurements.symmetric_branches import SymmetricBranches
-from nbdebug.rule_engine.expression_edits import remove_initialization
+from nbdebug.rule_engine.initialization_edits import draw_initialization
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -56,8 +56,8 @@ def symmetric_weights(
     changed must have an equal row (the gates of a recurrent layer differ from one another even if their units do not).
     A layer of zeros whose units differ after the steps (the last one of a residual branch, an adapter, a head) is not
     reported, and neither are rows that differ because of dropout. In a table that is read by index, or a matrix of your
-    own module, the columns are compared: they are reported if all were equal and still are, in every row that the steps
-    have changed.
+    own module, or a stack of matrices, the columns are compared: they are reported if all were equal and still are, in
+    every row that the steps have changed.
     Branches are reported if their weights are equal and not constant, and their gradients are equal within rounding
     (1e-5 of the largest) and not zero in each of three steps on a copy. Copies in series, or with other inputs,
     targets or dropout, get other gradients at the first step.
@@ -147,7 +147,7 @@ def _weight_findings(
 
 
 def _merge_equal_places(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield the first finding of each line that initializes parameters, with the names of the others.
+    """Yield the first finding of each line that initializes parameters, with the names and the fixes of the others.
 
     Without a line, parameters of the same name in modules of the same name belong together.
     """
@@ -157,9 +157,21 @@ def _merge_equal_places(findings: Iterator[Finding]) -> Iterator[Finding]:
         names = str(where.parameter).split(".")[-2:]
         groups.setdefault((where.file, where.cell, where.line) if where.line else tuple(names), []).append(finding)
     for first, *others in groups.values():
-        names = [str(other.where.parameter) for other in others]
-        message = f"{first.message} The same holds for {join_names(names, 4)}." if names else first.message
-        yield replace(first, message=message, evidence={**first.evidence, "others": names} if names else first.evidence)
+        yield _with_others(first, others) if others else first
+
+
+def _with_others(first: Finding, others: list[Finding]) -> Finding:
+    """Return a finding that also names the parameters of others, and draws the values of all of them.
+
+    To draw one of them alone may split nothing, as a bias whose units are equal in all other respects.
+    """
+    names = [str(other.where.parameter) for other in others]
+    return replace(
+        first,
+        message=f"{first.message} The same holds for {join_names(names, 4)}.",
+        fix="\n".join(finding.fix for finding in (first, *others)),
+        evidence={**first.evidence, "others": names},
+    )
 
 
 def _has_equal_units(early: EarlyGradient) -> bool:
@@ -182,16 +194,22 @@ def _columns_finding(setup: Setup, early: EarlyGradient) -> Finding:
     """Report a table whose columns stay equal, as of a recommender whose factors start with one value."""
     value = float(early.entry.parameter.detach().flatten()[0])
     line = initialization_line(setup, early.entry.module, early.entry.name.rpartition(".")[2])
+    deviation = _deviation(early)
     return Finding(
-        message=f"All {early.tied_columns} columns of {early.entry.name} start with the same values, and are still the "
-        f"same after {EARLY_STEPS} steps, in every row that has changed; expected columns that differ.",
+        message=f"All {early.tied_columns} columns of {early.entry.name} start with the same values, and are still "
+        f"equal after {EARLY_STEPS} steps.",
         where=get_location(line, early.entry.module or None, early.entry.name),
         cause=f"The columns were set to one value ({value:.3g}) and get equal gradients: they are worth one column.",
-        fix=f"torch.nn.init.normal_(model.get_parameter({early.entry.name!r}), std=0.1)",
-        edits=remove_initialization(get_location(line)),
+        fix=f"torch.nn.init.normal_(model.get_parameter({early.entry.name!r}), std={deviation:g})",
+        edits=draw_initialization(setup, line, deviation),
         evidence={"columns": early.tied_columns, "value": value},
         explains=_CONSEQUENCES,
     )
+
+
+def _deviation(early: EarlyGradient) -> float:
+    """Return a standard deviation for the values of a matrix: that of torch's own layers for wide ones, at most 0.1."""
+    return min(0.1, float(f"{early.entry.parameter.shape[-1] ** -0.5:.1g}"))
 
 
 def _finding(setup: Setup, early: EarlyGradient) -> Finding:
@@ -205,7 +223,7 @@ def _finding(setup: Setup, early: EarlyGradient) -> Finding:
         where=get_location(line, early.entry.module or None, early.entry.name),
         cause=f"The weights were set to one value ({value:.3g}) instead of random values.",
         fix=f"torch.nn.init.kaiming_uniform_(model.get_parameter({early.entry.name!r}))",
-        edits=remove_initialization(get_location(line)),
+        edits=draw_initialization(setup, line, _deviation(early)),
         evidence={"units": len(early.entry.parameter), "compared": rows, "distinct": distinct, "value": value},
         explains=_CONSEQUENCES,
     )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
@@ -17,10 +18,11 @@ from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.gradients import EARLY_STEPS, BlockedGradient, EarlyGradient
 from nbdebug.measurements.parameter_coverage import format_names
 from nbdebug.measurements.replaced_outputs import UnchangedLoss
-from nbdebug.rule_engine.expression_edits import take_last_step
+from nbdebug.rule_engine.expression_edits import leave_out_call, take_last_step
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import line_changes
 from nbdebug.source.location import get_location
 
 _CONSEQUENCES = (
@@ -94,7 +96,8 @@ def zero_gradient(
             continue
         is_unselected = item.node is None and all(_pattern(entry.name) in reached for entry in item.entries)
         setup_fix = "dropout=0" if drops_all else _initialize_factors(blocked_gradients)
-        yield replace(_finding(item, is_solved, is_unselected), setup_fix=setup_fix)
+        finding = replace(_finding(item, is_solved, is_unselected), setup_fix=setup_fix)
+        yield finding if has_gradient or is_solved else _without_rounding(finding, item.node)
 
 
 def _initialize_factors(blocked: list[BlockedGradient]) -> str:
@@ -223,6 +226,20 @@ def _finding_of_direction(end: BlockedGradient) -> Finding:
     )
 
 
+def _without_rounding(finding: Finding, node: Node | None) -> Finding:
+    """Return the finding of an operation that rounds what all parameters compute: only the loss needs it, or nothing.
+
+    Without it, the loss learns from the values themselves.
+    """
+    if node is None or node.name not in _ROUNDINGS:
+        return finding
+    name = node.name.lower()
+    edits = leave_out_call(node.line, name)
+    without = line_changes(edits)[0].added[0].strip() if edits else f"# leave out {name}() before the loss"
+    fix = f"{without}   # or x + (x.{name}() - x).detach(), a straight-through gradient"
+    return replace(finding, fix=fix, edits=edits)
+
+
 def _cause_of_operation(end: BlockedGradient) -> str:
     if not end.biases and end.node and end.node.name in _LIMITS:
         return "All of its input values lie outside the limits of this operation, where its derivative is zero."
@@ -247,11 +264,12 @@ def _fix_for_operation(end: BlockedGradient) -> str:
         return "if not self.training:   # train on the unlimited values\n    x = x.clamp(low, high)"
     if name in ("Threshold", "Relu"):
         return "x = torch.nn.functional.leaky_relu(x)  # here; and scale the inputs"
-    if name in ("Round", "Sign", "Floor", "Ceil", "Trunc"):
-        return "x = x + (x.round() - x).detach()  # straight-through gradient"
+    if name in _ROUNDINGS:
+        return f"x = x + (x.{name.lower()}() - x).detach()  # straight-through gradient"
     return "# remove the factor of zero in this line: a dropout rate of 1, a mask of zeros, a saturated value"
 
 
+_ROUNDINGS = ("Round", "Sign", "Floor", "Ceil", "Trunc")
 _LIMITS = ("Clamp", "ClampMin", "ClampMax", "Hardtanh")
 
 

@@ -23,6 +23,11 @@ def known_error(output: Tensor, target: Tensor) -> Tensor:
     return (output - target)[known].square().mean()
 
 
+def mean_error(output: Tensor, target: Tensor) -> Tensor:
+    error = (output - target).square()
+    return error.mean()
+
+
 def weighted_error(output: Tensor, target: Tensor) -> Tensor:
     weight = (target != 0).float()
     return ((output - target).abs() * weight).sum() / weight.sum()
@@ -37,6 +42,13 @@ def codes(target: Tensor, loss_fn: Callable[..., Tensor]) -> list[str]:
 def test_holes_that_the_loss_counts_are_reported(loss_fn: Callable[..., Tensor]) -> None:
     (message,) = codes(DEPTHS.masked_fill(IS_HOLE, 0.0), loss_fn)
     assert "of the target values are 0 and lie apart from all others" in message
+
+
+def test_holes_in_a_loss_of_the_users_own_are_placed_where_the_errors_are_made() -> None:
+    model, target = nn.Conv2d(1, 1, 3, padding=1), DEPTHS.masked_fill(IS_HOLE, 0.0)
+    (finding,) = rule_faults(minimal_setup(model, SHADES, target, mean_error), "D113")
+    assert "error = (output - target).square()" in (finding.where.source or "")
+    assert finding.message.startswith("In the first batch, ")
 
 
 @pytest.mark.parametrize("loss_fn", [known_error, weighted_error])

@@ -219,3 +219,22 @@ def test_loss_task_mismatch_of_several_classes_counts_the_rows_of_the_first_batc
     (finding,) = rule_findings(setup, "L211")
     rows = target[: shape[0]].sum(1).flatten()
     assert finding.message.startswith(f"In the first batch, {int((rows != 1).sum())} of the {len(rows)} target rows")
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "fix", "edits"),
+    [
+        (
+            "kl_div of probabilities",
+            "is probabilities: its rows sum to 1",
+            "F.kl_div(F.log_softmax(output, 1), target",
+            1,
+        ),
+        ("kl_div module on logits", "is not log-probabilities", "F.kl_div(F.log_softmax(logits, dim=1)", 0),
+    ],
+)
+def test_first_argument_of_a_divergence_is_named_by_its_own_sums(name: str, message: str, fix: str, edits: int) -> None:
+    (finding,) = rule_findings(FAULTY[name][1](), "L204")
+    assert message in finding.message
+    assert fix in finding.fix
+    assert len(finding.edits) == edits

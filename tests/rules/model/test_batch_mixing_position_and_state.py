@@ -105,6 +105,57 @@ def test_batch_mixing_by_positions_along_batch_axis_is_error_at_its_line() -> No
     assert "self.positions" in (finding.where.source or "")
 
 
+class SlicedTable(PositionalAttention):
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.table[: x.size(0)]
+        return self.head(self.attention(x, x, x)[0].mean(1))
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.register_buffer("table", torch.randn(40, 1, 4))
+
+
+class LengthOfStates(PositionalAttention):
+    def forward(self, x: Tensor) -> Tensor:
+        states = (2 * x) + self.positions[: len(x)].unsqueeze(1)
+        return self.head(self.attention(states, states, states)[0].mean(1))
+
+
+class EmbeddedPositions(PositionalAttention):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(torch.arange(x.shape[0])).unsqueeze(1) + x
+        return self.head(self.attention(x, x, x)[0].mean(1))
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.embed = nn.Embedding(40, 4)
+
+
+SUMS: dict[str, tuple[Callable[[], nn.Module], str, str]] = {
+    "buffer": (SlicedTable, "x + self.table[: x.size(1)].transpose(0, 1)", "self.table has shape (40, 1, 4): axis 0"),
+    "length": (
+        lambda: LengthOfStates(0),
+        "(2 * x) + self.positions[: x.size(1)].unsqueeze(1).transpose(0, 1)",
+        "self.positions has shape (16, 4): axis 0",
+    ),
+    "embedding": (
+        EmbeddedPositions,
+        "self.embed(torch.arange(x.size(1))).unsqueeze(1).transpose(0, 1) + x",
+        "runs along the batch axis",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_batch_mixing_by_positions_is_mended_in_the_sum_with_its_own_operands(name: str) -> None:
+    model, fix, cause = SUMS[name]
+    (finding,) = checkup_findings(setup_of(model()), "M304")
+    assert finding.fix == fix
+    assert cause in finding.cause
+    assert len(finding.edits) == 1
+    assert "the rule no longer reports it" in finding.trial
+
+
 HEALTHY: dict[str, Callable[[], nn.Module]] = {
     "state that is reset": ResetState,
     "queue": SampleQueue,

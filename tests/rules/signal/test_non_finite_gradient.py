@@ -52,6 +52,20 @@ def test_non_finite_gradient_is_the_only_fault_and_points_to_its_line(name: str)
     assert line in (report[0].where.source or "")
 
 
+VALUES = {
+    "assigned root": (root_behind_where, "where roots is exactly 0"),
+    "other expression": (root, "where its result is exactly 0"),
+    "saved input": (inverse_cosine, "where its input is exactly 1"),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_non_finite_gradient_names_the_value_that_caused_it(name: str) -> None:
+    function, text = VALUES[name]
+    (finding,) = checkup_findings(setup_builder(HiddenFunction(function))(), "G406")
+    assert text in finding.message
+
+
 HEALTHY: dict[str, Callable[[Tensor], Tensor]] = {
     "root of positive values": lambda h: torch.sqrt(differences(h).square() + 1e-6),
     "norm": lambda h: h.relu().norm(dim=1, keepdim=True) * h,

@@ -79,6 +79,29 @@ class FactorsOfTower(nn.Module):
         return self.out(self.items(x) * self.gain)
 
 
+class GatedCell(nn.Module):
+    """A recurrent cell with two stacked matrices, made by ``torch.empty``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w, self.u = nn.Parameter(torch.empty(2, 4, 6)), nn.Parameter(torch.empty(2, 6, 6))
+        self.b, self.head = nn.Parameter(torch.zeros(2, 6)), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x.new_zeros(len(x), 6)
+        for _ in range(3):
+            gate = torch.sigmoid(x @ self.w[0] + h @ self.u[0] + self.b[0])
+            h = h + gate * (torch.tanh(x @ self.w[1] + h @ self.u[1] + self.b[1]) - h)
+        return self.head(h)
+
+
+def evenly_filled_cell() -> Setup:
+    model = GatedCell()
+    for weight in model.parameters():
+        nn.init.constant_(weight, 0.07)
+    return setup_of(model)
+
+
 PAIRS = torch.stack([torch.arange(64) % 20, torch.arange(64) % 13], 1)
 RATINGS = torch.randn(64, 1, generator=torch.Generator().manual_seed(0))
 
@@ -96,6 +119,7 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
     "zero": (lambda: setup_of(fill(network(3), 0.0)), "0.weight"),
     "zero in bfloat16": (lambda: setup_of(fill(network(3), 0.0).bfloat16(), X.bfloat16()), "0.weight"),
     "convolution": (lambda: setup_of(convolutional(0.01), torch.rand(64, 1, 6, 6)), "0.weight"),
+    "stacked matrices": (evenly_filled_cell, "w"),
     "recurrent": (lambda: setup_of(fill(LastState(), 0.05)), "lstm.weight_ih_l0"),
     "parameters without modules": (lambda: setup_of(ManualNetwork()), "first"),
     "factors in an embedding": (lambda: recommender(constant_factors()), "users.weight"),
@@ -108,6 +132,13 @@ FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
 def test_symmetric_weights_of_equal_units_are_reported_at_parameter(name: str) -> None:
     build, parameter = FAULTS[name]
     assert parameter in {finding.where.parameter for finding in rule_findings(build(), "G407")}
+
+
+def test_symmetric_weights_of_a_cell_name_all_matrices_and_draw_values_instead_of_leaving_memory() -> None:
+    (finding,) = rule_findings(evenly_filled_cell(), "G407")
+    assert finding.evidence["others"] == ["u", "b"]
+    assert [edit.text for edit in finding.edits] == ["nn.init.normal_(weight, std=0.1)"]
+    assert "the rule no longer reports it" in finding.trial
 
 
 class ThinProduct(nn.Module):

@@ -128,6 +128,38 @@ def test_zero_gradient_of_biases_ranks_above_its_consequences() -> None:
     assert "M307" in [finding.code for finding in report]
 
 
+def loss_of_rounded(output: Tensor, target: Tensor) -> Tensor:
+    share = torch.round(torch.sigmoid(output))
+    return (share - target).square().mean()
+
+
+ROUNDED: dict[str, tuple[Setup, str, int]] = {
+    "in the loss": (
+        minimal_setup(network(1), X, X[:, :1], loss_of_rounded),
+        "share = torch.sigmoid(output)",
+        1,
+    ),
+    "inside the model": (setup_of(HiddenFunction(torch.round)), "x = x + (x.round() - x).detach()", 0),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_zero_gradient_of_rounding_is_one_finding_that_leaves_it_out_behind_all_parameters(name: str) -> None:
+    setup, fix, edits = ROUNDED[name]
+    debugger = Debugger.of(setup)
+    debugger.checkup()
+    optimizer = torch.optim.SGD(setup.model.parameters(), 0.1)
+    with debugger.watch():
+        for _ in range(3):
+            for x, y in setup.train_loader:
+                optimizer.zero_grad()
+                setup.loss_fn(setup.model(x), y).backward()
+                optimizer.step()
+    (finding,) = (finding for finding in debugger.findings if finding.code == "G416")
+    assert fix in finding.fix
+    assert len(finding.edits) == edits
+
+
 class BidirectionalClassifier(nn.Module):
     """A recurrent layer that reads both ways; ``reading`` takes a part of its output."""
 

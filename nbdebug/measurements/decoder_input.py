@@ -1,0 +1,81 @@
+"""The input of the decoder of an encoder-decoder that is the target itself, and the token that could start it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.registry import measurement
+from nbdebug.measurements.sequence_order import NextTokenOffset, replace_values
+from nbdebug.setup import Batch
+
+_MAX_UNUSED_ROWS = 3  # of a large vocabulary, many rows are unused by chance
+
+
+@dataclass(frozen=True)
+class DecoderInput:
+    """The positions of the decoder's input and of an encoder's input among the inputs of the model.
+
+    ``unused_tokens`` are rows of the decoder's embedding that its input uses in none of the first batches, if they are
+    few: candidates for a start token.
+    """
+
+    position: int
+    source_position: int
+    unused_tokens: tuple[int, ...] = ()
+
+
+@measurement
+def decoder_input(
+    eval_outputs: EvalOutputs, next_token_offset: NextTokenOffset, batches: list[Batch]
+) -> DecoderInput | None:
+    """The decoder's input of a model with an encoder, if it equals the target.
+
+    The encoder's input is one whose later values change the output at the first position: a model reads it as a whole,
+    unlike a second value of each token, such as its segment.
+    """
+    names = list(eval_outputs.inputs)
+    position = names.index(next_token_offset.input_name)
+    if next_token_offset.data_offset != 0:
+        return None
+    sources = (i for i, name in enumerate(names) if i != position and _is_read_whole(eval_outputs, name))
+    source_position = next(sources, None)
+    if source_position is None:
+        return None
+    return DecoderInput(position, source_position, _unused_tokens(eval_outputs, next_token_offset, batches))
+
+
+def _is_read_whole(answers: EvalOutputs, name: str) -> bool:
+    """Return whether the later half of an input changes the output at the first position of a sample."""
+    source = answers.inputs[name]
+    if source.dim() < 2 or source.shape[1] < 2:
+        return False
+    changed, half = source.clone(), source.shape[1] // 2
+    changed[:, half:] = replace_values(source)[:, half:].to(source.dtype)
+    after = answers.predict(answers.transform_inputs(lambda leaf: changed if leaf is source else leaf))[0]
+    differs = answers.changed_values(after)
+    return differs.dim() > 1 and bool(differs[:, 0].any())
+
+
+def _unused_tokens(answers: EvalOutputs, ahead: NextTokenOffset, batches: list[Batch]) -> tuple[int, ...]:
+    """Return the rows of the table that the decoder's input is looked up in, of which no batch uses any, if few."""
+    tokens, calls = answers.inputs[ahead.input_name], list[TorchCall]()
+    with record_calls(answers.setup.eager_model, calls.append):
+        answers.predict(answers.batch)
+    tables = (call.inputs for call in calls if call.name == "embedding" and len(call.inputs) == 2)
+    rows = next((len(table) for indices, table in tables if _are_equal(indices, tokens)), 0)
+    used = {
+        int(token)
+        for batch in batches
+        for token in torch.unique(EvalOutputs(answers.setup, batch).inputs[ahead.input_name]).tolist()
+    }
+    unused = tuple(token for token in range(rows) if token not in used)
+    return unused if len(unused) <= _MAX_UNUSED_ROWS else ()
+
+
+def _are_equal(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and bool((first == second).all())
