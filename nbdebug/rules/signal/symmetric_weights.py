@@ -183,8 +183,8 @@ def _columns_finding(setup: Setup, early: EarlyGradient) -> Finding:
     value = float(early.entry.parameter.detach().flatten()[0])
     line = initialization_line(setup, early.entry.module, early.entry.name.rpartition(".")[2])
     return Finding(
-        message=f"All {early.tied_columns} columns of {early.entry.name} start with the same values, and are still the "
-        f"same after {EARLY_STEPS} steps, in every row that has changed; expected columns that differ.",
+        message=f"All {early.tied_columns} columns of {early.entry.name} start with the same values, and are still "
+        f"equal after {EARLY_STEPS} steps.",
         where=get_location(line, early.entry.module or None, early.entry.name),
         cause=f"The columns were set to one value ({value:.3g}) and get equal gradients: they are worth one column.",
         fix=f"torch.nn.init.normal_(model.get_parameter({early.entry.name!r}), std=0.1)",
