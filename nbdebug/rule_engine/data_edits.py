@@ -18,11 +18,13 @@ from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
-from nbdebug.source.edits import insert_before
+from nbdebug.source.edits import insert_before, node_text, replace_node
 from nbdebug.source.location import SourceLine
+from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
 # The names that fixes use for the data; those of both splits change in both.
+_LISTS = ("list", "tuple")
 _INPUTS, _TARGETS = ("x",), ("y", "labels", "target")
 _TRAINING = {"x_train": 0, "y_train": -1}
 
@@ -167,3 +169,27 @@ def order_validation(order: Sequence[int]) -> str:
 def fill_missing(numbers: Iterable[tuple[int, float]]) -> str:
     """Return the change that fills some features where they have a number."""
     return f"fill missing values={','.join(f'{feature}:{number}' for feature, number in numbers)}"
+
+
+def sort_names(names: Expression) -> tuple[Edit, ...]:
+    """Return the edit by which an expression that makes a list of distinct names makes a sorted one.
+
+    Return () for an expression that is not known to return a list or tuple, such as the pair of ``pandas.factorize``.
+    """
+    node, file = names.node, names.scope.file
+    items = _listed_items(node)
+    if items is None:
+        return ()
+    is_unique_copy = call_name(items) == "fromkeys" and isinstance(items, ast.Call) and len(items.args) == 1
+    text = f"set({node_text(file, items.args[0])})" if is_unique_copy and isinstance(items, ast.Call) else ""
+    ordered = f"sorted({text or node_text(file, items)})"
+    return (replace_node(file, node, f"tuple({ordered})" if call_name(node) == "tuple" else ordered),)
+
+
+def _listed_items(node: ast.expr) -> ast.expr | None:
+    """Return what an expression puts into a list or tuple, such as ``names`` of ``[*names]``; None for others."""
+    if isinstance(node, ast.Call) and call_name(node) in _LISTS and len(node.args) == 1 and not node.keywords:
+        return node.args[0] if isinstance(node.func, ast.Name) else None
+    if isinstance(node, ast.List) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Starred):
+        return node.elts[0].value
+    return None
