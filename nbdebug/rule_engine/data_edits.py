@@ -23,8 +23,8 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
-# The names that fixes use for the data; those of both splits change in both.
 _LISTS = ("list", "tuple")
+# The names that fixes use for the data; those of both splits change in both.
 _INPUTS, _TARGETS = ("x",), ("y", "labels", "target")
 _TRAINING = {"x_train": 0, "y_train": -1}
 
