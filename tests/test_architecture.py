@@ -31,7 +31,6 @@ SMALL_BY_NATURE = {
         "the adapter of one tracker, which is imported only with it",
     ),
     "nbdebug.trackers.registry": "one lookup among the trackers",
-    "nbdebug.rule_engine.numbering_edits": "one change of code, which reads assignments as no other does",
     "nbdebug.tools.data.clipped_copies": "one question about pairs of images",
     "nbdebug.loss_curves.adversaries": "one question about two networks, which no other curve answers",
     "nbdebug.setup.callable_state": "one question, whether a callable has state that can be restored",

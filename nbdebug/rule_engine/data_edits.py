@@ -22,8 +22,10 @@ from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import insert_before, node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import executed_return
+from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
+_LISTS = ("list", "tuple")
 # The names that fixes use for the data; those of both splits change in both.
 _INPUTS, _TARGETS = ("x",), ("y", "labels", "target")
 _TRAINING = {"x_train": 0, "y_train": -1}
@@ -196,3 +198,27 @@ def shift_right(setup: Setup, position: int, token: int | None) -> tuple[str, tu
     if any(isinstance(dataset, TensorDataset) for dataset in datasets):
         return of_batch, ()
     return f"torch.cat([torch.tensor([{start}]), target[:-1]])   # of each sample", ()
+
+
+def sort_names(names: Expression) -> tuple[Edit, ...]:
+    """Return the edit by which an expression that makes a list of distinct names makes a sorted one.
+
+    Return () for an expression that is not known to return a list or tuple, such as the pair of ``pandas.factorize``.
+    """
+    node, file = names.node, names.scope.file
+    items = _listed_items(node)
+    if items is None:
+        return ()
+    is_unique_copy = call_name(items) == "fromkeys" and isinstance(items, ast.Call) and len(items.args) == 1
+    text = f"set({node_text(file, items.args[0])})" if is_unique_copy and isinstance(items, ast.Call) else ""
+    ordered = f"sorted({text or node_text(file, items)})"
+    return (replace_node(file, node, f"tuple({ordered})" if call_name(node) == "tuple" else ordered),)
+
+
+def _listed_items(node: ast.expr) -> ast.expr | None:
+    """Return what an expression puts into a list or tuple, such as ``names`` of ``[*names]``; None for others."""
+    if isinstance(node, ast.Call) and call_name(node) in _LISTS and len(node.args) == 1 and not node.keywords:
+        return node.args[0] if isinstance(node.func, ast.Name) else None
+    if isinstance(node, ast.List) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Starred):
+        return node.elts[0].value
+    return None

@@ -62,10 +62,11 @@ def describe_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, corre
     """Message, cause and fix for a plateau scheduler in the wrong mode."""
     configured_mode = "min" if correct_mode == "max" else "max"
     first, last = use.plateau_metrics[0], use.plateau_metrics[-1]
+    subject = "a score" if correct_mode == "max" else "a loss"
     return (
-        f"{kind} waits for a {configured_mode}imum of a metric that should be {correct_mode}imized and went from "
-        f"{first:.3g} to {last:.3g} in {len(use.plateau_metrics)} calls. Improvements count as plateaus, and the rate "
-        f"ended at {loop.rates.final_ratio:.2g} of its peak.",
-        f"The metric is {'a score' if correct_mode == 'max' else 'a loss'}, but the mode is {configured_mode!r}.",
+        f"{kind} is in mode {configured_mode!r} but gets {subject}: it went from {first:.3g} to {last:.3g} in "
+        f"{len(use.plateau_metrics)} calls. Each improvement counts as no progress, and the rate ended at "
+        f"{loop.rates.final_ratio:.2g} of its peak.",
+        f"The metric is {subject}, but the mode is {configured_mode!r}.",
         f"scheduler = ReduceLROnPlateau(optimizer, mode={correct_mode!r})",
     )

@@ -14,8 +14,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.labels import LabelProbe
 from nbdebug.measurements.renumbered_codes import RenumberedCodes
-from nbdebug.rule_engine.data_edits import renumber_validation
-from nbdebug.rule_engine.numbering_edits import sort_names
+from nbdebug.rule_engine.data_edits import renumber_validation, sort_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup

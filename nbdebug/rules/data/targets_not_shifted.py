@@ -83,8 +83,7 @@ def targets_not_shifted(
         yield _decoder_finding(setup, decoder_input, next_token_offset, line)
         return
     yield Finding(
-        message=f"The targets are {abs(total)} token{'s' * (abs(total) != 1)} "
-        f"{'behind' if total < 0 else 'ahead of'} the inputs "
+        message=f"{_describe_offset(eval_outputs, next_token_offset)} "
         f"(the dataset shifts them by {next_token_offset.data_offset}, the loss by {next_token_offset.loss_offset}); "
         "an autoregressive model needs a shift of 1 in total.",
         where=get_location(line),
@@ -128,6 +127,17 @@ def _decoder_finding(setup: Setup, decoder: DecoderInput, ahead: NextTokenOffset
         setup_fix=_setup_fix(ahead, decoder.position),
         explains=("E703", "T606", "T607", "T611"),
         assumes=(argument_unchanged(decoder.position),),
+    )
+
+
+def _describe_offset(outputs: EvalOutputs, ahead: NextTokenOffset) -> str:
+    """Say where the targets stand beside the tokens that the model receives."""
+    name, total = ahead.input_name, ahead.total_offset
+    tokens = f"input {name}" if len(outputs.inputs) > 1 else "the inputs"
+    if total == 0:
+        return f"The targets equal {tokens} of the model, token by token"
+    return (
+        f"The targets are {abs(total)} token{'s' * (abs(total) != 1)} {'behind' if total < 0 else 'ahead of'} {tokens}"
     )
 
 

@@ -54,9 +54,9 @@ def stopped_early(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Fi
     if (decrease := find_final_descent(summary)) is None:
         return
     yield Finding(
-        message=f"The run ended at step {summary.step_count} while the loss was still decreasing: it decreased by "
-        f"{decrease.gain:.0%} of its final value in the last quarter ({decrease.sigmas:.0f} standard errors), to "
-        f"{summary.end_text}.",
+        message=f"The run ended at step {summary.step_count} while the loss was still decreasing. It ended at "
+        f"{summary.end_text}. In the last quarter of the steps, it fell by {decrease.gain:.0%} of what it is at the "
+        f"end ({decrease.sigmas:.0f} standard errors).",
         where=Location(step=summary.step_count),
         cause="Training ended before the model converged.",
         fix="Train for five times as many epochs, and check where the loss settles.",

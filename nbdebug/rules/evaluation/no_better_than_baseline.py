@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from nbdebug.exceptions import NotChecked
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _CONSTANT_BASELINES = ("majority", "prior", "mean", "median")
 _BEST_VALUES = {"accuracy": 1.0, "balanced accuracy": 1.0}  # the best value of all other metrics is 0
 _MIN_ROWS = 30
+_MAX_SPREAD = 1e-5  # of predictions that differ by rounding, relative to the largest
 
 
 @rule("E709", "error")
@@ -67,7 +69,7 @@ def no_better_than_baseline(
         if name in baselines.names and _is_as_good(baselines, name, room)
     ]
     if equal_baselines:
-        yield _no_better_than_constant_finding(baselines, equal_baselines)
+        yield _no_better_than_constant_finding(baselines, equal_baselines, is_same=_is_same_for_all_rows(errors))
     elif (linear := _linear_comparisons(baselines)) and _is_worse_than_linear(linear, worse):
         yield _worse_than_linear_finding(baselines, linear)
     elif linear and _is_equal_to_linear(linear, worse):
@@ -141,7 +143,16 @@ def _is_equal_to_linear(linear: list[MetricComparison], margin: float) -> bool:
     )
 
 
-def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list[str]) -> Finding:
+def _is_same_for_all_rows(errors: Errors) -> bool:
+    """Check whether the predictions of all rows are one class, or one number up to rounding."""
+    predictions = getattr(errors.table, "prediction", None)
+    if not isinstance(predictions, np.ndarray) or not len(predictions) or predictions.dtype.kind not in "biuf":
+        return False
+    spread = np.ptp(predictions.astype(np.float64), axis=0)
+    return bool((spread <= _MAX_SPREAD * np.abs(predictions).max()).all())
+
+
+def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list[str], *, is_same: bool) -> Finding:
     """Report predictions that are not better than a constant."""
     metric = baselines.metrics[0]
     model = baselines.get("model", metric)
@@ -151,7 +162,9 @@ def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list
     blind = "blind" in equal_baselines
     description = baselines.descriptions[other.name]
     return Finding(
-        message=f"The model is not significantly better than a baseline: its {metric} is {model.value:.4g}, that "
+        message=f"The model predicts the same for each of the {other.rows} rows. Its {metric} is {model.value:.4g}."
+        if is_same
+        else f"The model is not significantly better than a baseline: its {metric} is {model.value:.4g}, that "
         f"of {description} is {other.value:.4g} (difference {other.gain_low:.3g} to {other.gain_high:.3g}, "
         f"{other.rows} rows).",
         cause="The predictions do not depend on the input in any useful way."

@@ -27,6 +27,7 @@ from nbdebug.setup.module_lines import module_line
 from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.location import SourceLine, add_line, get_location
 
+_ELEMENTWISE_CALLS = {"add", "radd", "iadd", "sub", "rsub", "mul", "rmul", "imul", "div", "truediv"}
 _SEQUENCE_CALLS = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
 _LAYER_CALLS = {"linear", "conv1d", "conv2d"}
 _AXIS_OPERATIONS = _LAYER_CALLS | {
@@ -188,14 +189,26 @@ def _unshifted_index_finding(company: SampleCompany) -> Finding:
     )
 
 
+def _describe_use_of_position(call: TorchCall, size: int, *, takes_sequences: bool) -> str:
+    """Say what a call makes of the position of a sample in the batch."""
+    if takes_sequences:
+        return f"{call.name} reads the samples as the steps of one sequence."
+    has_rows = len(call.inputs) == 2 and all(operand.dim() and len(operand) == size for operand in call.inputs)
+    if has_rows and call.name in _ELEMENTWISE_CALLS:
+        return f"{call.name} combines sample k of the batch with row k of another tensor, whatever the sample holds."
+    return f"{call.name} is the first call that treats samples by their position."
+
+
 def _position_finding(setup: Setup, call: TorchCall, size: int) -> Finding:
     takes_sequences = call.name in _SEQUENCE_CALLS and bool(call.module)
     table = find_misplaced_table(setup.eager_model, call)
     finding = Finding(
         message=f"Shifting the {size} samples of a batch by one position changes the output for a sample. "
-        f"{call.name} is the first call that treats samples by their position.",
+        f"{_describe_use_of_position(call, size, takes_sequences=takes_sequences)}",
         where=call.where,
-        cause=f"The tensor that {call.name} combines with the samples runs along the batch axis instead of "
+        cause=f"The batch axis is where {call.name} expects the steps."
+        if takes_sequences
+        else f"The tensor that {call.name} combines with the samples runs along the batch axis instead of "
         "another axis.",
         fix="batch_first=True   # where the layer is created"
         if takes_sequences

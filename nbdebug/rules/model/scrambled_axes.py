@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from math import prod
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -59,9 +61,8 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
         firsts.setdefault((reshape.call.line, reshape.shape_before, reshape.shape_after), reshape)
     for reshape in firsts.values():
         yield Finding(
-            message=f"{reshape.call.name} turns shape {reshape.shape_before} into {reshape.shape_after}, so that the "
-            f"axes with lengths {reshape.axes_before} become {reshape.axes_after}. A reshape keeps the order of the "
-            "values, so their values are mixed.",
+            message=f"{reshape.call.name} turns shape {reshape.shape_before} into {reshape.shape_after}"
+            f"{_describe_rows(reshape)}. A reshape keeps the order of the values, so their values are mixed.",
             where=reshape.call.where,
             cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
             fix=_fix(reshape),
@@ -69,6 +70,18 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
             evidence={"before": reshape.shape_before, "after": reshape.shape_after, "call": reshape.call.name},
             explains=("M304", "M305", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709"),
         )
+
+
+def _describe_rows(reshape: ScrambledReshape) -> str:
+    """Say what a row of the reshaped tensor holds, and which axis of the same length it does not hold."""
+    before, length = reshape.shape_before, reshape.shape_after[-1]
+    wanted = before.index(length) if length in before[:-1] and length != before[-1] else None
+    if wanted is None or not 1 < length <= prod(before):
+        return f", so that the axes with lengths {reshape.axes_before} become {reshape.axes_after}"
+    rows = np.unravel_index(np.arange(length), before)  # the first row: consecutive values
+    axes = [axis for axis, places in enumerate(rows) if len({*places.tolist()}) > 1]
+    held = f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes[:-1]))} and {axes[-1]}"
+    return f": each row then holds {length} neighbors along {held}, not the {length} values along axis {wanted}"
 
 
 def _fix(reshape: ScrambledReshape) -> str:
