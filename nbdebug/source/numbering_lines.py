@@ -3,57 +3,128 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import builtins
+from collections.abc import Callable, Iterator
 
 from nbdebug.source.assignments import effective_methods, find_assignments, find_function, own_statements
 from nbdebug.source.attribute_makers import assigned_value, scope_around
 from nbdebug.source.location import is_library_code
-from nbdebug.source.producers import part_producer
-from nbdebug.source.scopes import Expression, function_scope
-from nbdebug.source.search import assignment_targets, call_name, enclosing_scope, read_names
-from nbdebug.source.variable_values import possible_assignments
+from nbdebug.source.producers import called_return, part_steps
+from nbdebug.source.scopes import UNKNOWN, Expression, function_scope, user_function
+from nbdebug.source.search import (
+    SourceScope,
+    assignment_targets,
+    call_name,
+    enclosing_scope,
+    paired_targets,
+    read_names,
+)
+from nbdebug.source.variable_values import Part, possible_assignments
 
 _MAX_DEPTH = 8
 _COPIES = {"list", "tuple", "dict", "enumerate", "zip", "array", "Series", "Index", "range", "len", "tolist", "copy"}
 _WRITES = {"append", "setdefault", "add", "update", "extend"}
 _SETS = {"set", "frozenset"}
+_BUILTINS = {*vars(builtins)}
 
 
-def numbering_of_attribute(owner: object, attribute: str, depth: int = _MAX_DEPTH) -> list[Expression]:
-    """Return the expressions that may fix the order of the names in an attribute of an object, one for each branch."""
+Passed = Callable[[str], Expression | None]  # the argument for a parameter of the constructor of an object
+
+
+def _nothing_passed(_: str) -> None:
+    """Return None for each parameter: the call of the constructor is unknown."""
+
+
+def numbering_of_attribute(
+    owner: object, attribute: str, passed: Passed = _nothing_passed, depth: int = _MAX_DEPTH
+) -> list[Expression]:
+    """Return the expressions that may fix the order of the names in an attribute of an object, one for each branch.
+
+    ``passed`` returns the argument for a parameter of its constructor.
+    """
     found: list[Expression] = []
     for line in find_assignments(owner, attribute) if depth else ():
         value = None if is_library_code(line.file) else assigned_value(line, attribute)
         if value is not None:
             expression = Expression(scope_around(line, owner), value[0])
-            found += numbering_of_expression(expression, value[1], owner, depth - 1) or [expression]
-    return found
+            found += numbering_of_expression(expression, value[1], owner, passed, depth - 1) or [expression]
+    varying = [maker for maker in found if not _is_constant(maker)]
+    return varying or found
 
 
 def numbering_of_expression(
-    expression: Expression, position: int | None, owner: object, depth: int = _MAX_DEPTH
+    expression: Expression,
+    position: int | None,
+    owner: object,
+    passed: Passed = _nothing_passed,
+    depth: int = _MAX_DEPTH,
 ) -> list[Expression]:
     """Return the expressions that may fix the order of the names which an expression holds or numbers.
 
-    Follows dictionaries of numbers to the names that they number, copies and variables to what they hold, and empty
-    containers to the statements that fill them. Names get an order when a set of them is copied.
+    Follows dictionaries of numbers to the names that they number, copies and variables to what they hold, parameters of
+    the constructor to what is passed, calls to each function that may run, and empty containers to the statements that
+    fill them. Names get an order when a set of them is copied.
     """
-    made = part_producer(expression, position)
+    made, position = [*part_steps(expression, position)][-1]
     if depth <= 0:
         return [made]
     if _is_empty(made.node):
         return [*_filling_values(expression, made, owner)] or [made]
+    if sources := [*_passed_values(made, position, passed), *_possible_results(made, position, passed)]:
+        return [found for part in sources for found in numbering_of_expression(*part, owner, passed, depth - 1)]
     source = _copied(made.node)
     if source is None:
         return [made]
     inner = Expression(made.scope, source)
     if isinstance(source, ast.Attribute) and getattr(source.value, "id", "") == "self":
-        return numbering_of_attribute(owner, source.attr, depth - 1) or [made]
+        return numbering_of_attribute(owner, source.attr, passed, depth - 1) or [made]
     if isinstance(source, ast.Name):
         parts = possible_assignments(inner, None)
-        lists = [found for part in parts for found in numbering_of_expression(*part, owner, depth - 1)]
+        lists = [found for part in parts for found in numbering_of_expression(*part, owner, passed, depth - 1)]
         return [made if _is_set(found.node) else found for found in lists] or [made]
     return [made]
+
+
+def _passed_values(made: Expression, position: int | None, passed: Passed) -> Iterator[Part]:
+    """Yield what a variable holds: its possible values, or the argument of the constructor of which it is a parameter.
+
+    A choice, such as a function that is read from one of two variables, has several values.
+    """
+    if not isinstance(made.node, ast.Name):
+        return
+    argument = passed(made.node.id) if made.scope.function == "__init__" else None
+    if argument is not None and argument.node is not made.node:
+        yield argument, position
+    else:
+        yield from possible_assignments(made, position)
+
+
+def _possible_results(made: Expression, position: int | None, passed: Passed) -> Iterator[Part]:
+    """Yield what each of the user's functions returns that may run in a call of a variable or a parameter."""
+    function = made.node.func if isinstance(made.node, ast.Call) else None
+    if not isinstance(function, ast.Name):
+        return
+    candidates: list[Part] = [(Expression(made.scope, function), None)]
+    for _ in range(_MAX_DEPTH):
+        if not (values := [part for name, _ in candidates for part in _passed_values(name, None, passed)]):
+            break
+        candidates = values
+    for candidate, _ in candidates:
+        called = user_function(candidate.scope.value(candidate.node))
+        returned = called_return(made, *called) if called else None
+        if returned is not None:
+            yield returned, position
+
+
+def _is_constant(made: Expression) -> bool:
+    """Check whether a function makes names of constants of its module alone: then it makes the same in each call."""
+    syntax = enclosing_scope(made.line)
+    if syntax is None or isinstance(syntax, ast.Module):
+        return False
+    loops = [node.target for node in ast.walk(made.node) if isinstance(node, ast.comprehension)]
+    own_names = {name.id for target in loops for name in ast.walk(target) if isinstance(name, ast.Name)}
+    names = [node for node in ast.walk(made.node) if isinstance(node, ast.Name) and node.id not in own_names]
+    return all(node.id in _BUILTINS or made.scope.value(node) is not UNKNOWN for node in names)
 
 
 def _copied(node: ast.expr) -> ast.expr | None:
@@ -94,12 +165,7 @@ def _filling_values(container: Expression, made: Expression, owner: object) -> I
         node = find_function(method.__code__)
         if node is not None and not isinstance(node, ast.Lambda) and node is not syntax:
             functions.append((function_scope(method, owner), node))
-    targets = {
-        ast.unparse(target)
-        for statement in (own_statements(syntax) if syntax else ())
-        if getattr(statement, "value", None) is made.node
-        for target in assignment_targets(statement)
-    }
+    targets = _stored_under(syntax, made.node) if syntax else set()
     for scope, function in functions:
         for statement in own_statements(function):
             value = getattr(statement, "value", None)
@@ -109,3 +175,14 @@ def _filling_values(container: Expression, made: Expression, owner: object) -> I
             owner = getattr(value.func, "value", None) if value is not None and call_name(value) in _WRITES else None
             if owner is not None and value is not None and ast.unparse(owner) in targets:
                 yield Expression(scope, value)
+
+
+def _stored_under(syntax: SourceScope, value: ast.expr) -> set[str]:
+    """Return the variables and attributes to which a scope assigns a value, also as one of several."""
+    names: set[str] = set()
+    for statement in own_statements(syntax):
+        assigned = getattr(statement, "value", None)
+        targets = statement.targets if isinstance(statement, ast.Assign) else assignment_targets(statement)
+        pairs = [pair for target in targets if assigned is not None for pair in paired_targets(target, assigned)]
+        names |= {ast.unparse(target) for target, part in pairs if part is value}
+    return names

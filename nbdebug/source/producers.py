@@ -188,11 +188,17 @@ def returned_expression(call: Expression) -> Expression | None:
         return None
     callee = scope.callee(node) or _local_callee(call)
     if callee is not None:
-        function, owner = callee
-        syntax = find_function(function.__code__)
-        return _returned(scope.entered(function, owner, node), syntax) if syntax else None
+        return called_return(call, *callee)
     named = function_by_name(scope.file, node.func.id) if isinstance(node.func, ast.Name) else None
     return _returned(scope.entered_by_name(named, node), named) if named else None
+
+
+def called_return(call: Expression, function: FunctionType, owner: Any = None) -> Expression | None:
+    """Return what a function returns that runs in a call; None if it returns in several places."""
+    syntax = find_function(function.__code__)
+    if syntax is None or not isinstance(call.node, ast.Call):
+        return None
+    return _returned(call.scope.entered(function, owner, call.node), syntax)
 
 
 def _local_callee(call: Expression) -> tuple[FunctionType, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
+from nbdebug.setup.part_sources import constructor_argument
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.assignments import certain_line, covering_statement, find_assignments
 from nbdebug.source.attribute_makers import scope_around
@@ -106,7 +108,8 @@ def _unordered_names(setup: Setup, attribute: str, train: dict[str, int], val: d
 
     Of several branches, names that are out of order were not sorted.
     """
-    makers = numbering_of_attribute(getattr(setup.val_loader, "dataset", None), attribute)
+    passed = partial(constructor_argument, setup, setup.val_loader)
+    makers = numbering_of_attribute(getattr(setup.val_loader, "dataset", None), attribute, passed)
     if any([*sorted(numbers)] != sorted(numbers, key=numbers.__getitem__) for numbers in (train, val)):
         makers = [maker for maker in makers if not _sorts(maker.node)] or makers
     return max(makers, key=lambda maker: maker.line.number, default=None)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from torch import nn
 
 from nbdebug.finding import Finding
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import source_line
 from tests.rules.rule_findings import rule_faults
+from tests.source.source_modules import load_module
 
 HEADER = """\
 import pandas as pd
@@ -125,6 +127,30 @@ NUMBERED = {
     + _FOLDER.format(
         "        order = first_seen(kinds)\n        self.numbers = {name: order.index(name) for name in order}\n"
     ),
+    "one of two functions that are passed": (
+        "from collections import Counter\ndef by_count(kinds):\n"
+        "    return [kind for kind, _ in Counter(kinds).most_common()]  # here\n"
+        "def by_name(kinds):\n    return sorted(set(kinds))\n"
+        "class Folder(Dataset):\n    def __init__(self, table, lister):\n        self.x = make_inputs(table)\n"
+        "        self.classes = lister(table['kind'])\n"
+        "        self.y = [self.classes.index(kind) for kind in table['kind']]\n"
+        "    def __len__(self): return len(self.y)\n    def __getitem__(self, i): return self.x[i], self.y[i]\n"
+        "def load(is_mended):\n    if is_mended:\n        lister = by_name\n    else:\n        lister = by_count\n"
+        "    train = Folder(train_table, lister)\n    val = Folder(val_table, lister)\n    return train, val\n"
+        "train, val = load(is_mended=False)\n"
+    ),
+    "one of two readers of a table": (
+        "KINDS = ('cat', 'dog', 'eel')\ndef read(table):\n    numbers, y = {}, []\n    for kind in table['kind']:\n"
+        "        number = numbers.setdefault(kind, len(numbers))  # here\n        y.append(number)\n"
+        "    return make_inputs(table), y, numbers\n"
+        "def read_by_name(table):\n    numbers = {kind: i for i, kind in enumerate(KINDS)}\n"
+        "    return make_inputs(table), [numbers[kind] for kind in table['kind']], numbers\n"
+        "class Table(Dataset):\n    def __init__(self, parts):\n        self.x, self.y, self.numbers = parts\n"
+        "    def __len__(self): return len(self.y)\n    def __getitem__(self, i): return self.x[i], self.y[i]\n"
+        "def load(is_mended):\n    make = read_by_name if is_mended else read\n    if is_mended:\n"
+        "        make = read_by_name\n    val = Table(make(val_table))\n    return Table(make(train_table)), val\n"
+        "train, val = load(is_mended=False)\n"
+    ),
     "labels that are swapped without a dictionary": _IN_SCRIPT.format(
         "names = ['cat', 'dog', 'eel']\ntrain_y = [names.index(kind) for kind in train_table['kind']]\n"
         "val_y = [(names.index(kind) + 1) % 3 for kind in val_table['kind']]  # here\n"
@@ -133,8 +159,10 @@ NUMBERED = {
 
 
 @pytest.mark.parametrize("name", NUMBERED)
-def test_class_map_mismatch_names_the_line_that_numbers_the_classes(name: str, tmp_path: Path) -> None:
-    finding = class_finding(NUMBERED[name], tmp_path)
+def test_class_map_mismatch_names_the_line_that_numbers_the_classes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding = class_finding(NUMBERED[name], tmp_path, monkeypatch)
     assert source_line(finding).endswith("# here"), str(finding)
 
 
@@ -153,24 +181,23 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("name", ORDERS)
-def test_class_map_mismatch_sorts_names_that_both_splits_have(name: str, tmp_path: Path) -> None:
+def test_class_map_mismatch_sorts_names_that_both_splits_have(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order, added, message = ORDERS[name]
     lines = f"        self.names = {order}\n        self.numbers = {{kind: i for i, kind in enumerate(self.names)}}\n"
     folder = _FOLDER.format(lines).replace("self.numbers[kind]", "self.numbers.get(kind, 0)")
-    finding = class_finding(folder, tmp_path)
+    finding = class_finding(folder, tmp_path, monkeypatch)
     assert [line for change in finding.changes for line in change.added] == added
     assert message in finding.message
     assert ("sorted" in finding.fix) == (name != "others"), finding.fix
 
 
-def class_finding(program: str, folder: Path) -> Finding:
+def class_finding(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Finding:
     """Return the only finding of D125 in a program."""
-    text, file = HEADER + program + LOADERS, folder / "program.py"
-    file.write_text(text, encoding="utf-8")
-    scope: dict[str, Any] = {"__name__": "program"}
-    exec(compile(text, str(file), "exec"), scope)
-    nn = scope["nn"]
-    setup = Setup(nn.Linear(4, 3), scope["train_loader"], scope["val_loader"], loss_fn=nn.CrossEntropyLoss())
-    setup.files = {str(file)}
+    module = load_module(folder / "program_with_classes.py", HEADER + program + LOADERS)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    setup = Setup(nn.Linear(4, 3), module.train_loader, module.val_loader, loss_fn=nn.CrossEntropyLoss())
+    setup.files = {str(module.__file__)}
     (finding,) = rule_faults(setup, "D125")
     return finding
