@@ -19,6 +19,7 @@ from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.data_lines import collated_target_line
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.source.list_lines import ListLines
 from nbdebug.source.location import SourceLine, get_definition_line
@@ -38,8 +39,9 @@ class CollateMisalignment:
     """Samples of a split whose target, in a collated batch, depends on the order in which they are passed.
 
     ``line`` is the line that reorders the samples or parts of them, else the one that makes the tensor whose rows do
-    not have the order of the samples, else the first line of the collate function. ``moved`` tells which of the two
-    rows have another order than the samples, and ``is_by_length`` whether they are in the order of their lengths.
+    not have the order of the samples, else the first line of the collate function. Inputs are sorted by length on
+    purpose, so that it is then the line that leaves the targets in their order. ``moved`` tells which of the two rows
+    have another order than the samples, and ``is_by_length`` whether they are in the order of their lengths.
     """
 
     split: str
@@ -116,8 +118,9 @@ def _find_misalignment(setup: Setup, split: str, loader: DataLoader[Any]) -> Col
     kept = _follows(inputs[widest], orders), _follows(targets[number], orders)
     moved: MovedRows = "inputs" if kept == (False, True) else "targets" if kept == (True, False) else "both"
     tensor = _inputs(batch)[widest] if moved == "inputs" else _targets(batch)[number]
-    line = lists.reordering_line or lines.by_tensor.get(id(tensor)) or get_definition_line(loader.collate_fn)
     is_by_length = moved != "both" and _is_ordered_by_length(tensor, len(samples))
+    line = collated_target_line(loader) if moved == "inputs" and is_by_length else None
+    line = line or lists.reordering_line or lines.by_tensor.get(id(tensor)) or get_definition_line(loader.collate_fn)
     return CollateMisalignment(split, len(samples), changes[number], line, moved, is_by_length)
 
 

@@ -84,15 +84,26 @@ def pairing_line(setup: Setup) -> SourceLine | None:
     That is the method of the dataset or the collate function, or the last function that it calls for both.
     """
     loader = setup.train_loader
-    for function in sample_functions(loader, [*nested_datasets(getattr(loader, "dataset", None))]):
-        pair = executed_return(*function)
-        for _ in range(_MAX_NESTING):
-            pair = chosen_branch(pair) if pair else None
-            pair = (returned_expression(pair) if pair else None) or pair
-        if pair is not None:
-            target = part_producer(pair, -1, TARGET_KEYS, enters=lambda _: False)
-            return target.line if target.scope is pair.scope else pair.line
-    return None
+    functions = sample_functions(loader, [*nested_datasets(getattr(loader, "dataset", None))])
+    return next(filter(None, (_paired_target_line(function) for function in functions)), None)
+
+
+def collated_target_line(loader: Any) -> SourceLine | None:
+    """Return the line that takes the targets from the samples in the user's collate function, as ``pairing_line``."""
+    collated = collate_method(loader)
+    return _paired_target_line(collated, passes_conversions=True) if collated else None
+
+
+def _paired_target_line(function: _Method, *, passes_conversions: bool = False) -> SourceLine | None:
+    """Return the line that makes the target in the function that pairs it with the input."""
+    pair = executed_return(*function)
+    for _ in range(_MAX_NESTING):
+        pair = chosen_branch(pair) if pair else None
+        pair = (returned_expression(pair) if pair else None) or pair
+    if pair is None:
+        return None
+    target = part_producer(pair, -1, TARGET_KEYS, enters=lambda _: False, passes_conversions=passes_conversions)
+    return target.line if target.scope is pair.scope else pair.line
 
 
 def alias_line(setup: Setup) -> SourceLine | None:

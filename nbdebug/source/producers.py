@@ -87,9 +87,9 @@ def part_steps(
         expression, position = _part(expression, position, keys)
         yield expression, position
         value = expression.node
-        if isinstance(value, ast.Call) and not enters(value):
-            return
         converted = _converted(value) if passes_conversions else None
+        if isinstance(value, ast.Call) and converted is None and not enters(value):
+            return
         source = (Expression(expression.scope, converted), position) if converted else None
         source = source or _source(expression, position, may_make)
         if source is None:

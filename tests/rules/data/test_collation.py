@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -68,6 +69,12 @@ def packed_sorted_only(samples: list[Any]) -> tuple[PackedSequence, Tensor]:
     return pack_sequence([wave for wave, _ in by_length(samples)]), labels_of(samples)
 
 
+def labels_in_old_order(samples: list[Any]) -> tuple[PackedSequence, Tensor]:
+    order = np.argsort([-len(wave) for wave, _ in samples], kind="stable")
+    labels = np.array([label for _, label in samples])
+    return pack_sequence([samples[k][0] * 1 for k in order]), torch.from_numpy(labels)
+
+
 def rolled_targets(samples: list[Any]) -> tuple[Tensor, Tensor]:
     return padded(samples), torch.stack([target for _, target in samples]).roll(1, 0)
 
@@ -106,10 +113,11 @@ def setup_of(collate: Callable[[list[Any]], Any], data: list[Any] = WAVES, outpu
 
 _BY_LENGTH = "sorts the inputs by length and leaves the targets in the order of the batch"
 MISALIGNED: dict[str, tuple[Callable[[], Setup], str, str]] = {
-    "sorted list": (lambda: setup_of(sorted_waves_only), "return sorted(", _BY_LENGTH),
+    "sorted list": (lambda: setup_of(sorted_waves_only), "labels_of(samples)", _BY_LENGTH),
     "sorted by a value of torch": (lambda: setup_of(sorted_by_sum), "sorted(", "puts the inputs in another order"),
-    "argsort in a class": (lambda: setup_of(SortByArgsort()), "argsort", _BY_LENGTH),
-    "packed": (lambda: setup_of(packed_sorted_only), "return sorted(", _BY_LENGTH),
+    "argsort in a class": (lambda: setup_of(SortByArgsort()), '"labels": labels_of(samples)', _BY_LENGTH),
+    "packed": (lambda: setup_of(packed_sorted_only), "labels_of(samples)", _BY_LENGTH),
+    "labels of an array": (lambda: setup_of(labels_in_old_order), "labels = np.array(", _BY_LENGTH),
     "real-valued targets": (
         lambda: setup_of(rolled_targets, CURVES, 2),
         ".roll(1, 0)",
