@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Location
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import MODULE_ATTRIBUTES, iterate_members
 from nbdebug.measurements.perturbation import (
@@ -25,6 +27,7 @@ from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
 from nbdebug.setup.loaders import collate_samples, is_map_style
 from nbdebug.setup.losses import score_tensor
+from nbdebug.source.location import SourceLine, add_line
 from nbdebug.tensors.pytree import tree_tensors
 
 _StateTensors = dict[tuple[str, str], list[Tensor]]
@@ -158,8 +161,19 @@ def _replace_first_row(tensor: Tensor, source: int) -> Tensor:
     return replaced
 
 
+@dataclass(frozen=True)
+class PositionDependence:
+    """The first call whose result for a sample depends on its position in the batch.
+
+    ``where`` is the line that gives its other operand one row for each sample, or that of the call if it has none.
+    """
+
+    call: TorchCall
+    where: Location
+
+
 @measurement
-def position_dependent_call(eval_outputs: EvalOutputs, sample_mixing: SampleMixing) -> TorchCall | None:
+def position_dependence(eval_outputs: EvalOutputs, sample_mixing: SampleMixing) -> PositionDependence | None:
     """The first call whose result for a sample depends on its position in the batch, if the output does.
 
     Every sample is moved by one position, in eval mode. Models that mix samples, use random numbers or return several
@@ -183,11 +197,34 @@ def position_dependent_call(eval_outputs: EvalOutputs, sample_mixing: SampleMixi
     recorded_rolled: list[TorchCall] = []
     with record_calls(eval_outputs.setup.eager_model, recorded_rolled.append):
         eval_outputs.predict(rolled)
-    pairs = zip(recorded, recorded_rolled, strict=False)
-    return next(
-        (call for call, rolled_call in pairs if _is_position_dependent(call, rolled_call, sample_mixing.batch_size)),
-        None,
-    )
+    pairs = [*zip(recorded, recorded_rolled, strict=False)]
+    number = next((k for k, pair in enumerate(pairs) if _is_position_dependent(*pair, sample_mixing.batch_size)), None)
+    if number is None:
+        return None
+    call, line = pairs[number][0], _sizing_line(pairs[: number + 1], sample_mixing.batch_size)
+    return PositionDependence(call, add_line(call.where, line) if line else call.where)
+
+
+def _sizing_line(pairs: Sequence[tuple[TorchCall, TorchCall]], size: int) -> SourceLine | None:
+    """Return the line that gives an operand of the last call one row for each sample, whatever the samples hold.
+
+    The calls are those of a pass, each with the same call of the pass with rolled samples.
+    """
+    makers: dict[int, tuple[TorchCall, TorchCall]] = {}
+    for pair in pairs[:-1]:
+        for output in pair[0].outputs:
+            makers.setdefault(id(output), pair)  # a change in place returns the same tensor again
+    pair, line = pairs[-1], None
+    while made := [makers.pop(id(operand)) for operand in _fixed_operands(*pair, size) if id(operand) in makers]:
+        pair = made[0]
+        line = pair[0].line or line
+    return line
+
+
+def _fixed_operands(call: TorchCall, rolled_call: TorchCall, size: int) -> list[Tensor]:
+    """Return the operands of a call that have one row for each sample along an axis and do not depend on samples."""
+    operands = zip(call.inputs, rolled_call.inputs, strict=False)
+    return [operand for operand, rolled in operands if size in operand.shape and _is_close(operand, rolled)]
 
 
 def _is_position_dependent(call: TorchCall, rolled_call: TorchCall, size: int) -> bool:

@@ -139,6 +139,23 @@ PROGRAMS = {
         + PATCHES.format(name="unused", method="def enter(self, x):\n        return place(x) + 0 * self.unused.sum()")
         + f"model = Patches()\n{FOOTER}"
     ),
+    "M304 clock of a function": (
+        "def clock(x):\n    rows = torch.linspace(0, 1, len(x))  # here\n"
+        "    return rows[:, None, None].expand(-1, 6, 1)\n"
+        + PATCHES.format(
+            name="unused",
+            method="def enter(self, x):\n        return torch.cat([x[..., :7], clock(x)], 2) + 0 * self.unused.sum()",
+        )
+        + f"model = Patches()\n{FOOTER}"
+    ),
+    "M311 row numbers of a method": (
+        PATCHES.format(
+            name="unused",
+            method="def rows(self, x):\n        return torch.arange(x.shape[0])[:, None]  # here\n"
+            "    def enter(self, x):\n        return x + torch.sin(self.rows(x))[:, None] + 0 * self.unused.sum()",
+        )
+        + f"model = Patches()\n{FOOTER}"
+    ),
     "O503 one of two optimizers of a program": (
         "model, margin = body(), nn.Linear(3, 3)\nclass Margin(nn.Module):\n    def __init__(self):\n"
         "        super().__init__()\n        self.rows = nn.Parameter(torch.randn(3, 3))\n"

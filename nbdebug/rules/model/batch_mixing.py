@@ -14,7 +14,7 @@ from torch.utils.data import RandomSampler
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
-from nbdebug.measurements.batch_independence import CarriedState, SampleMixing
+from nbdebug.measurements.batch_independence import CarriedState, PositionDependence, SampleMixing
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.sample_company import SampleCompany
 from nbdebug.rule_engine.expression_edits import line_of, set_axis, value_axis
@@ -61,7 +61,7 @@ def batch_mixing(
     carried_states: list[CarriedState] | NotChecked,
     sample_company: SampleCompany | NotChecked,
     sample_mixing: SampleMixing | NotChecked,
-    position_dependent_call: TorchCall | NotChecked | None,
+    position_dependence: PositionDependence | NotChecked | None,
 ) -> Iterator[Finding]:
     """The output for one sample depends on other samples of its batch.
 
@@ -106,8 +106,8 @@ def batch_mixing(
         return
     if isinstance(sample_mixing, NotChecked):
         raise sample_mixing
-    if isinstance(position_dependent_call, TorchCall):
-        yield _position_finding(setup, position_dependent_call, sample_mixing.batch_size)
+    if isinstance(position_dependence, PositionDependence):
+        yield _position_finding(setup, position_dependence, sample_mixing.batch_size)
     yield from _mixing_findings(setup, sample_mixing)
 
 
@@ -199,13 +199,14 @@ def _describe_use_of_position(call: TorchCall, size: int, *, takes_sequences: bo
     return f"{call.name} is the first call that treats samples by their position."
 
 
-def _position_finding(setup: Setup, call: TorchCall, size: int) -> Finding:
+def _position_finding(setup: Setup, dependence: PositionDependence, size: int) -> Finding:
+    call = dependence.call
     takes_sequences = call.name in _SEQUENCE_CALLS and bool(call.module)
     table = find_misplaced_table(setup.eager_model, call)
     finding = Finding(
         message=f"Shifting the {size} samples of a batch by one position changes the output for a sample. "
         f"{_describe_use_of_position(call, size, takes_sequences=takes_sequences)}",
-        where=call.where,
+        where=dependence.where,
         cause=f"The batch axis is where {call.name} expects the steps."
         if takes_sequences
         else f"The tensor that {call.name} combines with the samples runs along the batch axis instead of "

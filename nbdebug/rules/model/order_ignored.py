@@ -8,10 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
-from nbdebug.measurements.batch_independence import OutputSpread
+from nbdebug.measurements.batch_independence import OutputSpread, PositionDependence
 from nbdebug.measurements.call_operands import lost_sequence_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.position_tables import ConstantPositions
@@ -38,7 +37,7 @@ def order_ignored(
     constant_positions: ConstantPositions | NotChecked | None,
     output_spread: OutputSpread,
     eval_outputs: EvalOutputs,
-    position_dependent_call: TorchCall | NotChecked | None,
+    position_dependence: PositionDependence | NotChecked | None,
 ) -> Iterator[Finding]:
     """Permuting the tokens does not change the output of a model with attention.
 
@@ -75,11 +74,12 @@ def order_ignored(
         raise permutation_sensitivity
     if permutation_sensitivity.is_sensitive:
         return
-    misplaced = position_dependent_call if isinstance(position_dependent_call, TorchCall) else None
+    dependence = position_dependence if isinstance(position_dependence, PositionDependence) else None
+    misplaced = dependence.call if dependence else None
     finding = Finding(
         message=f"Permuting the {permutation_sensitivity.length} {permutation_sensitivity.kind} of each sequence does "
         "not change the output (beyond permuting it). The model has no position information.",
-        where=misplaced.where if misplaced else _location(eval_outputs, permutation_sensitivity),
+        where=dependence.where if dependence else _location(eval_outputs, permutation_sensitivity),
         cause=f"{misplaced.name} adds position information along the batch, not along the sequence."
         if misplaced
         else "Attention does not depend on positions, and no position information is added to its input.",
