@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -140,6 +140,37 @@ def negative_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
         lowest = min(inputs, key=lambda tensor: float(tensor.mean()), default=None)
         value = lowest if lowest is not None and float(lowest.mean()) < 0 else None
     return line
+
+
+def counting_line(setup: Setup, first_pass: ForwardPass, values: Collection[float]) -> SourceLine | None:
+    """Return the line of the loss that lets some values of the targets count like the others.
+
+    That is the one that makes a mask of the targets alone which is the same at all of them, if the loss applies it to
+    the output, else the first one that compares the targets with the output.
+    """
+    leaves = [leaf for leaf in tree_tensors(first_pass.batch.targets) if leaf.is_floating_point()]
+    targets = {id(leaf) for leaf in leaves if any(bool((leaf == value).any()) for value in values)}
+    outputs = {id(leaf) for leaf in tree_tensors(first_pass.output)}
+    masks: dict[int, SourceLine] = {}
+    comparing: list[SourceLine] = []
+    for call in _loss_calls(setup, first_pass) if len(targets) == 1 else ():
+        operands, results = [id(tensor) for tensor in call.inputs], {id(tensor) for tensor in call.outputs}
+        mask_line = next((masks[operand] for operand in operands if operand in masks), None)
+        if not outputs.isdisjoint(operands):
+            if mask_line is not None:
+                return mask_line
+            comparing += [call.line] if call.line and not targets.isdisjoint(operands) else []
+            outputs |= results
+        elif not targets.isdisjoint(operands):
+            line = mask_line or (call.line if _is_even_mask(call.outputs[0]) else None)
+            masks |= dict.fromkeys(results, line) if line else {}
+            targets |= results
+    return comparing[0] if comparing else None
+
+
+def _is_even_mask(tensor: Tensor) -> bool:
+    """Check for a mask with the same value everywhere."""
+    return tensor.dtype == torch.bool and tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all())
 
 
 def _loss_calls(setup: Setup, first_pass: ForwardPass) -> list[TorchCall]:

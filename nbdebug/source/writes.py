@@ -15,6 +15,7 @@ _MAX_STEPS = 4
 _PERMUTATIONS = {"permutation", "randperm", "argsort"}
 _REPEATING_CALLS = {"merge", "explode", "repeat", "repeat_interleave", "tile"}
 _LIKE_CALLS = {"zeros_like", "empty_like", "ones_like", "full_like", "new_zeros", "new_empty", "copy", "clone"}
+_FILLING_CALLS = {"fillna", "masked_fill", "nan_to_num", "where", "full", "full_like", "new_full"}
 _NEW_ARRAYS = {"zeros", "empty", "ones", "full"}
 _NOT_A_NUMBER, _INFINITY = {"nan", "NaN", "NAN"}, {"inf", "Inf", "infty"}
 
@@ -197,8 +198,12 @@ def _text(node: ast.AST) -> str:
 
 
 def _writes(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield the targets and values of writes in place: to an item, or by a method such as ``fill_``."""
+    """Yield the targets and values of writes: to an item, by a method such as ``fill_``, or by a call that fills."""
     value = getattr(statement, "value", None)
+    for call in ast.walk(value) if isinstance(statement, ast.Assign) and value is not None else ():
+        if isinstance(call, ast.Call) and call_name(call) in _FILLING_CALLS:
+            fillers = [*call.args, *(keyword.value for keyword in call.keywords)]
+            yield from ((target, filler) for target in assignment_targets(statement) for filler in fillers)
     if isinstance(statement, (ast.Assign, ast.AugAssign)) and isinstance(value, ast.expr):
         yield from ((target, value) for target in assignment_targets(statement) if isinstance(target, ast.Subscript))
     elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr.endswith("_"):

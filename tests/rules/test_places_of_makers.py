@@ -69,6 +69,11 @@ class Patches(nn.Module):
     def forward(self, tokens):
         return self.head(self.block(self.enter(self.embed(tokens))).mean(1))
 """
+MEASURED = """\
+wanted = torch.where(torch.rand(96, 3) < 0.3, torch.nan, x[:, :3])
+wanted = torch.nan_to_num(wanted, nan=-9.0){here}
+loader, model = DataLoader(TensorDataset(x, wanted), batch_size=16), body()
+"""
 PAIRS = """\
 y = torch.arange(96) % 2
 loader = DataLoader(TensorDataset(x, y.float()), batch_size=16)
@@ -156,6 +161,16 @@ PROGRAMS = {
         )
         + f"model = Patches()\n{FOOTER}"
     ),
+    "D113 numbers that a loss counts": (
+        f"{MEASURED.format(here='')}class Errors(nn.Module):\n    def forward(self, scores, wanted):\n"
+        f"        return F.smooth_l1_loss(scores, wanted)  # here\nloss_fn = Errors()\n{FOOTER}"
+    ),
+    "D113 mask of a function": (
+        f"{MEASURED.format(here='')}def known(wanted):\n    seen = torch.isfinite(wanted)  # here\n"
+        "    return seen\ndef loss_fn(scores, wanted):\n    error, seen = (scores - wanted).abs(), known(wanted)\n"
+        f"    assert torch.isfinite(scores).all()\n    return error[seen].mean()\n{FOOTER}"
+    ),
+    "D113 numbers for a loss of torch": f"{MEASURED.format(here='  # here')}loss_fn = nn.MSELoss()\n{FOOTER}",
     "O503 one of two optimizers of a program": (
         "model, margin = body(), nn.Linear(3, 3)\nclass Margin(nn.Module):\n    def __init__(self):\n"
         "        super().__init__()\n        self.rows = nn.Parameter(torch.randn(3, 3))\n"

@@ -30,11 +30,13 @@ WRITES = {
         [0.5],
         [1],
     ),
+    "call that fills": ("x = rand(8)\nx = np.nan_to_num(x, nan=-9)  # here\nx = torch.tensor(x)  # made\n", [-9.0], []),
     "infinity": ("x = rand(8)  # made\nx[3] = float('inf')  # here\n", [math.inf], []),
 }
 NO_WRITES = {
     "other value": ("x = rand(8, 9)  # made\nx[:, 5] = 1.0\n", [2.0], [4]),
     "other variable": ("x = rand(8, 9)  # made\nz = rand(8, 9)\nz[:, 5] = 1.0\n", [1.0], [5]),
+    "call that fills another variable": ("x = rand(8)  # made\nz = z.masked_fill(z > 1, -9.0)\n", [-9.0], []),
     "two writes": ("x = rand(8, 9)  # made\nx[:, 5] = 1.0\nx[:, 6] = 1.0\n", [1.0], []),
     "row of the number of the column": ("x = rand(8, 9)  # made\nx[5] = y\nx[5, :] = y\n", [0.0], [5]),
     "computed value": ("x = rand(8, 9)  # made\nx[:, k] = -missing\n", [-999.0], []),

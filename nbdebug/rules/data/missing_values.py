@@ -13,14 +13,15 @@ from nbdebug.autograd.call_recorders import FirstLayerCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.feature_values import FeatureValues
+from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.known_positions import Holes
-from nbdebug.measurements.loss_places import reduced_line
+from nbdebug.measurements.loss_places import counting_line, reduced_line
 from nbdebug.rule_engine.data_edits import fill_missing
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.data_lines import Origin, origin_line, written_line
-from nbdebug.source.location import get_location
+from nbdebug.setup.data_lines import origin_line, written_line
+from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.scopes import user_function
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -50,6 +51,7 @@ def missing_values(
     first_layer_calls: list[FirstLayerCall],
     target_holes: Holes | NotChecked | None,
     graph: Graph | NotChecked,
+    first_pass: ForwardPass | NotChecked,
     learned_positions: list[tuple[Tensor, Tensor]] | NotChecked,
     *,
     share: float = 0.5,
@@ -104,9 +106,40 @@ def missing_values(
         if features.is_target and _are_masked(sentinels, learned_positions):
             continue
         if sentinels:
-            yield _finding(setup, features, sentinels, _is_replaced(sentinels, batches[0], first_layer_calls))
+            is_replaced = _is_replaced(sentinels, batches[0], first_layer_calls)
+            line = _sentinel_line(setup, features, [item.value for item in sentinels], first_pass)
+            yield _finding(features, sentinels, line, is_replaced=is_replaced)
     if isinstance(target_holes, Holes) and target_holes.learned > share:
-        yield _hole_finding(setup, target_holes, graph)
+        line = _counting_line(setup, [target_holes.filler], first_pass)
+        line = line or (reduced_line(graph) if _has_own_loss(setup) and isinstance(graph, Graph) else None)
+        yield _hole_finding(target_holes, line or origin_line(setup, "targets"))
+
+
+def _has_own_loss(setup: Setup) -> bool:
+    return user_function(setup.loss_fn) is not None
+
+
+def _counting_line(setup: Setup, values: list[float], first_pass: ForwardPass | NotChecked) -> SourceLine | None:
+    """Return the line of a loss of the user's own that takes some values of the targets for measurements."""
+    has_pass = _has_own_loss(setup) and isinstance(first_pass, ForwardPass)
+    return counting_line(setup, first_pass, values) if has_pass and isinstance(first_pass, ForwardPass) else None
+
+
+def _sentinel_line(
+    setup: Setup, features: FeatureValues, values: list[float], first_pass: ForwardPass | NotChecked
+) -> SourceLine | None:
+    """Return the line that writes some numbers or makes the data; for targets, the one of the loss that counts them."""
+    if not features.is_target:
+        return written_line(setup, "inputs", features.split, values)
+    counted = _counting_line(setup, values, first_pass) if features.split == "train" else None
+    try:
+        return (
+            counted
+            or written_line(setup, "targets", features.split, values)
+            or origin_line(setup, "targets", features.split)
+        )
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
 
 
 def _by_series(features: FeatureValues) -> FeatureValues:
@@ -118,14 +151,12 @@ def _by_series(features: FeatureValues) -> FeatureValues:
     return replace(features, values=by_series.transpose(0, 1).flatten(1))
 
 
-def _hole_finding(setup: Setup, holes: Holes, graph: Graph | NotChecked) -> Finding:
+def _hole_finding(holes: Holes, line: SourceLine | None) -> Finding:
     """Report holes in the maps of targets that the loss takes for measurements, where a loss of the user's own does."""
-    is_own = user_function(setup.loss_fn) is not None
-    line = reduced_line(graph) if is_own and isinstance(graph, Graph) else None
     return Finding(
         message=f"In the first batch, {holes.share:.0%} of the target values are {holes.filler:g} and lie apart from "
         f"all others, which are {holes.low:.3g} to {holes.high:.3g}. They contribute to the loss.",
-        where=get_location(line or origin_line(setup, "targets")),
+        where=get_location(line),
         cause=f"{holes.filler:g} stands for positions without a measurement, and the model learns to predict it there.",
         fix=f"known = target != {holes.filler:g}\nloss = errors[known].mean()",
         evidence={"share": holes.share, "filler": holes.filler, "low": holes.low, "high": holes.high},
@@ -185,13 +216,13 @@ def _are_masked(sentinels: list[_Sentinel], learned: list[tuple[Tensor, Tensor]]
     return False
 
 
-def _finding(setup: Setup, features: FeatureValues, sentinels: list[_Sentinel], is_replaced: bool) -> Finding:
+def _finding(
+    features: FeatureValues, sentinels: list[_Sentinel], line: SourceLine | None, *, is_replaced: bool
+) -> Finding:
     worst = max(sentinels, key=lambda item: item.count)
     sample = features.sample_index(worst.position)
     others = f" So do numbers in {len(sentinels) - 1} other features." if len(sentinels) > 1 else ""
     tensor = "y" if features.is_target else "x"
-    origin: Origin = "targets" if features.is_target else "inputs"
-    line = written_line(setup, origin, features.split, [item.value for item in sentinels])
     return Finding(
         message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
         f"{features.feature_name(worst.row)} of the {len(features.part):,} samples read, and all other values lie "
