@@ -122,6 +122,17 @@ PROGRAMS = {
         "    def forward(self, scores, wanted):\n        return nn.KLDivLoss(reduction='batchmean')(soften(scores), "
         f"wanted)\nloss_fn = Distance()\n{FOOTER}"
     ),
+    "L204 shares by hand": (
+        "loader = DataLoader(TensorDataset(x, torch.softmax(x[:, :3], 1)), batch_size=16)\nmodel = body()\n"
+        "def shares(scores):\n    powers = torch.exp(scores - scores.amax(-1, keepdim=True))\n"
+        "    return powers / powers.sum(-1, keepdim=True)  # here\ndef loss_fn(scores, wanted):\n"
+        f"    return F.kl_div(shares(scores), wanted, reduction='batchmean')\n{FOOTER}"
+    ),
+    "L204 shares by hand in the model": (
+        "class Shares(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.body = body()\n"
+        "    def forward(self, x):\n        powers = self.body(x).exp()\n"
+        f"        return powers / powers.sum(1)[:, None]  # here\nmodel, loss_fn = Shares(), nn.NLLLoss()\n{FOOTER}"
+    ),
     "L213 signs of a function": (
         f"{PAIRS}def signs(label):\n    return 1 - 2 * label  # here\n"
         f"def loss_fn(scores, label):\n    return F.softplus(-signs(label) * scores).mean()\n{FOOTER}"

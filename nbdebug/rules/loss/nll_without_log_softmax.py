@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import Graph, Node, Pattern
 from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.expression_edits import rename_call
@@ -29,7 +31,12 @@ _CONSEQUENCES = ("L208", "L213", "L218", "G412", "T602", "T604", "T606", "T608",
 
 @rule("L204", "error")
 def nll_without_log_softmax(
-    first_pass: ForwardPass, graph: Graph, kl_divergences: list[TorchCall], *, tolerance: float = 0.02
+    first_pass: ForwardPass,
+    graph: Graph,
+    kl_divergences: list[TorchCall],
+    loss_calls: list[TorchCall] | NotChecked,
+    *,
+    tolerance: float = 0.02,
 ) -> Iterator[Finding]:
     """The input of the NLL loss, or of the CTC loss, is not log-probabilities.
 
@@ -60,6 +67,7 @@ def nll_without_log_softmax(
     softmax_inputs = {consumer: producer for producer, consumer in _PROBABILITIES.find_matches(graph)}
     output = score_tensor(first_pass.output)
     output_node = first_pass.trace.get_graph(output).root if isinstance(output, Tensor) else None
+    makers = _Makers([] if isinstance(loss_calls, NotChecked) else loss_calls, output, output_node)
     for node in graph.get_nodes_by_name("NllLoss", "NllLoss2D"):
         values = node.get_saved("self")
         if not isinstance(values, Tensor) or not values.numel():
@@ -70,11 +78,13 @@ def nll_without_log_softmax(
         if other_axis := next(_LOG_PROBABILITIES.find_producers(node), None):
             yield _other_axis_finding(other_axis, "NLL", total)
             continue
-        input_kind = "probabilities" if node in softmax_inputs else "logits"
+        is_normalized = _probability_axis(values.detach(), tolerance) is not None
+        maker = makers.find(values) if is_normalized and node not in softmax_inputs else None
+        input_kind = "probabilities" if node in softmax_inputs or is_normalized else "logits"
         yield Finding(
             message=f"The input of the NLL loss is {input_kind}: "
             f"their exponentials sum to {total:.3g} over the classes instead of 1.",
-            where=_input_location(node, softmax_inputs.get(node) or output_node),
+            where=maker or _input_location(node, softmax_inputs.get(node) or output_node),
             cause="The loss expects log-probabilities, as log_softmax returns them.",
             fix="loss_fn = nn.CrossEntropyLoss()  # on logits"
             if input_kind == "logits"
@@ -88,7 +98,28 @@ def nll_without_log_softmax(
         probabilities, axes = call.inputs[0].float().exp(), range(call.inputs[0].dim())
         sums = [probabilities.sum(axis) for axis in axes] + [probabilities.flatten(axis).sum(axis) for axis in axes]
         if sums and not any(float((total - 1).abs().mean()) <= tolerance for total in sums):
-            yield _kl_div_finding(call, graph, float(sums[-1].mean()), tolerance)
+            yield _kl_div_finding(call, graph, makers, float(sums[-1].mean()), tolerance)
+
+
+@dataclass(frozen=True)
+class _Makers:
+    """What makes the values that a loss receives: the calls of the loss, and the operation that makes the output."""
+
+    calls: list[TorchCall]
+    output: Any
+    output_node: Node | None
+
+    def find(self, values: Tensor) -> Location | None:
+        """Return the first call of the loss that returns some values, or the operation if they are the output."""
+        makers = (call for call in self.calls if call.line and any(_are_equal(made, values) for made in call.outputs))
+        if maker := next(makers, None):
+            return maker.where
+        is_output = isinstance(self.output, Tensor) and _are_equal(self.output, values)
+        return self.output_node.where if is_output and self.output_node and self.output_node.line else None
+
+
+def _are_equal(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.equal(first.detach(), second.detach())
 
 
 def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
@@ -133,7 +164,7 @@ def _other_axis_finding(log_softmax: Node, loss: str, total: float) -> Finding:
     )
 
 
-def _kl_div_finding(call: TorchCall, graph: Graph, total: float, tolerance: float) -> Finding:
+def _kl_div_finding(call: TorchCall, graph: Graph, makers: _Makers, total: float, tolerance: float) -> Finding:
     """Report a first argument that is no log-probabilities, with what its own sums show it to be."""
     producer = next(filter(None, (_made_by(node, call.inputs[0]) for node in graph.nodes)), None)
     axis = _probability_axis(call.inputs[0], tolerance)
@@ -144,9 +175,10 @@ def _kl_div_finding(call: TorchCall, graph: Graph, total: float, tolerance: floa
         state = f"probabilities: its {rows} sum to 1, and their exponentials to {total:.3g}."
         edits = rename_call(producer.line if producer else None, "softmax", "log_softmax")
     fixed = line_changes(edits)
+    maker = makers.find(call.inputs[0]) if axis is not None else None
     return Finding(
         message=f"The first argument of kl_div is {state}",
-        where=_producer_location(producer) if producer else call.where,
+        where=_producer_location(producer) if producer else maker or call.where,
         cause="The first argument must be log-probabilities of the model: log_softmax, not softmax."
         if edits
         else "The first argument must be log-probabilities of the model; the second argument is probabilities.",
