@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.tensor_makers import find_returning_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.sequence_order import NextTokenOffset, replace_values
 from nbdebug.setup import Batch
+from nbdebug.source.location import SourceLine
+from nbdebug.source.producers import returned_parameter_line
 
 _MAX_UNUSED_ROWS = 3  # of a large vocabulary, many rows are unused by chance
 
@@ -21,12 +24,14 @@ class DecoderInput:
     """The positions of the decoder's input and of an encoder's input among the inputs of the model.
 
     ``unused_tokens`` are rows of the decoder's embedding that its input uses in none of the first batches, if they are
-    few: candidates for a start token.
+    few: candidates for a start token. ``unchanged_line`` is where a function that the model calls with the decoder's
+    input passes it on as it is.
     """
 
     position: int
     source_position: int
     unused_tokens: tuple[int, ...] = ()
+    unchanged_line: SourceLine | None = None
 
 
 @measurement
@@ -46,7 +51,10 @@ def decoder_input(
     source_position = next(sources, None)
     if source_position is None:
         return None
-    return DecoderInput(position, source_position, _unused_tokens(eval_outputs, next_token_offset, batches))
+    tokens = eval_outputs.inputs[next_token_offset.input_name]
+    line = find_returning_line(lambda: eval_outputs.predict(eval_outputs.batch), lambda result: result is tokens)
+    unused_tokens = _unused_tokens(eval_outputs, next_token_offset, batches)
+    return DecoderInput(position, source_position, unused_tokens, returned_parameter_line(line) if line else None)
 
 
 def _is_read_whole(answers: EvalOutputs, name: str) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterator, Sized
 from functools import partial
+from itertools import combinations
 from types import FunctionType, GeneratorType
 from typing import Any, Literal
 
+import numpy as np
 from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, Subset, TensorDataset
 from torch.utils.data.dataset import ConcatDataset
 
@@ -104,6 +106,31 @@ def _paired_target_line(function: _Method, *, passes_conversions: bool = False) 
         return None
     target = part_producer(pair, -1, TARGET_KEYS, enters=lambda _: False, passes_conversions=passes_conversions)
     return target.line if target.scope is pair.scope else pair.line
+
+
+def copying_line(setup: Setup) -> SourceLine | None:
+    """Return the line of the user's collate function that makes targets which equal inputs; None if samples have both.
+
+    Then it makes both of one part of the samples.
+    """
+    collated, dataset = collate_method(setup.train_loader), getattr(setup.train_loader, "dataset", None)
+    try:
+        parts = [*_arrays(dataset[0])] if collated and dataset is not None else []
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+    pairs = combinations([part for part in parts if part.size > 1], 2)
+    if collated is None or any(np.array_equal(first, second) for first, second in pairs):
+        return None
+    return _returned_line(setup, collated, -1, [], passes_conversions=True)
+
+
+def _arrays(part: Any) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield the parts of a sample as arrays."""
+    if isinstance(part, (tuple, dict)):
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from _arrays(inner)
+    else:
+        yield np.asarray(part)
 
 
 def alias_line(setup: Setup) -> SourceLine | None:

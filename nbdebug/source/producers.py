@@ -10,11 +10,13 @@ from typing import Any
 
 from nbdebug.source.assignments import (
     FunctionNode,
+    covering_statement,
     effective_methods,
     find_function,
     function_by_name,
     own_statements,
 )
+from nbdebug.source.location import SourceLine
 from nbdebug.source.scopes import (
     UNKNOWN,
     Expression,
@@ -123,7 +125,8 @@ def _part(expression: Expression, position: int | None, keys: Container[str]) ->
 def _are_same_rows(parts: list[ast.expr]) -> bool:
     """Check whether the parts of a tuple are the same rows of several variables, as in ``x[order], y[order]``."""
     rows = [part for part in parts if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name)]
-    return len(rows) == len(parts) > 1 and len({ast.unparse(row.slice) for row in rows}) == 1
+    variables = {ast.unparse(row.value) for row in rows}
+    return len(rows) == len(parts) == len(variables) > 1 and len({ast.unparse(row.slice) for row in rows}) == 1
 
 
 def _converted(value: ast.expr) -> ast.expr | None:
@@ -199,6 +202,21 @@ def called_return(call: Expression, function: FunctionType, owner: Any = None) -
     if syntax is None or not isinstance(call.node, ast.Call):
         return None
     return _returned(call.scope.entered(function, owner, call.node), syntax)
+
+
+def returned_parameter_line(line: SourceLine) -> SourceLine | None:
+    """Return where a function takes a parameter that it returns on a line as it is; None if it returns another value.
+
+    That is the line which assigns the parameter to the variable that is returned, or the line itself.
+    """
+    statement, syntax = covering_statement(line), enclosing_scope(line)
+    value = statement.value if isinstance(statement, ast.Return) else None
+    if not isinstance(value, ast.Name) or not isinstance(syntax, ast.FunctionDef):
+        return None
+    returned = Expression(Scope(line.file, line.function), value)
+    maker = part_producer(returned, None, enters=lambda _: False)
+    parameters = {parameter.arg for parameter in ast.walk(syntax.args) if isinstance(parameter, ast.arg)}
+    return maker.line if getattr(maker.node, "id", "") in parameters else None
 
 
 def _local_callee(call: Expression) -> tuple[FunctionType, Any] | None:

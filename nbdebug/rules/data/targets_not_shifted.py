@@ -22,7 +22,7 @@ from nbdebug.rule_engine.data_edits import shift_right
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import alias_line
+from nbdebug.setup.data_lines import alias_line, copying_line
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -78,6 +78,8 @@ def targets_not_shifted(
         line = line or selection_line(first_pass, graph)
     elif _share_memory(eval_outputs, next_token_offset):
         line = alias_line(setup)
+    if line is None and total == 0 and not next_token_offset.loss_offset:
+        line = copying_line(setup)
     position = list(eval_outputs.inputs).index(next_token_offset.input_name)
     if isinstance(decoder_input, DecoderInput) and total == 0:
         yield _decoder_finding(setup, decoder_input, next_token_offset, line)
@@ -118,7 +120,7 @@ def _decoder_finding(setup: Setup, decoder: DecoderInput, ahead: NextTokenOffset
         message="The decoder's input equals the target, token by token: at each position, it reads the token that it "
         f"should predict. Input {decoder.position + 1} of the model is the decoder's, input "
         f"{decoder.source_position + 1} the encoder's.",
-        where=get_location(line),
+        where=get_location(decoder.unchanged_line or line),
         cause="The decoder's input lacks a start token in front, by which it is one token behind the target."
         + candidate,
         fix=fix,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -41,6 +43,21 @@ class Decoder(nn.Module):
         return self.head(self.body(states + source)[0])
 
 
+class PassingDecoder(Decoder):
+    def feed(self, tokens: Tensor) -> Tensor:
+        fed = tokens  # unchanged
+        return fed
+
+    def forward(self, source: Tensor, tokens: Tensor) -> Tensor:
+        return super().forward(source, self.feed(tokens))
+
+
+def cut_twice(samples: list[tuple[Tensor, ...]]) -> tuple[Tensor, Tensor, Tensor]:
+    source, marks = (torch.stack(part) for part in list(zip(*samples, strict=True))[:2])
+    told, wanted = marks[:, 1:], marks[:, 1:]
+    return source, told, wanted
+
+
 CASES = {
     "samples": (Lists(), 11, "return SOURCE[index], torch.cat([torch.tensor([10]), ordered[:-1]]), ordered", [10]),
     "arrays": (LISTS, 11, "torch.cat([torch.full((len(target), 1), 10), target[:, :-1]], dim=1)", [10]),
@@ -59,6 +76,22 @@ def test_decoder_input_that_equals_the_target_gets_a_start_token_on_the_axis_of_
     assert fix in finding.fix
     assert finding.evidence["unused tokens"] == unused
     assert len(finding.edits) == (name == "samples")
+
+
+@pytest.mark.parametrize(
+    ("model", "collate", "source"),
+    [
+        (PassingDecoder(11, reads_whole=True), None, "fed = tokens  # unchanged"),
+        (Decoder(11, reads_whole=True), cut_twice, "told, wanted = marks[:, 1:], marks[:, 1:]"),
+        (Decoder(11, reads_whole=True), None, "return SOURCE[index], ordered, ordered"),
+    ],
+    ids=["function of the model", "collate function", "dataset"],
+)
+def test_decoder_input_is_placed_where_it_is_not_shifted(model: nn.Module, collate: Any, source: str) -> None:
+    data = Lists() if collate is None else TensorDataset(SOURCE, TARGET)
+    setup = Setup(model, DataLoader(data, batch_size=32, collate_fn=collate), loss_fn=token_cross_entropy)
+    (finding,) = checkup_findings(setup, "D126")
+    assert source in (finding.where.source or "")
 
 
 def test_second_number_of_each_token_makes_no_encoder() -> None:
