@@ -305,19 +305,20 @@ def test_infinite_weight_is_named(program: Program, tmp_path: Path) -> None:
 
 
 class Opener:
-    """An object whose loading runs code."""
+    """An object whose loading calls a function with a path."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, function: Callable[[str], Any], path: Path) -> None:
+        self.function, self.path = function, path
 
     def __reduce__(self) -> Any:
-        return Path.touch, (self.path,)
+        return self.function, (str(self.path),)
 
 
-def test_pickled_objects_are_never_loaded(program: Program, tmp_path: Path) -> None:
-    torch.save({"model": program.model.state_dict(), "more": Opener(tmp_path / "ran")}, tmp_path / "file.pt")
+@pytest.mark.parametrize(("function", "name"), [(Path, "Path"), (os.mkdir, "posix.mkdir")])
+def test_pickled_objects_are_never_loaded(program: Program, function: Any, name: str, tmp_path: Path) -> None:
+    torch.save({"model": program.model.state_dict(), "more": Opener(function, tmp_path / "ran")}, tmp_path / "file.pt")
     result = program.debugger().check_checkpoint(tmp_path / "file.pt")
-    assert "could run any code" in result.headline
+    assert f"{name}, and loading that could run any code" in result.headline
     assert not (tmp_path / "ran").exists()
 
 
