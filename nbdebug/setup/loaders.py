@@ -58,13 +58,16 @@ class PeekableLoader:
 
 
 def _is_one_shot(loader: Any) -> bool:
-    """Check whether reading a loader consumes it: an iterator, or a dataset that holds one."""
-    if hasattr(loader, "__next__"):
-        return True
+    """Check whether reading a loader consumes it: an iterator, or an object or a stream dataset that holds one."""
     dataset = getattr(loader, "dataset", None)
-    if not isinstance(dataset, IterableDataset):
-        return False
-    return hasattr(dataset, "__next__") or any(hasattr(value, "__next__") for value in vars(dataset).values())
+    streams = [dataset] if isinstance(dataset, IterableDataset) else []
+    if any(hasattr(source, "__next__") for source in (loader, *streams)):
+        return True
+    holders = (
+        streams if isinstance(loader, DataLoader) else [loader, *streams]
+    )  # a DataLoader keeps that of its workers
+    values = [value for holder in holders for value in getattr(holder, "__dict__", {}).values()]
+    return any(hasattr(type(value), "__next__") for value in values)
 
 
 def unwrap_loader(loader: Any) -> Any:

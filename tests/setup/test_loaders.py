@@ -180,6 +180,24 @@ def test_peek_batches_of_failing_generator_names_batch() -> None:
         peek_batches(loaders.make_peekable(batches(), "train_loader"))
 
 
+class HoldsIterator:
+    """A loader that goes on where it was, since it holds one iterator."""
+
+    def __init__(self) -> None:
+        self.batches = iter([(X[i : i + 8], Y[i : i + 8]) for i in range(0, 64, 8)])
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.batches
+
+
+def test_loader_that_holds_an_iterator_is_read_once() -> None:
+    debugger = make_debugger(HoldsIterator())
+    result = debugger.repeatable(steps=3)
+    assert result.verdict == "repeatable"
+    assert "can be read only once" in str(result.unchecked)
+    assert len(list(debugger.setup.train_loader)) == 8
+
+
 class KilledWorker(TensorDataset):
     """Kills the worker that reads its first sample, as the system does when memory is short."""
 
