@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset,
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.batch_splitter import BatchSplitter
-from nbdebug.setup.loaders import PeekableLoader
+from nbdebug.setup.loaders import PeekableLoader, loader_error
 from nbdebug.setup.loaders import read_sample as sample
 
 _Gather = Callable[[Any], list[Tensor]]
@@ -94,10 +94,7 @@ def _read_batches(loader: Any, pending: deque[Any]) -> Iterator[Any]:
     except Exception as error:
         for index in pending[0] if pending and isinstance(pending[0], list) else ():
             sample(loader.dataset, index)
-        raise SetupError(
-            f"the loader raised {type(error).__name__} in batch {number}: {error}; expected a batch. "
-            f"Run next(iter(loader)) to reproduce it."
-        ) from error
+        raise loader_error("loader", number, error) from error
 
 
 def why_indices_unknown(loader: Any) -> str:

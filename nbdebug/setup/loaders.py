@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from operator import index as as_index
@@ -28,6 +29,7 @@ from nbdebug.setup.unpacking import collate_error
 from nbdebug.validation import describe_type
 
 MAX_SAMPLER_INDICES = 1_000_000
+_WORKER_SECONDS = 0.5  # within which the system reports the end of a process
 _IndexedBatch = tuple[Any, tuple[int, ...] | None]
 
 
@@ -56,13 +58,16 @@ class PeekableLoader:
 
 
 def _is_one_shot(loader: Any) -> bool:
-    """Check whether reading a loader consumes it: an iterator, or a dataset that holds one."""
-    if hasattr(loader, "__next__"):
-        return True
+    """Check whether reading a loader consumes it: an iterator, or an object or a stream dataset that holds one."""
     dataset = getattr(loader, "dataset", None)
-    if not isinstance(dataset, IterableDataset):
-        return False
-    return hasattr(dataset, "__next__") or any(hasattr(value, "__next__") for value in vars(dataset).values())
+    streams = [dataset] if isinstance(dataset, IterableDataset) else []
+    if any(hasattr(source, "__next__") for source in (loader, *streams)):
+        return True
+    holders = (
+        streams if isinstance(loader, DataLoader) else [loader, *streams]
+    )  # a DataLoader keeps that of its workers
+    values = [value for holder in holders for value in getattr(holder, "__dict__", {}).values()]
+    return any(hasattr(type(value), "__next__") for value in values)
 
 
 def unwrap_loader(loader: Any) -> Any:
@@ -108,14 +113,34 @@ def peek_batches(loader: Any, limit: int, name: str) -> Iterator[tuple[Any, tupl
     except (SetupError, GeneratorExit):
         raise
     except Exception as error:
-        raise SetupError(
-            f"{name} raised {type(error).__name__} in batch {batch_number}: {error}; expected a batch. "
-            f"Run next(iter({name})) to reproduce it."
-        ) from error
+        raise loader_error(name, batch_number, error) from error
     if not batch_number and limit:
         raise SetupError(
             f"{name} is empty; expected at least one batch. Check len(dataset), drop_last and the sampler."
         )
+
+
+def loader_error(name: str, number: int, error: Exception) -> SetupError:
+    """Return the error of a loader that failed in a batch, with the signal that killed a worker, if one did."""
+    reason = _worker_failure(error)
+    return SetupError(
+        f"{name} raised {type(reason).__name__} in batch {number}: {str(reason).rstrip(' .')}; expected a batch. "
+        f"Run next(iter({name})) to see it alone."
+    )
+
+
+def _worker_failure(error: Exception) -> Exception:
+    """Return what torch says of a killed worker, in place of the broken connection that the worker leaves.
+
+    torch raises it from a signal handler, at any place, and soon after the connection breaks. Waiting for it here also
+    keeps it from interrupting the code that restores the user's objects.
+    """
+    if isinstance(error, (EOFError, ConnectionError)):
+        try:
+            time.sleep(_WORKER_SECONDS)
+        except RuntimeError as failure:
+            return failure
+    return error
 
 
 def _next_batch(batches: Iterator[_IndexedBatch], has_samples: bool) -> _IndexedBatch | None:

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from nbdebug.exceptions import SetupError
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.batch_splitter import BatchSplitter
-from nbdebug.setup.loaders import PeekableLoader, read_tensors_at_once
+from nbdebug.setup.loaders import PeekableLoader, loader_error, read_tensors_at_once
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -71,10 +71,7 @@ class BatchStream(Iterator[Batch]):
         except (SetupError, GeneratorExit):
             raise
         except Exception as error:
-            raise SetupError(
-                f"train_loader raised {type(error).__name__} in batch {number}: {error}; expected a batch. "
-                f"Run next(iter(train_loader)) to see it alone."
-            ) from error
+            raise loader_error("train_loader", number, error) from error
 
     def to_batch(self, raw: Any) -> Batch:
         """Split a raw batch; a ``step_fn`` receives it unsplit."""

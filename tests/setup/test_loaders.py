@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +17,7 @@ from torch.utils.data import (
     SequentialSampler,
     Subset,
     TensorDataset,
+    get_worker_info,
 )
 
 import nbdebug
@@ -175,6 +178,56 @@ def test_peek_batches_of_failing_generator_names_batch() -> None:
 
     with pytest.raises(nbdebug.SetupError, match="train_loader raised OSError in batch 1: lost"):
         peek_batches(loaders.make_peekable(batches(), "train_loader"))
+
+
+class HoldsIterator:
+    """A loader that goes on where it was, since it holds one iterator."""
+
+    def __init__(self) -> None:
+        self.batches = iter([(X[i : i + 8], Y[i : i + 8]) for i in range(0, 64, 8)])
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.batches
+
+
+def test_loader_that_holds_an_iterator_is_read_once() -> None:
+    debugger = make_debugger(HoldsIterator())
+    result = debugger.repeatable(steps=3)
+    assert result.verdict == "repeatable"
+    assert "can be read only once" in str(result.unchecked)
+    assert len(list(debugger.setup.train_loader)) == 8
+
+
+class KilledWorker(TensorDataset):
+    """Kills the worker that reads its first sample, as the system does when memory is short."""
+
+    def __getitem__(self, index: int) -> Any:
+        if get_worker_info() is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(index)
+
+
+def test_killed_worker_is_named() -> None:
+    debugger = make_debugger(DataLoader(KilledWorker(*DATA.tensors), batch_size=16, num_workers=1))
+    with pytest.raises(nbdebug.SetupError, match=r"in batch 0: DataLoader worker .* (killed by|exited)"):
+        debugger.repeatable(steps=2)
+
+
+def test_broken_connection_of_a_worker_has_the_reason_that_a_signal_brings() -> None:
+    def tell(*_: Any) -> None:
+        raise RuntimeError("DataLoader worker (pid 1) is killed by signal: Killed. ")
+
+    former = signal.signal(signal.SIGALRM, tell)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        error = loaders.loader_error("train_loader", 2, EOFError())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+    assert "RuntimeError in batch 2: DataLoader worker (pid 1) is killed by signal: Killed; expected" in str(error)
+    assert "raised ConnectionResetError in batch 2: reset" in str(
+        loaders.loader_error("train_loader", 2, ConnectionResetError("reset"))
+    )
 
 
 @pytest.mark.parametrize("loader", [None, 3, DATA, DATA.tensors[0].mean], ids=["none", "number", "dataset", "method"])

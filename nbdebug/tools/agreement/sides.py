@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,7 @@ def make_side(item: Any, name: str) -> Side:
     if isinstance(setup, Setup) and not isinstance(item, nn.Module):
         return _setup_side(setup, name)
     if isinstance(item, nn.Module):
-        return _function_side(item, {"": getattr(item, "_orig_mod", item)}, name)
+        return _model_side(item, name)
     if callable(item):
         return _function_side(item, _modules_of(item), name)
     raise SetupError(
@@ -53,6 +53,21 @@ def make_side(item: Any, name: str) -> Side:
 
 def _is_compiled(model: Any) -> bool:
     return hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None
+
+
+def _model_side(model: nn.Module, name: str) -> Side:
+    """Return a model as a side; floating-point inputs are converted to the type of its weights, if all have one."""
+    eager: nn.Module = getattr(model, "_orig_mod", model)
+    dtypes = {p.dtype for p in eager.parameters() if p.is_floating_point()}
+    side = _function_side(model, {"": eager}, name)
+    if len(dtypes) != 1:
+        return side
+    (dtype,) = dtypes
+
+    def convert(leaf: Any) -> Any:
+        return leaf.to(dtype) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
+
+    return replace(side, make=lambda inputs: side.make(tree_map(inputs, convert)))
 
 
 def _function_side(function: Callable[..., Any], modules: dict[str, nn.Module], name: str) -> Side:

@@ -101,7 +101,7 @@ def _read_torch_file(path: Path) -> Any:
         with torch.serialization.safe_globals(_numpy_types()):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        if unsafe := re.search(r"[Uu]nsupported (?:global|class).*?(?:GLOBAL|class) ([\w.]+)", str(error)):
+        if unsafe := re.search(r"(?i)unsupported (?:global|class)(?:: global| class)? ([\w.]+)", str(error)):
             raise UnreadableCheckpoint(
                 f"contains an object of {unsafe[1]}, and loading that could run any code; save state_dict() instead"
             ) from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -98,11 +99,13 @@ class _Check:
         before, generators_before = self._states(), generator_states()
         self.batches = self._read_batches()
         with self._preserved():
-            if self.save is not None:
-                self._train(self.batches[:_STEPS_BEFORE])
-                generators_saved = generator_states()
-                self._save()
-            saved, continued = self._states(), self._continue()
+            with self._moved_loader():
+                if self.save is not None:
+                    self._train(self.batches[:_STEPS_BEFORE])
+                    generators_saved = generator_states()
+                    self._save()
+                saved = self._states()
+            continued = self._continue()
         try:
             content = read_checkpoint(self._written())
         except UnreadableCheckpoint as fault:
@@ -139,11 +142,28 @@ class _Check:
                 "the setup has no training data or no optimizer; expected both, since some steps are trained around "
                 "save() and load(). Pass them to Debugger."
             )
+        restored = Preserve(loaders=_loaders(self.setup)) if self.has_loader_state else nullcontext()
+        with restored, self._read(_STEPS_BEFORE + _STEPS_AFTER) as batches:
+            return batches
+
+    @contextmanager
+    def _read(self, count: int) -> Iterator[list[Batch]]:
+        """Yield the next batches, and release the loader afterwards."""
         stream = BatchStream(self.setup, _SEED)
         try:
-            return list(islice(stream, _STEPS_BEFORE + _STEPS_AFTER))
+            yield list(islice(stream, count))
         finally:
             stream.close()
+
+    @property
+    def has_loader_state(self) -> bool:
+        """Check whether the loader has a position that can be saved, which the steps before saving must change."""
+        return any(part.owner is self.setup.train_loader for part in self.parts)
+
+    def _moved_loader(self) -> AbstractContextManager[Any]:
+        """Read as many batches of a loader with a position as the steps before saving take."""
+        moves = self.save is not None and self.has_loader_state
+        return self._read(_STEPS_BEFORE) if moves else nullcontext()
 
     def _train(self, batches: list[Batch]) -> tuple[float, ...]:
         """Train a step on each batch, with a step of every scheduler, and return the losses."""

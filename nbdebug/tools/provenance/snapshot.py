@@ -186,4 +186,11 @@ def load_snapshot(path: str | Path) -> ProgramSnapshot:
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise SetupError(f"{path} is another kind of file; expected a snapshot. Write one with snapshot(path).")
     known = {name: content[name] for name in ProgramSnapshot.__dataclass_fields__ if name in content}
-    return ProgramSnapshot(**{**known, "cells": tuple((str(n), str(s)) for n, s in known.get("cells", ()))})
+    try:
+        cells = tuple((str(name), str(source)) for name, source in known.get("cells", ()))
+    except (TypeError, ValueError):
+        cells = None
+    odd = [name for name in SECTIONS if not isinstance(known.get(name, {}), dict)] + ["cells"] * (cells is None)
+    if odd:
+        raise SetupError(f"{path} has no readable {odd[0]}; expected a snapshot as it was written. Take another one.")
+    return ProgramSnapshot(**{**known, "cells": cells})

@@ -15,6 +15,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, PeekableLoader, Setup
 from nbdebug.setup.batch_splitter import BatchSplitter
+from nbdebug.setup.loaders import loader_error
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tensors.hashing import hash_tensor, hash_value
 from nbdebug.tensors.pytree import tree_leaves
@@ -182,10 +183,7 @@ class _Batches(Iterator[Batch]):
             except (SetupError, GeneratorExit):
                 raise
             except Exception as error:
-                raise SetupError(
-                    f"train_loader raised {type(error).__name__} in batch {number}: {error}; expected a batch. "
-                    f"Run next(iter(train_loader)) to see it alone."
-                ) from error
+                raise loader_error("train_loader", number, error) from error
             if not number:
                 raise SetupError(
                     "train_loader is empty; expected at least one batch. Check len(dataset), drop_last and the sampler."

@@ -93,6 +93,15 @@ def test_tolerance_follows_the_type(net: Net, images: Tensor) -> None:
     assert nbdebug.compare(net, lambda x: low(x.bfloat16()).float(), images).module == "head"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_model_in_another_type_gets_the_inputs_in_it(net: Net, images: Tensor, dtype: torch.dtype) -> None:
+    other = copy.deepcopy(net).to(dtype)
+    assert nbdebug.compare(net, other, images).agrees
+    assert nbdebug.compare(other, net, images).agrees
+    other.head.bias.data += 1
+    assert nbdebug.compare(net, other, images).module == "head"
+
+
 def test_compiled_model_agrees_with_the_eager_one(images: Tensor) -> None:
     net = Net().eval()
     compiled = torch.compile(net, backend="eager")

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Program:
         self.optimizer = torch.optim.Adam(self.model.parameters(), 1e-2)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, 0.5)
         self.average = AveragedModel(self.model)
-        self.loader = DataLoader(TensorDataset(torch.randn(48, 6), torch.arange(48) % 2), 8, shuffle=True)
+        self.loader: Any = DataLoader(TensorDataset(torch.randn(48, 6), torch.arange(48) % 2), 8, shuffle=True)
 
     def state(self) -> State:
         """The state of all objects, and more that programs store."""
@@ -108,6 +108,45 @@ def test_part_that_load_leaves_out_is_named(program: Program, name: str) -> None
     result = check(program, load=load)
     assert statuses(result) == {name: "not loaded"}
     assert result.code == f'{name}.load_state_dict(checkpoint["{name}"])'
+
+
+class PositionedLoader:
+    """A loader that resumes where it was, as those of some libraries do."""
+
+    def __init__(self) -> None:
+        self.batches = [(torch.randn(8, 6), torch.arange(8) % 2) for _ in range(6)]
+        self.position = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        while self.position < len(self.batches):
+            self.position += 1
+            yield self.batches[self.position - 1]
+        self.position = 0
+
+    def state_dict(self) -> State:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: State) -> None:
+        self.position = state["position"]
+
+
+@pytest.mark.parametrize(
+    ("saves", "loads", "expected"),
+    [(True, True, {}), (True, False, {"train_loader": "not loaded"}), (False, False, {"train_loader": "missing"})],
+)
+def test_position_of_a_loader_is_a_part(program: Program, saves: bool, loads: bool, expected: dict[str, str]) -> None:
+    program.loader = loader = PositionedLoader()
+
+    def load(path: str) -> None:
+        state = read_checkpoint(Path(path))
+        program.load(state)
+        if loads:
+            loader.load_state_dict(state["loader"])
+
+    result = check(program, lambda state: state.update({"loader": loader.state_dict()} if saves else {}), load=load)
+    assert statuses(result) == expected
+    assert loader.position == 0
+    assert not expected or "position is 0, and was 3" in str(result)
 
 
 def test_rate_that_load_sets_is_named(program: Program) -> None:
@@ -266,19 +305,20 @@ def test_infinite_weight_is_named(program: Program, tmp_path: Path) -> None:
 
 
 class Opener:
-    """An object whose loading runs code."""
+    """An object whose loading calls a function with a path."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, function: Callable[[str], Any], path: Path) -> None:
+        self.function, self.path = function, path
 
     def __reduce__(self) -> Any:
-        return Path.touch, (self.path,)
+        return self.function, (str(self.path),)
 
 
-def test_pickled_objects_are_never_loaded(program: Program, tmp_path: Path) -> None:
-    torch.save({"model": program.model.state_dict(), "more": Opener(tmp_path / "ran")}, tmp_path / "file.pt")
+@pytest.mark.parametrize(("function", "name"), [(Path, "Path"), (os.mkdir, "posix.mkdir")])
+def test_pickled_objects_are_never_loaded(program: Program, function: Any, name: str, tmp_path: Path) -> None:
+    torch.save({"model": program.model.state_dict(), "more": Opener(function, tmp_path / "ran")}, tmp_path / "file.pt")
     result = program.debugger().check_checkpoint(tmp_path / "file.pt")
-    assert "could run any code" in result.headline
+    assert f"{name}, and loading that could run any code" in result.headline
     assert not (tmp_path / "ran").exists()
 
 

@@ -29,6 +29,7 @@ from nbdebug.rules.examples import classifier
 from nbdebug.tools.provenance import ProgramSnapshot, SnapshotChanges
 from nbdebug.tools.provenance.data_fingerprint import fingerprint_data
 from nbdebug.tools.provenance.machine import git_state, plain_config
+from nbdebug.tools.provenance.snapshot import FORMAT
 
 DATA = TensorDataset(torch.arange(40.0).reshape(20, 2), torch.arange(20))
 
@@ -216,6 +217,10 @@ def broken_file(tmp_path: Path, content: str) -> Path:
         (lambda folder: nbdebug.compare(folder / "missing.json", ProgramSnapshot()), "cannot be read"),
         (lambda folder: nbdebug.compare(broken_file(folder, '{"format": "nb'), ProgramSnapshot()), "is not valid JSON"),
         (lambda folder: nbdebug.compare(broken_file(folder, "[1]"), ProgramSnapshot()), "another kind of file"),
+        *(
+            (lambda folder, odd=odd: nbdebug.compare(broken_file(folder, odd), ProgramSnapshot()), "no readable")
+            for odd in (json.dumps({"format": FORMAT, name: 3}) for name in ("versions", "cells"))
+        ),
         (
             lambda folder: nbdebug.compare(ProgramSnapshot(), torch.nn.Linear(1, 1)),
             "b is a Linear; expected a snapshot",
