@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from operator import index as as_index
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -63,11 +65,21 @@ def _is_one_shot(loader: Any) -> bool:
     streams = [dataset] if isinstance(dataset, IterableDataset) else []
     if any(hasattr(source, "__next__") for source in (loader, *streams)):
         return True
-    holders = (
-        streams if isinstance(loader, DataLoader) else [loader, *streams]
-    )  # a DataLoader keeps that of its workers
-    values = [value for holder in holders for value in getattr(holder, "__dict__", {}).values()]
-    return any(hasattr(type(value), "__next__") for value in values)
+    holders = streams if isinstance(loader, DataLoader) else [loader, *streams]  # a DataLoader renews its own
+    return any(_holds_iterator(holder) for holder in holders)
+
+
+def _holds_iterator(source: Any) -> bool:
+    """Check for an attribute that is an iterator and that no method but ``__init__`` replaces, as a new epoch would."""
+    names = [name for name, value in getattr(source, "__dict__", {}).items() if hasattr(type(value), "__next__")]
+    return any(name not in _stored_attributes(type(source)) for name in names)
+
+
+def _stored_attributes(owner: type) -> set[str]:
+    """Return the names of the attributes that methods of a class store after its creation."""
+    methods = [method for base in owner.__mro__ for name, method in vars(base).items() if name != "__init__"]
+    instructions = (dis.get_instructions(method) for method in methods if isinstance(method, FunctionType))
+    return {step.argval for steps in instructions for step in steps if step.opname == "STORE_ATTR"}
 
 
 def unwrap_loader(loader: Any) -> Any:

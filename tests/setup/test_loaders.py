@@ -198,6 +198,19 @@ def test_loader_that_holds_an_iterator_is_read_once() -> None:
     assert len(list(debugger.setup.train_loader)) == 8
 
 
+class RenewsIterator(HoldsIterator):
+    """A loader that keeps the iterator of its latest epoch."""
+
+    def __iter__(self) -> Iterator[Any]:
+        self.batches = iter([(X[i : i + 8], Y[i : i + 8]) for i in range(0, 64, 8)])
+        return self.batches
+
+
+def test_loader_that_renews_its_iterator_is_read_again() -> None:
+    loader = RenewsIterator()
+    assert make_debugger(loader).setup.train_loader is loader
+
+
 class KilledWorker(TensorDataset):
     """Kills the worker that reads its first sample, as the system does when memory is short."""
 
