@@ -53,7 +53,12 @@ def _flagged_features(profile: ProfileData) -> list[str]:
 def _split_faults(split: SplitProfile) -> Iterator[str]:
     if split.failure_count:
         index, error = next(iter(split.failures.items()))
-        yield f"{split.title}: {split.failure_count:,} samples raise, such as sample {index}: {error}"
+        count = split.failure_count
+        yield (
+            f"{split.title}: {count:,} samples raise, such as sample {index}: {error}"
+            if count > 1
+            else f"{split.title}: sample {index} raises: {error}"
+        )
     if len(split.schemas) > 1:
         others = sum(count for _, count, _ in split.schemas[1:])
         text, _, index = split.schemas[1]

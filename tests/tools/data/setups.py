@@ -62,6 +62,16 @@ class StuckStream(IterableDataset[Any]):
         time.sleep(60)
 
 
+class RaisingStream(IterableDataset[Any]):
+    """Forty rows of two classes, and then a broken record."""
+
+    def __iter__(self) -> Iterator[Any]:
+        generator = torch.Generator().manual_seed(0)
+        for number in range(40):
+            yield torch.randn(3, generator=generator), number % 2
+        raise ValueError("broken record")
+
+
 def profile_of(train: Any, val: Any = None, **options: Any) -> DataProfile:
     """The profile of two data sets or loaders."""
     loaders = [DataLoader(item, 16) if isinstance(item, Dataset) else item for item in (train, val)]
