@@ -91,6 +91,7 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
     faults = {
         "unreadable samples": split.failure_count,
         "samples of another structure": sum(count for _, count, _ in split.schemas[1:]),
+        "batches of another type": sum(len(leaf.dtypes) > 1 for leaf in split.leaves),
         "missing or infinite values": sum(leaf.missing for leaf in split.leaves)
         + sum(feature.infinite for leaf in split.leaves for feature in leaf.features),
         "texts of a wrong encoding": sum(leaf.texts.damaged for leaf in split.leaves if leaf.texts is not None),
@@ -101,6 +102,8 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         faults = {"unreadable samples": split.failure_count}
     for name, count in faults.items():
         if name == "samples of another structure" and not split.schemas:
+            continue
+        if name == "batches of another type" and split.is_random:
             continue
         if name == "texts of a wrong encoding" and all(leaf.texts is None for leaf in split.leaves):
             continue

@@ -71,6 +71,8 @@ def _split_faults(split: SplitProfile) -> Iterator[str]:
         for feature in leaf.features:
             name = f"{split.title} {' '.join(filter(None, (leaf.title, feature.name)))}"
             yield from (f"{name}: {tag.description}" for tag in _feature_tags(feature))
+        if not split.is_random and len(leaf.dtypes) > 1:
+            yield f"{split.title} {leaf.title}: batches have different types: {' or '.join(leaf.dtypes)}"
         if leaf.blank and leaf.role == "input":
             yield f"{split.title} {leaf.title}: {leaf.blank:,} of {leaf.samples:,} samples are blank (constant)"
         if leaf.texts is not None and leaf.texts.damaged:

@@ -63,12 +63,13 @@ class StuckStream(IterableDataset[Any]):
 
 
 class RaisingStream(IterableDataset[Any]):
-    """Forty rows of two classes, and then a broken record."""
+    """Forty rows of two classes, the last eight of double precision, and then a broken record."""
 
     def __iter__(self) -> Iterator[Any]:
         generator = torch.Generator().manual_seed(0)
         for number in range(40):
-            yield torch.randn(3, generator=generator), number % 2
+            row = torch.randn(3, generator=generator)
+            yield row if number < 32 else row.double(), number % 2
         raise ValueError("broken record")
 
 
