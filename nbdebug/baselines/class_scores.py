@@ -16,7 +16,7 @@ from nbdebug.baselines.reference_learner import Floats, ReferenceLearner, Target
 _Ints = NDArray[np.int64]
 _TREES, _MIN_VOTE = 150, 5e-3
 _NEIGHBORS, _MIN_NEIGHBOR_VOTE = 12, 1e-2
-_LINEAR_PENALTIES, _MAX_COMPONENTS, _MAX_LEVERAGE = (1.0, 10.0, 100.0, 1000.0), 200, 0.999
+_LINEAR_PENALTIES, _MAX_COMPONENTS = (1.0, 10.0, 100.0, 1000.0), 200
 _MIN_PROBABILITY = 1e-3
 _MIN_SQUARE = 1e-12  # of a component, relative to the largest
 _STEPS, _BANDS = 16, 24
@@ -100,7 +100,7 @@ class _ViewScorer:
         best, lowest = targets, np.inf
         for penalty in _LINEAR_PENALTIES:
             shrinkage = squares / (squares + penalty)
-            leverage = np.minimum((vectors**2) @ shrinkage + 1 / len(targets), _MAX_LEVERAGE)[:, None]
+            leverage = ((vectors**2) @ shrinkage + 1 / len(targets))[:, None]
             left_out = (vectors @ (shrinkage[:, None] * rotated) - leverage * centered) / (1 - leverage)
             error = float(((left_out - centered) ** 2).mean())
             if error < lowest:

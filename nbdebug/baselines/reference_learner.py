@@ -21,7 +21,7 @@ TargetKind = Literal["classes", "labels", "values"]
 _MAX_LANDMARKS = 300
 _RELATIVE_WIDTHS = (1.0, 0.3, 3.0)  # of the median distance
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-_MIN_EIGENVALUE, _MAX_LEVERAGE = 1e-6, 0.999
+_MIN_EIGENVALUE = 1e-6
 _TREES, _MIN_TREES = 40, 4
 # About 0.1 µs for each comparison and 1 ms for each tree, on 200 to 2,000 rows of 8 to 1,000 features: 0.4 s in all.
 _MAX_COMPARISONS, _COMPARISONS_PER_TREE = 4e6, 1e4
@@ -223,19 +223,24 @@ class ReferenceLearner:
 
 
 class _RidgeBasis:
-    """Kernel features of rows, rotated so that ridge regression is diagonal."""
+    """Kernel features of rows, rotated so that ridge regression is diagonal.
+
+    They are of double precision: a row far from all others has a leverage near one, and the rounding of its own target
+    would be larger than what the other rows say about it.
+    """
 
     def __init__(self, x: Matrix, landmarks: Matrix, squared_width: float, distances: Matrix) -> None:
         self.landmarks, self.squared_width = landmarks, squared_width
         between = _kernel(_squared_distances(landmarks, landmarks), squared_width).astype(np.float64)
         values, vectors = np.linalg.eigh(between)
         is_large = values > _MIN_EIGENVALUE * values[-1]
-        whitening = (vectors[:, is_large] / np.sqrt(values[is_large])).astype(np.float32)
-        features = _kernel(distances, squared_width) @ whitening
-        eigenvalues, rotation = np.linalg.eigh((features.T @ features).astype(np.float64))
-        self.eigenvalues = np.maximum(eigenvalues, 0).astype(np.float32)
-        self.transform = whitening @ rotation.astype(np.float32)
-        self.features = features @ rotation.astype(np.float32)
+        whitening = vectors[:, is_large] / np.sqrt(values[is_large])
+        features: Floats = _kernel(distances, squared_width).astype(np.float64) @ whitening
+        eigenvalues, rotation = np.linalg.eigh(features.T @ features)
+        self.eigenvalues: Floats = np.maximum(eigenvalues, 0)
+        self.transform: Floats = whitening @ rotation
+        self.features: Floats = features @ rotation
+        self.squared_features: Floats = self.features**2
 
     def rotate(self, y: Floats) -> Floats:
         """Return the inner products of the features and the targets."""
@@ -249,7 +254,7 @@ class _RidgeBasis:
     def left_out_from(self, rotated: Floats, y: Floats, penalty: float) -> Floats:
         """Return the same as `left_out` for targets that were rotated already."""
         shrinkage = 1 / (self.eigenvalues + penalty)
-        leverage = np.minimum((self.features**2) @ shrinkage, _MAX_LEVERAGE)[:, None]
+        leverage = (self.squared_features @ shrinkage)[:, None]
         fitted = self.features @ (rotated * shrinkage[:, None])
         prediction: Floats = (fitted - leverage * y) / (1 - leverage)
         return prediction

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
 from sklearn.datasets import load_iris
 from sklearn.linear_model import Ridge
@@ -11,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from nbdebug.baselines.class_scores import OutOfFoldScorer, feature_views
 from nbdebug.baselines.input_features import standardize_columns
 
-IRIS = load_iris()
+IRIS, GENERATOR = load_iris(), np.random.default_rng(0)
 X = standardize_columns(IRIS.data.astype(np.float32) + np.random.default_rng(0).normal(0, 0.01, IRIS.data.shape))
 
 
@@ -36,9 +39,10 @@ def test_neighbor_votes_exclude_the_row() -> None:
         assert np.allclose(scores[row], expected, atol=2e-2)
 
 
-def test_no_learner_predicts_random_labels() -> None:
-    labels = np.random.default_rng(1).integers(0, 3, 150)
-    for scores in OutOfFoldScorer([X]).scores(labels, 3):
+@pytest.mark.parametrize("x", [X, GENERATOR.normal(size=(120, 3072)), GENERATOR.normal(size=(190, 200))])
+def test_no_learner_predicts_random_labels(x: Any) -> None:
+    labels = np.random.default_rng(1).integers(0, 3, len(x))
+    for scores in OutOfFoldScorer([standardize_columns(np.asarray(x, np.float32))]).scores(labels, 3):
         assert (scores.argmax(1) == labels).mean() < 0.5
 
 

@@ -63,6 +63,15 @@ def test_kernel_ridge_predicts_each_row_as_a_fit_without_it() -> None:
     assert left_out[7] == pytest.approx(expected, rel=0.02, abs=0.01)
 
 
+@pytest.mark.parametrize(("rows", "features"), [(120, 1728), (200, 64)])
+def test_kernel_ridge_of_rows_far_from_each_other_does_not_see_the_row(rows: int, features: int) -> None:
+    generator = np.random.default_rng(0)
+    x = np.asarray(generator.normal(size=(rows, features)), np.float32)
+    reference = ReferenceLearner(x, Targets("classes", one_hot(generator.permutation(np.arange(rows) % 4))))
+    assert reference.kernel_ridge.score < 0.4
+    assert reference.shuffled_scores(6).max() < 0.4
+
+
 @pytest.mark.parametrize("name", ["intervals", "stairs"])
 def test_out_of_fold_of_steps_in_few_features_prefers_trees(name: str) -> None:
     x = np.random.default_rng(1).normal(size=(600, 8))

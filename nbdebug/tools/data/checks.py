@@ -27,6 +27,7 @@ from nbdebug.tools.data.leaks import Leaks
 from nbdebug.tools.data.orientation import Orientation
 from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
+from nbdebug.tools.data.sample_quality import MIN_PLACES, MIN_SAMPLES
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile, language_counts
 from nbdebug.tools.data.suspects import LabelQuality, LabelReview
 from nbdebug.tools.data.time_order import TimeOrder
@@ -90,17 +91,19 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
     faults = {
         "unreadable samples": split.failure_count,
         "samples of another structure": sum(count for _, count, _ in split.schemas[1:]),
+        "batches of another type": sum(len(leaf.dtypes) > 1 for leaf in split.leaves),
         "missing or infinite values": sum(leaf.missing for leaf in split.leaves)
         + sum(feature.infinite for leaf in split.leaves for feature in leaf.features),
         "texts of a wrong encoding": sum(leaf.texts.damaged for leaf in split.leaves if leaf.texts is not None),
         "blank samples": sum(leaf.blank for leaf in split.leaves if leaf.role == "input"),
-        "constant features": sum(feature.is_constant for leaf in split.leaves for feature in leaf.features),
     }
     is_drawn = split.is_random or split.is_complete
     if not split.read:
         faults = {"unreadable samples": split.failure_count}
     for name, count in faults.items():
         if name == "samples of another structure" and not split.schemas:
+            continue
+        if name == "batches of another type" and split.is_random:
             continue
         if name == "texts of a wrong encoding" and all(leaf.texts is None for leaf in split.leaves):
             continue
@@ -109,6 +112,8 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         verdict: Verdict = "fault" if count else "no fault" if is_drawn else "not decidable"
         wanted = power if is_drawn else "the samples cannot be drawn at random; samples=None reads all"
         yield DataCheck(f"{split.title}: {name}", verdict, f"{count:,}", wanted, _BINOMIAL if is_drawn else "")
+    if split.read > 1:
+        yield _constant_check(split)
     if split.class_counts and split.read > 1:
         verdict = "fault" if len(split.class_counts) == 1 else "no fault"
         power = f"a second class of {_percent(share)} of the samples"
@@ -117,14 +122,27 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
         )
 
 
+def _constant_check(split: SplitProfile) -> DataCheck:
+    """Return the check of constant features; one that varies among the samples read is not constant in any others."""
+    count = sum(feature.is_constant for leaf in split.leaves for feature in leaf.features)
+    verdict: Verdict = "fault" if count else "no fault"
+    power = "each feature of which all samples have one value"
+    return DataCheck(f"{split.title}: constant features", verdict, f"{count:,}", power, "all samples read")
+
+
 def _has_images_or_series(split: SplitProfile) -> bool:
     return bool(split.read) and any(_has_places(leaf) for leaf in split.leaves)
 
 
 def _unusual_check(split: SplitProfile, profile: ProfileData) -> DataCheck:
+    name, compared = f"{split.title}: unusual images or series", dict(profile.unusual_rows).get(split.split, 0)
     texts = [item.text for item in profile.unusual if item.split == split.split]
-    name, power = f"{split.title}: unusual images or series", "single samples, if at most 5% have the same fault"
-    return DataCheck(name, "fault" if texts else "no fault", "; ".join(texts) or "none", power, "all rows compared")
+    if not compared and not texts:
+        wanted = f"{MIN_SAMPLES} samples of one shape with {MIN_PLACES} steps or pixels each"
+        return DataCheck(name, "not decidable", "too few samples of one shape, or too small ones", wanted, "")
+    power = "single samples, if at most 5% have the same fault"
+    observation = "; ".join(texts) or f"none of {compared:,} samples"
+    return DataCheck(name, "fault" if texts else "no fault", observation, power, "all rows of one shape compared")
 
 
 def _has_places(leaf: LeafProfile) -> bool:

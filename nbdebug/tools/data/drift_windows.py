@@ -66,7 +66,7 @@ class WindowDrift:
         texts = [
             f"drift over the {len(self.rows)} windows of training: {feature.title}, most in window "
             f"{int(np.nanargmax(feature.effects)) + 1} ({feature.windows[0].effect_name} "
-            f"{np.nanmax(feature.effects):.2g}); windows that differ: {len(feature.shifted_windows)}"
+            f"{np.nanmax(feature.effects):.2g}); {len(feature.shifted_windows)} of {len(self.rows)} windows differ"
             for feature in shifted[:3]
         ]
         hidden = len(shifted) - 3

@@ -85,6 +85,12 @@ class LeafProfile:
         return f"{self.role} {self.name}".strip()
 
     @property
+    def dtypes(self) -> list[str]:
+        """The types of its tensors, without those of numbers that were not collated."""
+        kinds = self.kind.split(" or ")
+        return [kind for kind in kinds if str(getattr(torch, kind, None)) == f"torch.{kind}"]
+
+    @property
     def shape_text(self) -> str:
         """The shapes of a sample as text."""
         texts = ["×".join(map(str, shape)) or "scalar" for shape, _ in self.shapes[:3]]

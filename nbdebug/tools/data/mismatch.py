@@ -100,9 +100,10 @@ def _describe_relations(known: Sequence[tuple[tuple[_Floats, _Floats], _AffineRe
         if _is_standard(moments[:, side]) and not _is_standard(moments[:, other]):
             return f"the values of {{second}} are {text}: another mean and standard deviation for each feature"
     mean, std = -float(np.median(offsets / factors)), 1 / factor
+    moved = f"(x {'-' if mean > 0 else '+'} {abs(mean):.3g}) / {std:.3g}"
     return (
-        f"the values of {{second}} are (x - {mean:.3g}) / {std:.3g} of those of {{first}}: one split lacks this "
-        "normalization, or has it twice"
+        f"the values of {{second}} are {moved}, where x are those of {{first}}: one split lacks this normalization, "
+        "has it twice or has another one"
     )
 
 

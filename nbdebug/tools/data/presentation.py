@@ -53,7 +53,12 @@ def _flagged_features(profile: ProfileData) -> list[str]:
 def _split_faults(split: SplitProfile) -> Iterator[str]:
     if split.failure_count:
         index, error = next(iter(split.failures.items()))
-        yield f"{split.title}: {split.failure_count:,} samples raise, such as sample {index}: {error}"
+        count = split.failure_count
+        yield (
+            f"{split.title}: {count:,} samples raise, such as sample {index}: {error}"
+            if count > 1
+            else f"{split.title}: sample {index} raises: {error}"
+        )
     if len(split.schemas) > 1:
         others = sum(count for _, count, _ in split.schemas[1:])
         text, _, index = split.schemas[1]
@@ -66,6 +71,8 @@ def _split_faults(split: SplitProfile) -> Iterator[str]:
         for feature in leaf.features:
             name = f"{split.title} {' '.join(filter(None, (leaf.title, feature.name)))}"
             yield from (f"{name}: {tag.description}" for tag in _feature_tags(feature))
+        if not split.is_random and len(leaf.dtypes) > 1:
+            yield f"{split.title} {leaf.title}: batches have different types: {' or '.join(leaf.dtypes)}"
         if leaf.blank and leaf.role == "input":
             yield f"{split.title} {leaf.title}: {leaf.blank:,} of {leaf.samples:,} samples are blank (constant)"
         if leaf.texts is not None and leaf.texts.damaged:

@@ -31,8 +31,9 @@ class ProfileData:
     ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model, and ``drift``
     compares the splits. ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``leaks`` what of
     the target and of validation is visible in training. ``unknown_tokens`` are their shares by split, and ``unusual``
-    are images and series that stand out. ``galleries`` show pairs, suspects and unusual samples, by the name of the
-    panel. ``seed`` drew the samples. ``_browse`` returns the error browser of a split, when the page asks for it.
+    are images and series that stand out, among the samples counted in ``unusual_rows``. ``galleries`` show pairs,
+    suspects and unusual samples, by the name of the panel. ``seed`` drew the samples. ``_browse`` returns the error
+    browser of a split, when the page asks for it.
     """
 
     splits: tuple[SplitProfile, ...]
@@ -43,6 +44,7 @@ class ProfileData:
     leaks: Leaks = field(default_factory=Leaks)
     unknown_tokens: tuple[UnknownTokens, ...] = ()
     unusual: tuple[UnusualSamples, ...] = ()
+    unusual_rows: tuple[tuple[str, int], ...] = ()
     galleries: tuple[tuple[str, CardGroup], ...] = ()
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()

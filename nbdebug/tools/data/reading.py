@@ -27,6 +27,9 @@ _FIRST_ROWS = 2_000  # of a TensorDataset, which the reference learner reads
 _MAX_STREAMED_BATCHES = 10_000_000
 _MAX_LISTED = 20
 
+_IMAGE_AXES = 3
+
+Shape = tuple[int, ...]
 LeafValues = Tensor | list[Tensor] | list[str] | list[Any]
 
 
@@ -53,7 +56,8 @@ class SplitReader:
     Of a TensorDataset, ``rows_per_chunk`` samples are read at once.
     If ``is_fixed``, each sample is read with the same random numbers, so that copies stay equal after augmentation.
     ``failures`` are the samples that raised, by index. ``schemas`` counts the samples of each schema, by the first
-    index that has it. ``uncollated`` is the reason why samples cannot be collated.
+    index that has it, and ``image_sizes`` lists the samples by the shapes of their images. ``uncollated`` is the reason
+    why samples cannot be collated.
     """
 
     setup: Setup
@@ -67,6 +71,7 @@ class SplitReader:
     failures: dict[int, str] = field(default_factory=dict)
     failure_count: int = 0
     schemas: dict[Schema, list[int]] = field(default_factory=dict)
+    image_sizes: dict[tuple[Shape, ...], list[int]] = field(default_factory=dict)
     uncollated: str = ""
     end_reason: str = ""
     samples_read: int = 0
@@ -149,7 +154,10 @@ class SplitReader:
                 if self._is_out_of_time():
                     return
                 continue
-            form = Schema(tuple((*leaf[:3], ()) for leaf in get_schema(sample).leaves))
+            leaves = get_schema(sample).leaves
+            if images := tuple(shape for *_, axes, shape in leaves if axes == _IMAGE_AXES):
+                self.image_sizes.setdefault(images, []).append(index)
+            form = Schema(tuple((*leaf[:3], ()) for leaf in leaves))
             self.schemas.setdefault(form, [0, index])[0] += 1
             yield index, sample
 
@@ -174,7 +182,7 @@ class SplitReader:
         return SampleChunk(indices, len(samples), columns, None)
 
     def _streamed_chunks(self) -> Iterator[SampleChunk]:
-        """Yield the batches of the loader as they come, until one does not come in time."""
+        """Yield the batches of the loader as they come, until one raises or does not come in time."""
         batches = peek_batches(self.loader, _MAX_STREAMED_BATCHES, f"{self.split}_loader")
         while True:
             try:
@@ -184,6 +192,12 @@ class SplitReader:
                 return
             except UserCodeTimeout as error:
                 self.end_reason = f"the wait for a batch of the loader: {error}"
+                return
+            except SetupError as error:
+                if not self.samples_read:
+                    raise
+                self.failure_count, self.end_reason = 1, "an error of the loader"
+                self.failures[self.samples_read] = str(error.__cause__ or error)
                 return
             yield self._make_chunk(raw, indices, None)
             if self.limit is not None and self.samples_read >= self.limit:

@@ -1,8 +1,8 @@
-"""Single images and series that stand out: dark, washed out or cut off images, clipped or frozen series."""
+"""Single images and series that stand out: dark, washed out, cut off or odd-sized images, clipped or frozen series."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,9 +10,11 @@ from torch import Tensor
 
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.tools.data.comparison_features import find_blank_samples, move_channels_first
+from nbdebug.tools.data.reading import Shape
 from nbdebug.tools.data.split_profile import SPLIT_NAMES
 
-_MAX_SHARE, _MIN_SAMPLES, _MIN_PLACES, _MIN_SIDE = 0.05, 40, 64, 12
+MIN_SAMPLES, MIN_PLACES = 40, 64
+_MAX_SHARE, _MIN_SIDE = 0.05, 12
 _LOW, _HIGH, _DARK, _BRIGHT, _ENDS = 0.01, 0.99, 0.15, 0.85, 0.01
 _CUT_SHARE, _CLIPPED_RUN, _CLIPPED_SHARE, _FROZEN_SHARE = 0.2, 3, 0.02, 0.25
 _MAX_QUANTILE_VALUES = 1_000_000
@@ -45,13 +47,9 @@ def find_unusual_samples(table: SplitTable, names: Sequence[str]) -> list[Unusua
     A fault that more than 5% of the samples have is how the data are. Blank samples are not repeated.
     """
     result = []
-    for number, part in enumerate(table.inputs):
-        if len(part) < _MIN_SAMPLES or part.dim() not in (3, 4) or part.is_complex() or part.dtype == torch.bool:
-            continue
-        samples = torch.nan_to_num(move_channels_first(part).float())
-        if samples.flatten(2).shape[2] < _MIN_PLACES:
-            continue
-        is_varied = ~find_blank_samples(part)
+    for number in _comparable_inputs(table):
+        part = table.inputs[number]
+        samples, is_varied = torch.nan_to_num(move_channels_first(part).float()), ~find_blank_samples(part)
         for fault, find in (_IMAGE_FAULTS if samples.dim() == 4 else _SERIES_FAULTS).items():
             rows = torch.nonzero(find(samples) & is_varied).flatten().tolist()
             if 0 < len(rows) <= _MAX_SHARE * len(part):
@@ -59,6 +57,34 @@ def find_unusual_samples(table: SplitTable, names: Sequence[str]) -> list[Unusua
                 indices = tuple(sorted(int(table.indices[row]) for row in rows))
                 result.append(UnusualSamples(table.split, name, fault, indices, len(part)))
     return result
+
+
+def find_other_sizes(split: str, sizes: Mapping[tuple[Shape, ...], Sequence[int]]) -> Iterator[UnusualSamples]:
+    """Yield the samples whose images have another size than nearly all others, from the samples by size."""
+    total = sum(map(len, sizes.values()))
+    common = max(sizes, key=lambda size: len(sizes[size]), default=())
+    others = sorted(index for size, indices in sizes.items() if size != common for index in indices)
+    if total >= MIN_SAMPLES and 0 < len(others) <= _MAX_SHARE * total:
+        shapes = " and ".join("×".join(map(str, shape)) for shape in common)
+        yield UnusualSamples(split, "", f"images have another size than {shapes}", tuple(others), total)
+
+
+def count_compared_samples(table: SplitTable) -> int:
+    """Return the number of samples whose images or series are compared with each other."""
+    return max((len(table.inputs[number]) for number in _comparable_inputs(table)), default=0)
+
+
+def _comparable_inputs(table: SplitTable) -> list[int]:
+    """Return the inputs that are images or series of enough places, if there are enough samples."""
+    return [
+        number
+        for number, part in enumerate(table.inputs)
+        if len(part) >= MIN_SAMPLES
+        and part.dim() in (3, 4)
+        and not part.is_complex()
+        and part.dtype != torch.bool
+        and move_channels_first(part[:1]).flatten(2).shape[2] >= MIN_PLACES
+    ]
 
 
 def _are_dark(images: Tensor) -> Tensor:

@@ -32,7 +32,12 @@ from nbdebug.tools.data.raters import review_ratings, validate_ratings
 from nbdebug.tools.data.reading import SplitReader
 from nbdebug.tools.data.result import DataProfile
 from nbdebug.tools.data.sample_groups import validate_groups
-from nbdebug.tools.data.sample_quality import UnusualSamples, find_unusual_samples
+from nbdebug.tools.data.sample_quality import (
+    UnusualSamples,
+    count_compared_samples,
+    find_other_sizes,
+    find_unusual_samples,
+)
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 from nbdebug.tools.data.suspects import LabelReview, review_labels
 from nbdebug.tools.data.unknown_tokens import measure_unknown_tokens
@@ -123,15 +128,16 @@ class _DataReader:
         readers = [(accumulator.reader.split, accumulator.reader) for accumulator in self.accumulators]
         made = [(split, make_display(self.setup, reader)) for split, reader in readers]
         displays = {split: display for split, display in made if display is not None}
-        duplicates = self.find_duplicates(displays)
+        duplicates, tables = self.find_duplicates(displays), _tables(self.accumulators)
         result = replace(
             self.profile(),
             examples=example_groups(self.setup, self.accumulators, displays, self.seed),
             drift=self.compare_splits(),
             duplicates=duplicates,
             leaks=self.find_leaks(duplicates),
-            unknown_tokens=tuple(measure_unknown_tokens(_tables(self.accumulators), displays)),
+            unknown_tokens=tuple(measure_unknown_tokens(tables, displays)),
             unusual=tuple(self.find_unusual_samples()),
+            unusual_rows=tuple((split, count_compared_samples(table)) for split, table in tables.items()),
             labels=self.review_labels(),
         )
         galleries = make_galleries(result, displays)
@@ -140,6 +146,7 @@ class _DataReader:
     def find_unusual_samples(self) -> Iterator[UnusualSamples]:
         """Find the images and series of each split that stand out."""
         for accumulator in self.accumulators:
+            yield from find_other_sizes(accumulator.reader.split, accumulator.reader.image_sizes)
             table = accumulator.table()
             if table is not None:
                 yield from find_unusual_samples(table, accumulator.input_names)
@@ -181,7 +188,14 @@ class _DataReader:
 
     def read_fixed(self, reader: SplitReader) -> SplitAccumulator:
         """Read the samples of a split with the same random numbers each."""
-        again = replace(reader, is_fixed=True, failures={}, failure_count=0, schemas={}, end_reason="", samples_read=0)
+        empty: dict[str, Any] = {
+            "failures": {},
+            "failure_count": 0,
+            "schemas": {},
+            "image_sizes": {},
+            "samples_read": 0,
+        }
+        again = replace(reader, is_fixed=True, end_reason="", **empty)
         accumulator = SplitAccumulator(again, None, is_embedded=self.layer is not None)
         for chunk in again.chunks():
             accumulator.add(chunk)

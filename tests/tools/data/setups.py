@@ -62,6 +62,17 @@ class StuckStream(IterableDataset[Any]):
         time.sleep(60)
 
 
+class RaisingStream(IterableDataset[Any]):
+    """Forty rows of two classes, the last eight of double precision, and then a broken record."""
+
+    def __iter__(self) -> Iterator[Any]:
+        generator = torch.Generator().manual_seed(0)
+        for number in range(40):
+            row = torch.randn(3, generator=generator)
+            yield row if number < 32 else row.double(), number % 2
+        raise ValueError("broken record")
+
+
 def profile_of(train: Any, val: Any = None, **options: Any) -> DataProfile:
     """The profile of two data sets or loaders."""
     loaders = [DataLoader(item, 16) if isinstance(item, Dataset) else item for item in (train, val)]

@@ -94,7 +94,7 @@ def test_dependence_without_shift_of_any_column_is_found_by_classifier() -> None
         (lambda x: x / 255, "divided by 255 once more"),
         (lambda x: x * 255, "range over 0–255"),
         (lambda x: (x - 0.1307) / 0.3081, "normalization, such as that of MNIST, once more"),
-        (lambda x: (x - 0.2) / 0.6, "one split lacks this normalization, or has it twice"),
+        (lambda x: (x - 0.2) / 0.6, "one split lacks this normalization, has it twice or has another one"),
         (lambda x: x.transpose(2, 3).contiguous(), "images of validation are transposed"),
         (lambda x: x.flip(-2), "images of validation are upside down"),
         (lambda x: x * 16, " times those of training: one split is scaled once more"),

@@ -6,12 +6,12 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.tools.data.sample_quality import find_unusual_samples
 
-from .setups import profile_of
+from .setups import ListDataset, profile_of
 
 
 def faults_of(x: Tensor) -> dict[str, tuple[int, ...]]:
@@ -70,3 +70,30 @@ def test_unusual_samples_can_be_left_out() -> None:
     x[3] *= 0.05
     profile = profile_of(TensorDataset(x, torch.arange(120) % 2))
     assert profile.drop_list("train", ["unusual"]) == [3]
+
+
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_images_of_another_size_are_listed_also_if_the_loader_pads_them(is_padded: bool) -> None:
+    samples = [(image[:, : 20 if number == 7 else 24], number % 2) for number, image in enumerate(images())]
+
+    def pad(items: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+        padded = [torch.nn.functional.pad(x, (0, 0, 0, 24 - x.shape[1]), value=0.5) for x, _ in items]
+        return torch.stack(padded), torch.tensor([y for _, y in items])
+
+    options = {"collate_fn": pad} if is_padded else {}
+    profile = profile_of(DataLoader(ListDataset(samples), 16, **options))
+    assert "1 of 120 images have another size than 3×24×24, such as sample 7" in profile.to_text()
+    assert profile.drop_list("train", ["unusual"]) == [7]
+
+
+@pytest.mark.parametrize(
+    ("heights", "verdict"),
+    [([24] * 120, "no fault"), ([24] * 30, "not decidable"), ([24, 23, 22, 21] * 30, "not decidable")],
+)
+def test_images_that_cannot_be_compared_leave_the_check_undecided(heights: list[int], verdict: str) -> None:
+    samples = [
+        (image[:, :height], number % 2)
+        for number, (image, height) in enumerate(zip(images()[: len(heights)], heights, strict=True))
+    ]
+    checks = {check.name: check for check in profile_of(ListDataset(samples)).checks}
+    assert checks["training: unusual images or series"].verdict == verdict

@@ -16,7 +16,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.setup import Setup
 from nbdebug.tools.data import data
 
-from .setups import AnyInput, EndlessStream, ListDataset, StuckStream, profile_of
+from .setups import AnyInput, EndlessStream, ListDataset, RaisingStream, StuckStream, profile_of
 
 
 def table_dataset(rows: int = 500) -> tuple[Tensor, Tensor]:
@@ -105,6 +105,18 @@ def test_stream_that_stops_answering_is_read_up_to_there() -> None:
     assert time.monotonic() - start < 20
     assert profile.splits[0].read == 32
     assert any("time.sleep(60)" in note for note in profile.splits[0].notes)
+
+
+def test_stream_that_raises_keeps_what_was_read() -> None:
+    profile = profile_of(DataLoader(RaisingStream(), 8))
+    assert profile.splits[0].read == 40
+    text = profile.to_text()
+    assert "training: sample 40 raises: broken record" in text
+    assert "reading of training ended at an error of the loader" in text
+    assert "training input: batches have different types: float32 or float64" in text
+    verdicts = {check.name: check.verdict for check in profile.checks}
+    assert verdicts["training: batches of another type"] == "fault"
+    assert verdicts["training: constant features"] == "no fault"
 
 
 def test_samples_that_raise_are_listed_and_others_read() -> None:
