@@ -52,9 +52,11 @@ class ParameterTracker:
     """Gradients and changes of each trainable parameter since the construction of this object."""
 
     def __init__(self, model: nn.Module) -> None:
-        named_parameters = ((name, p) for name, p in model.named_parameters() if p.requires_grad)
-        self.initial_ids = {id(p) for p in model.parameters()}
-        self.parameters = dict(list(named_parameters)[:_MAX_PARAMETERS])
+        named_parameters = [*model.named_parameters()]
+        self.initial_ids = {id(p) for _, p in named_parameters}
+        self.parameters = dict([(name, p) for name, p in named_parameters if p.requires_grad][:_MAX_PARAMETERS])
+        self.frozen = dict([(name, p) for name, p in named_parameters if not p.requires_grad][:_MAX_PARAMETERS])
+        self.unfrozen_with_gradient: set[str] = set()
         self.initial_fingerprints = dict(
             zip(self.parameters, _bit_fingerprints([*self.parameters.values()]), strict=True)
         )
@@ -71,6 +73,7 @@ class ParameterTracker:
         has_gradient = zip(self.parameters, nonzero_gradients([*self.parameters.values()]), strict=True)
         self.with_gradient_now = {name for name, is_nonzero in has_gradient if is_nonzero}
         self.nonzero_gradient_counts.update(self.with_gradient_now)
+        self.unfrozen_with_gradient.update(name for name, p in self.frozen.items() if p.grad is not None)
 
     def check_values(self) -> None:
         """Record which parameters have changed."""
@@ -157,8 +160,10 @@ class ParameterTracker:
 
     def has_gradient(self, name: str, parameter: Tensor) -> bool:
         """Check whether a parameter has a gradient, or had one before it was cleared."""
-        return parameter.grad is not None or (
-            self.parameters.get(name) is parameter and name in self.nonzero_gradient_counts
+        return (
+            parameter.grad is not None
+            or (self.parameters.get(name) is parameter and name in self.nonzero_gradient_counts)
+            or (self.frozen.get(name) is parameter and name in self.unfrozen_with_gradient)
         )
 
     @property

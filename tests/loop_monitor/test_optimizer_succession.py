@@ -81,7 +81,7 @@ def test_optimizer_beside_the_first_does_not_replace_it() -> None:
     assert watch.record.series("lr")[1][-1] == pytest.approx(0.1)
 
 
-def head_only(setup: Setup, adds_body: bool) -> None:
+def head_only(setup: Setup, adds_body: bool, clears_all: bool = False) -> None:
     body, head = setup.model[0], setup.model[2]  # type: ignore[index]
     body.requires_grad_(False)
     optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
@@ -90,14 +90,17 @@ def head_only(setup: Setup, adds_body: bool) -> None:
     if adds_body:
         optimizer.add_param_group({"params": list(body.parameters())})
     train_epochs(setup, optimizer, 4)
+    if clears_all:
+        setup.model.zero_grad()
 
 
 def findings_of(code: str, train: Callable[[Setup], Any]) -> list[Any]:
     return [finding for finding in all_findings(train, make_setup()) if finding.code == code]
 
 
-def test_part_unfrozen_after_its_optimizer_was_created_is_reported() -> None:
-    (finding,) = findings_of("O503", lambda setup: head_only(setup, adds_body=False))
+@pytest.mark.parametrize("clears_all", [False, True])
+def test_part_unfrozen_after_its_optimizer_was_created_is_reported(clears_all: bool) -> None:
+    (finding,) = findings_of("O503", lambda setup: head_only(setup, adds_body=False, clears_all=clears_all))
     assert finding.where.module == "0"
     assert not findings_of("O503", lambda setup: head_only(setup, adds_body=True))
 

@@ -24,7 +24,7 @@ from nbdebug.setup.source_lines import find_setup_creation, parameters_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import call_name, find_unique_line, matches_replacement
+from nbdebug.source.search import call_name, find_unique_line, is_literal, matches_replacement
 
 _MAX_MODULES = 3
 _CONSEQUENCES = ("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614")
@@ -195,11 +195,13 @@ def _adds_to(attribute: str) -> Callable[[ast.AST], bool]:
 
 
 def _unfreezes(node: ast.AST) -> bool:
-    """Match ``requires_grad_()``, and ``requires_grad`` that is set as an attribute."""
+    """Match ``requires_grad_()``, and ``requires_grad`` that is set to anything but False."""
     if isinstance(node, ast.Call):
         values = [*node.args, *[keyword.value for keyword in node.keywords]]
         return call_name(node) == "requires_grad_" and all(getattr(value, "value", None) is True for value in values)
-    return isinstance(node, ast.Attribute) and node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)
+    if not isinstance(node, ast.Assign) or is_literal(node.value, False):
+        return False
+    return any(getattr(target, "attr", "") == "requires_grad" for target in node.targets)
 
 
 def _find_empty_group(optimizer: torch.optim.Optimizer) -> int | None:
