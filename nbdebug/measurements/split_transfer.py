@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from nbdebug.setup.loaders import get_visited_indices, is_map_style
 _MIN_VISITED = 0.5
 _MAX_ROWS = 600  # of each split: a kernel ridge of 600 rows takes 0.1 s
 _BLOCKS, _IMAGE_AXES, _COLORS = 4, 4, 3
+Repair = Literal["reorder", "align"]  # reverse the channels, or standardize the inputs of each split alone
 _MIN_GAIN = 0.05  # of the accuracy, from which the rows are left out in blocks: that takes eight more fits
 
 
@@ -46,6 +47,13 @@ class SplitTransfer:
     def sigmas(self) -> float:
         """How far ``inside`` exceeds ``across``, in standard errors."""
         return (self.inside - self.across) / max(self.gain_error, 1e-12)
+
+    @property
+    def repair(self) -> Repair | None:
+        """The change of the validation inputs that gains most of what the relation of the splits loses."""
+        repair: Repair = "reorder" if self.reordered >= self.aligned else "align"
+        score = max(self.reordered, self.aligned)
+        return repair if score - self.across > self.inside - score else None
 
 
 @slow_measurement

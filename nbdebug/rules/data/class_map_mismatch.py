@@ -15,6 +15,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.labels import LabelProbe
 from nbdebug.measurements.renumbered_codes import RenumberedCodes
+from nbdebug.measurements.split_transfer import SplitTransfer
 from nbdebug.rule_engine.data_edits import renumber_validation, sort_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
@@ -39,6 +40,7 @@ def class_map_mismatch(
     class_maps: dict[str, dict[str, dict[str, int]]],
     label_probe: LabelProbe | NotChecked,
     renumbered_codes: RenumberedCodes | NotChecked | None,
+    split_transfer: SplitTransfer | NotChecked,
     *,
     share: float = 0.6,
     least: int = 10,
@@ -99,6 +101,7 @@ def class_map_mismatch(
         not shared
         and label_probe.cross_split_confusion is not None
         and all(relation.sigma >= 5 for relation in label_probe.within.values())
+        and not (isinstance(split_transfer, SplitTransfer) and split_transfer.repair)  # other inputs, not other classes
     ):
         yield from _renumbered_class_findings(setup, label_probe.cross_split_confusion, share, least)
 

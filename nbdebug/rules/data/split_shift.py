@@ -37,6 +37,9 @@ _SAMPLES_TO_TRACE = 8
 _MIN_TRANSFER_SIGMAS = 5.0
 _REVERSED_CHANNELS = order_validation([2, 1, 0])
 _CHANNEL_ORDER_FIX = "x_val = x_val[:, [2, 1, 0]]   # or read both with the same library: OpenCV returns BGR"
+_SAME_MAPPINGS_FIX = (
+    "# create each vocabulary, mapping and transform once, from the training split, and use it for both splits"
+)
 _SAME_PREPROCESSING_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0)\nx_train, x_val = (x_train - mean) / std, (x_val - mean) / std"
 )
@@ -248,29 +251,40 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
         message="Inputs and targets are related differently in the two splits. A simple learner fitted on "
         f"{transfer.train_rows} training rows is right on {transfer.within_train:.0%} of other training rows and on "
         f"{transfer.across:.0%} of {transfer.val_rows} validation rows. One fitted on validation rows is right on "
-        f"{transfer.inside:.0%} of other validation rows.",
+        f"{transfer.inside:.0%} of other validation rows.{_describe_repair(transfer)}",
         where=get_location(_differing_line(setup)),
-        cause="One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "
+        cause="The images of the two splits have their channels in opposite orders, RGB and BGR."
+        if transfer.repair == "reorder"
+        else "One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "
         "mapping of its own.",
-        setup_fix=_repairing_change(transfer),
-        fix="# create each vocabulary, mapping and transform once, from the training split, and use it for both splits",
+        setup_fix={"reorder": _REVERSED_CHANNELS, "align": "match validation", None: ""}[transfer.repair],
+        fix=_CHANNEL_ORDER_FIX if transfer.repair == "reorder" else _SAME_MAPPINGS_FIX,
         evidence={
             "rows": (transfer.train_rows, transfer.val_rows),
             "across": transfer.across,
             "inside": transfer.inside,
             "within training": transfer.within_train,
+            "standardized": transfer.aligned,
+            "channels reversed": transfer.reordered,
         },
         explains=_CONSEQUENCES,
         aspect="learners",
     )
 
 
-def _repairing_change(transfer: SplitTransfer) -> str:
-    """Return the change of the validation inputs that gains most of what the relation of the splits loses; else ""."""
-    change, score = max(
-        (_REVERSED_CHANNELS, transfer.reordered), ("match validation", transfer.aligned), key=lambda pair: pair[1]
-    )
-    return change if score - transfer.across > transfer.inside - score else ""
+def _describe_repair(transfer: SplitTransfer) -> str:
+    """Say how well the learner of the training rows does after the change of the validation inputs that repairs it."""
+    if transfer.repair == "reorder":
+        return (
+            " With the channels of the validation images in reverse order, the learner of training rows is right on "
+            f"{transfer.reordered:.0%} of them."
+        )
+    if transfer.repair == "align":
+        return (
+            " With the inputs of each split standardized by their own statistics, the learner of training rows is "
+            f"right on {transfer.aligned:.0%} of validation rows."
+        )
+    return ""
 
 
 def _scaling_line(setup: Setup, factor: float) -> SourceLine | None:

@@ -161,15 +161,22 @@ def test_split_shift_of_drift_or_augmentation_is_quiet(name: str) -> None:
     assert fault_messages(SAME_UNITS[name](), "D109") == []
 
 
-def test_split_shift_of_reversed_channels_ranks_before_class_map_mismatch() -> None:
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [([0.6, 0.3, 0.0], "have their channels in reverse order"), ([0.0, 0.0, 0.0], "in reverse order, the learner")],
+)
+def test_reversed_channels_are_no_other_numbers_of_classes(level: list[float], text: str) -> None:
     labels = torch.arange(600) % 3
     images = torch.rand(600, 3, 4, 4, generator=torch.Generator().manual_seed(1))
-    images += torch.tensor([0.6, 0.3, 0.0])[:, None, None]
+    images += torch.tensor(level)[:, None, None]
     images[torch.arange(600), labels, 1:3, 1:3] += 1
     model = nn.Sequential(nn.Flatten(), nn.Linear(48, 3))
     setup = two_split_setup((images[:300], labels[:300]), (images[300:].flip(1), labels[300:]), model)
-    codes = [finding.code for finding in Debugger.of(setup).checkup(select=["D109", "D125"]).faults]
-    assert codes == ["D109", "D125"]
+    (finding,) = Debugger.of(setup).checkup(select=["D109", "D125"]).faults
+    assert finding.code == "D109"
+    assert text in finding.message
+    renumbered = two_split_setup((images[:300], labels[:300]), (images[300:], (labels[300:] + 1) % 3), model)
+    assert "D125" in [item.code for item in Debugger.of(renumbered).checkup(select=["D109", "D125"]).faults]
 
 
 def scaled_to_thousands(target: Tensor) -> Tensor:
