@@ -41,7 +41,7 @@ from nbdebug.source.variable_values import (
     unknown_choices,
 )
 
-_MAX_STEPS = 24
+_MAX_STEPS, _MAX_CHAIN = 24, 4
 _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTensor", "FloatTensor"} | {
     *("long", "int", "float", "double", "bool", "numpy", "cpu", "clone", "detach", "contiguous"),
     *("to_numpy", "tolist"),
@@ -225,13 +225,31 @@ def _local_callee(call: Expression) -> tuple[FunctionType, Any] | None:
     if isinstance(function, (ast.Name, ast.IfExp)):
         producer = part_producer(Expression(call.scope, function), None, enters=lambda _: False)
         return user_function(producer.scope.value(producer.node))
-    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
-        return None
-    maker = part_producer(Expression(call.scope, function.value), None)
-    kind = maker.scope.value(maker.node.func) if isinstance(maker.node, ast.Call) else None
-    method = inspect.getattr_static(kind, function.attr, None) if isinstance(kind, type) else None
+    kind = _created_class(Expression(call.scope, function.value)) if isinstance(function, ast.Attribute) else None
+    method = _user_method(kind, function.attr) if isinstance(function, ast.Attribute) else None
+    return (method, UNKNOWN) if method else None
+
+
+def _created_class(expression: Expression, depth: int = _MAX_CHAIN) -> type | None:
+    """Return the class of an object that the source creates, also after methods that return it, as ``fit`` does."""
+    maker = part_producer(expression, None, enters=lambda call: not isinstance(call.func, ast.Attribute))
+    function = maker.node.func if isinstance(maker.node, ast.Call) else None
+    if isinstance(function, ast.Attribute) and depth:
+        kind = _created_class(Expression(maker.scope, function.value), depth - 1)
+        method = _user_method(kind, function.attr)
+        returned = executed_return(method) if method else None
+        if method and returned and getattr(returned.node, "id", "") == method.__code__.co_varnames[0]:
+            return kind
+        maker = part_producer(maker, None)
+    created = maker.scope.value(maker.node.func) if isinstance(maker.node, ast.Call) else None
+    return created if isinstance(created, type) else None
+
+
+def _user_method(kind: type | None, name: str) -> FunctionType | None:
+    """Return a method of a class, if the user has written it."""
+    method = inspect.getattr_static(kind, name, None) if kind is not None else None
     found = user_function(method) if isinstance(method, FunctionType) else None
-    return (found[0], UNKNOWN) if found else None
+    return found[0] if found else None
 
 
 def executed_return(function: FunctionType, owner: Any = None) -> Expression | None:

@@ -56,6 +56,21 @@ PROGRAMS = {
         "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=common(y))\n"
     ),
 }
+# By code and name: the same, for a method that scales the data.
+_SCALER = (
+    "class Scaler:\n    def fit(self, rows):\n        self.mean, self.std = rows.mean(0), rows.std(0)\n"
+    "        return self\n    def scale(self, rows):\n        return (rows - self.mean) * self.std  # here\n"
+    "class Rows(torch.utils.data.Dataset):\n    def __init__(self, rows):\n        {}\n"
+    "    def __len__(self):\n        return 96\n    def __getitem__(self, k):\n        return self.x[k], y[k]\n"
+    "scales = torch.tensor([1.0, 1, 1, 1, 1, 1, 40, 3000])\n"
+    f"loader, model = DataLoader(Rows(x * scales), batch_size=16), body()\n{FOOTER}"
+)
+PROGRAMS |= {
+    "D104 method of a scaler that fits itself": _SCALER.format("self.x = Scaler().fit(rows).scale(rows)"),
+    "D104 method of a fitted scaler": _SCALER.format(
+        "scaler = Scaler().fit(rows)\n        self.x = scaler.scale(rows)"
+    ),
+}
 # By name: a program that makes the data of a forecast; the line with "here" puts the target into the inputs.
 FORECASTS = {
     "columns of a frame": (

@@ -148,7 +148,8 @@ def loss_wrong_sign(
         yield _unbounded_finding(loss_line or root_line, *lowest)
         return
     if isinstance(record, Record) and (common_aim := find_common_aim(record)) is not None:
-        yield _common_aim_finding(common_aim, _root_line(graph))
+        root = graph.root if isinstance(graph, Graph) else None  # it gives the score of the other network its sign
+        yield _common_aim_finding(common_aim, root.line if root else None)
         return
     if isinstance(loop, LoopSummary) and isinstance(record, Record) and (opposed := _opposed_decisions(loop, record)):
         yield _opposed_finding(opposed, _root_line(graph) or loop.lines.get("loss"))

@@ -43,6 +43,10 @@ def hinge(real: Tensor, fake: Tensor) -> Tensor:
     return F.relu(1 - real).mean() + F.relu(1 + fake).mean()
 
 
+def mean_score(scores: Tensor) -> Tensor:
+    return scores.mean()
+
+
 def findings_of(
     critic_loss: Callable[[Tensor, Tensor], Tensor], score: Score, critic_lr: float = 1e-3, epochs: int = 10
 ) -> list[Finding]:
@@ -74,16 +78,17 @@ def findings_of(
 
 
 @pytest.mark.parametrize(
-    ("critic_loss", "score"),
+    ("critic_loss", "score", "source"),
     [
-        pytest.param(wasserstein, lambda scores: scores.mean(), id="score without its minus sign"),
-        pytest.param(hinge, lambda scores: scores.mean(), id="hinge without its minus sign"),
-        pytest.param(discrimination, lambda scores: labeled(scores, 0), id="label of generated samples"),
+        pytest.param(wasserstein, mean_score, "return scores.mean()", id="score without its minus sign"),
+        pytest.param(hinge, mean_score, "return scores.mean()", id="hinge without its minus sign"),
+        pytest.param(discrimination, lambda x: labeled(x, 0), "F.binary_cross", id="label of generated samples"),
     ],
 )
-def test_a_generator_that_helps_its_critic_is_reported(critic_loss, score) -> None:  # type: ignore[no-untyped-def]
+def test_a_generator_that_helps_its_critic_is_reported(critic_loss, score, source) -> None:  # type: ignore[no-untyped-def]
     (finding,) = findings_of(critic_loss, score)
     assert finding.where.file == __file__
+    assert source in (finding.where.source or "")
     assert finding.evidence["generated"] < finding.evidence["real"]
     assert finding.evidence["other loss"][1] < finding.evidence["other loss"][0]
 
