@@ -81,9 +81,10 @@ class Debugger(ToolMethods):
     ) -> None:
         self._take(without_self(locals()))
 
-    def _take(self, arguments: Mapping[str, Any]) -> None:
-        """Make the setup from the arguments of a Debugger, and note their names in the notebook."""
-        self.setup = Setup.of(**arguments)
+    def _take(self, arguments: Mapping[str, Any], read: Callable[..., Mapping[str, Any]] = dict) -> None:
+        """Make the setup from what ``read`` makes of the user's arguments, and note their names in the notebook."""
+        self._read = read
+        self.setup = Setup.of(**read(**arguments))
         self.notebook_names = NotebookNames.of(arguments, sys._getframe(1))
         self.begin()
 
@@ -95,7 +96,7 @@ class Debugger(ToolMethods):
         if not (arguments := self.notebook_names.refreshed_arguments()):
             raise SetupError("the setup has no names in a notebook; expected some. Create another Debugger.")
         names = self.notebook_names.names
-        self._take(arguments)
+        self._take(arguments, self._read)
         self.notebook_names.names = {**self.notebook_names.names, **names}
         return self
 
@@ -117,7 +118,10 @@ class Debugger(ToolMethods):
         """
         from nbdebug.trainer_setups.lightning import read_lightning
 
-        return cls(**read_lightning(module, train_dataloaders, val_dataloaders, datamodule))
+        self = cls.__new__(cls)
+        data = {"train_dataloaders": train_dataloaders, "val_dataloaders": val_dataloaders, "datamodule": datamodule}
+        self._take({"module": module, **data}, read_lightning)
+        return self
 
     @classmethod
     def from_trainer(cls, trainer: Any) -> Debugger:
@@ -128,7 +132,9 @@ class Debugger(ToolMethods):
         """
         from nbdebug.trainer_setups.package_adapters import read_any_trainer
 
-        return cls(**read_any_trainer(trainer))
+        self = cls.__new__(cls)
+        self._take({"trainer": trainer}, read_any_trainer)
+        return self
 
     def begin(self) -> None:
         """Forget all results and findings."""

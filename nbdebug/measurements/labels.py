@@ -96,7 +96,8 @@ def _get_dense_classes(setup: Setup, table: SplitTable, task: LearningTask) -> T
 def _count_classes(table: SplitTable) -> Counter[int]:
     """Count each class; negative labels, which losses ignore, are skipped."""
     assert table.labels is not None
-    return Counter(label for label in table.labels.tolist() if label >= 0)
+    labels, counts = torch.unique(table.labels[table.labels >= 0], return_counts=True)
+    return Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
 
 
 def _count_sampled_classes(setup: Setup, table: SplitTable) -> Counter[int] | None:

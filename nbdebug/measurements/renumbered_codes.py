@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
 
 _MIN_CODES, _MAX_CODES, _MIN_ROWS, _MAX_COLUMNS = 4, 30, 5, 200
+_FIRST_ROWS = 1_000
 _ROUNDING = 1e-9
 _MIN_MOVED, _MIN_SIGMA, _MAX_RENUMBERED_SIGMA = 2, 5.0, 2.5
 _Floats = NDArray[np.float64]
@@ -80,12 +82,24 @@ def _code_columns(train: SplitTable, val: SplitTable) -> Iterator[tuple[int, int
             continue
         columns = range(min(train_part.shape[1], _MAX_COLUMNS)) if train_part.dim() == 2 else (None,)
         for column in columns:
-            own, other = (
-                (part if column is None else part[:, column]).double().numpy() for part in (train_part, val_part)
-            )
-            are_whole = all((values == np.round(values)).all() for values in (own, other))
-            if are_whole and len(np.unique(own)) <= _MAX_CODES:
+            parts = [part if column is None else part[:, column] for part in (train_part, val_part)]
+            if not _may_be_codes(parts[0]):
+                continue
+            own, other = (part.double().numpy() for part in parts)
+            if _are_whole(own) and _are_whole(other) and len(np.unique(own)) <= _MAX_CODES:
                 yield index, column, own, other
+
+
+def _may_be_codes(column: Tensor) -> bool:
+    """Return whether the first values are whole and all lie far enough apart for the fewest codes, at little cost."""
+    if not len(column) or not _are_whole(column[:_FIRST_ROWS].double().numpy()):
+        return False
+    least, most = column.aminmax()
+    return float(most) - float(least) >= _MIN_CODES - 1
+
+
+def _are_whole(values: _Floats) -> bool:
+    return bool((values == np.round(values)).all())
 
 
 def _mean_targets(codes: Any, targets: _Floats, kept: list[Any]) -> _MeanTargets:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
-from types import ModuleType
 from typing import Any
 
 from nbdebug.finding import is_code
+from nbdebug.setup.attribute_paths import find_path
 from nbdebug.setup.fix_text import IMPORTS, free_names, missing_imports
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.setup import Setup
-
-_LEVELS = 2  # trainer.state.optimizer
 
 
 def name_objects(fix: str, setup: Setup) -> str:
@@ -32,7 +29,7 @@ def name_objects(fix: str, setup: Setup) -> str:
     parameters = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in parameters]
     roles = {role: item for role, item in setup_objects(setup).items() if any(node.id == role for node in nodes)}
-    paths = {role: _find_path(item, variables, role) for role, item in roles.items()}
+    paths = {role: find_path(item, variables, role) for role, item in roles.items()}
     lines = [line.encode() for line in fix.split("\n")]
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         if path := paths.get(node.id, ""):
@@ -52,7 +49,7 @@ def has_known_names(fix: str, setup: Setup) -> bool:
     In a notebook, the objects must be in a variable, or in an attribute of one.
     """
     names, variables, objects = free_names(ast.parse(fix)) - IMPORTS.keys(), user_variables(), setup_objects(setup)
-    return all(role in objects and (not variables or _find_path(objects[role], variables, role)) for role in names)
+    return all(role in objects and (not variables or find_path(objects[role], variables, role)) for role in names)
 
 
 def _user_namespace(setup: Setup) -> dict[str, Any]:
@@ -63,19 +60,7 @@ def _user_namespace(setup: Setup) -> dict[str, Any]:
 
 def object_path(item: object) -> str:
     """Return the shortest name or attribute path of the notebook that holds an object; "" in a script."""
-    return _find_path(item, user_variables())
-
-
-def _find_path(item: object, variables: Mapping[str, Any], preferred: str = "") -> str:
-    """Return the shortest name or attribute path that holds an object, ``preferred`` if it does; empty if none does."""
-    if variables.get(preferred) is item:
-        return preferred
-    level = list(variables.items())
-    for _ in range(_LEVELS + 1):
-        if path := next((path for path, value in level if value is item), ""):
-            return path
-        level = [(f"{path}.{name}", value) for path, owner in level for name, value in _attributes(owner)]
-    return ""
+    return find_path(item, user_variables())
 
 
 def setup_objects(setup: Setup) -> dict[str, Any]:
@@ -84,17 +69,3 @@ def setup_objects(setup: Setup) -> dict[str, Any]:
     for role, items in (("optimizer", setup.optimizers), ("scheduler", setup.schedulers)):
         roles[role] = items[0] if len(items) == 1 else None
     return {role: item for role, item in roles.items() if item is not None}
-
-
-def _attributes(owner: object) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes that an object of the user stores itself, without calling code of the user."""
-    package = type(owner).__module__.partition(".")[0]
-    if isinstance(owner, (ModuleType, type)) or package == "nbdebug":
-        return
-    try:
-        stored = object.__getattribute__(owner, "__dict__")
-    except AttributeError:
-        return
-    for part in (stored, stored.get("_modules")):
-        if isinstance(part, dict):
-            yield from ((n, v) for n, v in part.items() if n.isidentifier() and not n.startswith("_"))

@@ -11,9 +11,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from nbdebug.setup.attribute_paths import find_path, value_at
 from nbdebug.source.references import user_frames
 
-_ROLES = ("model", "optimizer", "loss_fn", "train_loader", "val_loader", "scheduler")
+_MODELS = ("model", "module")
+_LOADERS = ("train_loader", "val_loader", "train_dataloaders", "val_dataloaders")
+_ROLES = (*_MODELS, "trainer", "optimizer", "loss_fn", *_LOADERS, "datamodule", "scheduler")
 _SEVERAL = (list, tuple)
 
 
@@ -33,8 +36,8 @@ class RebindingNotice:
 class NotebookNames:
     """The objects of a setup by role, each with the names that it had in the notebook; empty in a script.
 
-    Names that are not variables of the notebook are not followed, such as those in a function, and a name that was
-    deleted says nothing.
+    An object without a variable has its attribute path, such as ``trainer.net``. Names that are neither are not
+    followed, such as those in a function, and a name that was deleted says nothing.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -45,18 +48,29 @@ class NotebookNames:
     def of(cls, arguments: Mapping[str, Any], frame: FrameType | None) -> NotebookNames:
         """Return the names of the arguments of a Debugger that is made in ``frame``."""
         variables, used = user_variables(), _used_names(frame)
+        owners = {name: value for name, value in variables.items() if name in used}
         names = {}
         for role, item in _objects(arguments):
             own_names = [name for name, value in variables.items() if value is item]
             if own_names:
                 names[role] = tuple([name for name in own_names if name in used] or own_names)
-        return cls(dict(arguments), names, _user_classes(arguments["model"]) if "model" in names else {})
+            elif not role.endswith(".dataset") and (path := find_path(item, owners)):
+                names[role] = (path,)
+        self = cls(dict(arguments), names)
+        self.classes = _user_classes(arguments[self._model_role]) if self._model_role in names else {}
+        return self
+
+    @property
+    def _model_role(self) -> str:
+        """The argument that is the model; a LightningModule is one of another name."""
+        return next((role for role in _MODELS if role in self.names), "model")
 
     def current_objects(self) -> dict[str, tuple[str, Any]]:
         """Return the name and the present object of each role whose names all hold other objects."""
         variables, current = user_variables(), {}
         for role, item in _objects(self.arguments):
-            held = {name: variables[name] for name in self.names.get(role, ()) if name in variables}
+            paths = {path: value_at(path, variables) for path in self.names.get(role, ())}
+            held = {path: value for path, value in paths.items() if value is not None}
             if held and all(value is not item and _replaces(role, value, item) for value in held.values()):
                 current[role] = next(iter(held.items()))
         return current
@@ -79,7 +93,7 @@ class NotebookNames:
         current = {role: pair for role, pair in current.items() if not _belongs_to_other(owner, pair[1])}
         own_name = variable_name(owner) or "the Debugger"
         names = {role: name for role, (name, _) in current.items()}
-        own = {role: name for role, name in names.items() if role in _ROLES or role.startswith("optimizer")}
+        own = {role: name for role, name in names.items() if role.partition(" ")[0] in _ROLES}
         if own:
             texts = list(dict.fromkeys(own.values()))
             verb, noun = ("holds another object", "the one") if len(texts) == 1 else ("hold other objects", "those")
@@ -101,7 +115,7 @@ class NotebookNames:
 
     def _class_notice(self, own_name: str) -> RebindingNotice | None:
         """Return a notice if a class of the model was defined again after the model was made."""
-        model, variables = self.arguments.get("model"), user_variables()
+        model, variables = self.arguments.get(self._model_role), user_variables()
         for path, (class_name, file, initializer) in self.classes.items():
             try:
                 kind = type(model.get_submodule(path) if isinstance(model, nn.Module) else None)
@@ -110,7 +124,7 @@ class NotebookNames:
             present = variables.get(class_name) if file == "__main__" else kind
             is_changed = isinstance(present, type) and _method_codes(present) != _method_codes(kind)
             if is_changed or _method_codes(kind).get("__init__") != initializer:  # autoreload changes a class in place
-                name = self.names["model"][0]
+                name = self.names[self._model_role][0]
                 return RebindingNotice(
                     {},
                     f"The class {class_name} was defined again after {name} was made, so {name} is of the earlier one.",
@@ -128,19 +142,19 @@ def _objects(arguments: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         elif value is not None:
             yield role, value
         dataset = getattr(value, "dataset", None)
-        if role.endswith("loader") and dataset is not None:
+        if role in _LOADERS and dataset is not None:
             yield f"{role}.dataset", dataset
 
 
 def _replaces(role: str, value: object, item: object) -> bool:
     """Return whether an object takes the place of an earlier one, rather than that its name serves another purpose."""
-    if role == "model":
+    if role in _MODELS:
         return isinstance(value, nn.Module)
     if role.startswith("optimizer"):
         return isinstance(value, torch.optim.Optimizer) or type(value) is type(item)
     if role == "loss_fn":
         return callable(value)
-    if role.endswith("_loader"):
+    if role.partition(" ")[0] in _LOADERS:
         return type(value) is type(item) and type(_dataset(value)) is type(_dataset(item))
     if role.endswith(".dataset"):
         return type(value) is type(item) and _length(value) == _length(item)

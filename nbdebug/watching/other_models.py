@@ -43,7 +43,7 @@ class OptimizedModels:
 
     def describe_other(self, has_reached_model: bool) -> str:
         """Return a sentence if the loop trained only another model; "" if it concerned the watched one."""
-        is_made_again = self.notice is not None and "model" in self.notice.names
+        is_made_again = self.notice is not None and not self.notice.names.keys().isdisjoint({"model", "module"})
         is_other_trained = (self.updates_other and not self.updates_own) or (self.updates_own and is_made_again)
         if has_reached_model or not is_other_trained:
             return ""

@@ -48,6 +48,33 @@ def make():
     net = Net()
     return nbdebug.Debugger(net, loader, loss_fn=loss_fn)
 """
+FIT = """
+class Fit:
+    def __init__(self):
+        self.net = Net()
+        self.opt = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+fit = Fit()
+"""
+FIT_DEBUGGER = "dbg = nbdebug.Debugger(fit.net, loader, loss_fn=loss_fn, optimizer=[fit.opt])"
+SCHEDULER = "schedule = torch.optim.lr_scheduler.StepLR(opt, 5)"
+SCHEDULER_DEBUGGER = "dbg = nbdebug.Debugger(net, loader, loss_fn=loss_fn, optimizer=opt, scheduler=[schedule])"
+LIT = """
+import lightning
+class Lit(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net, self.loss = Net(), nn.CrossEntropyLoss()
+
+    def training_step(self, batch, batch_idx):
+        return self.loss(self.net(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+lit = Lit()
+"""
+LIT_DEBUGGER = "dbg = nbdebug.Debugger.from_lightning(lit, loader)"
 SETUP = (CLASSES, DATA, LOADER, MODEL, OPTIMIZER, LOSS, DEBUGGER)
 Notebook = Callable[..., str]
 
@@ -94,6 +121,29 @@ def test_tool_after_object_was_made_again_says_so_first(
     line = first_line(run_cells(*SETUP, *again, tool))
     assert line.startswith(subject)
     assert "dbg.refresh()" in line
+
+
+@pytest.mark.parametrize(
+    ("cells", "again", "subject", "current"),
+    [
+        ((FIT, FIT_DEBUGGER), "fit = Fit()", "fit.net and fit.opt now hold other objects", "fit.net"),
+        ((SCHEDULER, SCHEDULER_DEBUGGER), SCHEDULER, "schedule now holds another object", "net"),
+        ((LIT, LIT_DEBUGGER), "lit = Lit()", "lit now holds another object", "lit.net"),
+    ],
+    ids=["attributes", "list", "lightning"],
+)
+def test_objects_without_a_name_of_their_own_are_followed(
+    run_cells: Notebook, cells: tuple[str, ...], again: str, subject: str, current: str
+) -> None:
+    if LIT in cells:
+        pytest.importorskip("lightning", reason="lightning is not installed")
+    assert "now hold" not in run_cells(*SETUP, *cells, "dbg.checkup('quick');")
+    line = first_line(run_cells(again, "dbg.checkup('quick');"))
+    assert line.startswith(f"{subject} than")
+    output = run_cells(
+        "dbg.refresh();", "dbg.checkup();", f"print(dbg.setup.model is {current}, len(dbg.findings.faults))"
+    )
+    assert output.strip().splitlines()[-1] == "True 0", output
 
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
