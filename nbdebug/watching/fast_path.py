@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
 from nbdebug.hooks.training_events import LOSS_ONLY, BackwardRoots
-from nbdebug.watching.step_recorder import defer_scalar
+from nbdebug.loop_monitor import LoopMonitor
+from nbdebug.replay import RingBuffer
+from nbdebug.watching.optimizer_steps import StepSampler
+from nbdebug.watching.step_recorder import StepRecorder, defer_scalar
+from nbdebug.watching.time_budget import TimeBudget
 
-if TYPE_CHECKING:
-    from nbdebug.watching.session import WatchSession
+
+class _RunSession(Protocol):
+    """The parts of a watched run that the fast path handles."""
+
+    time_budget: TimeBudget
+    ring: RingBuffer
+    loop_monitor: LoopMonitor
+    recorder: StepRecorder
+    step_sampler: StepSampler
+    batches_per_epoch: int
+    epoch_ended: bool
+    at_boundary: bool
+
+    def record_clipping(self, optimizer: torch.optim.Optimizer) -> None:
+        """Record the clipping before a step."""
+
+    def prepare_step(self) -> None:
+        """Prepare the next step."""
+
+    def measure_at_epoch_end(self) -> None:
+        """Measure the fixed samples at the end of an epoch."""
 
 
 class FastPath:
@@ -21,7 +44,7 @@ class FastPath:
     Each method except ``after_loss_only_step`` returns whether it applies; it has no effect if it does not.
     """
 
-    def __init__(self, session: WatchSession) -> None:
+    def __init__(self, session: _RunSession) -> None:
         self.session, self.time_budget, self.ring = session, session.time_budget, session.ring
         self.loop_monitor, self.recorder = session.loop_monitor, session.recorder
         self.step_sampler = session.step_sampler
