@@ -96,6 +96,7 @@ class Broadcast:
     """One call that broadcast output or target over the other.
 
     ``axis_line`` is the line of another function than that of ``line`` which gave an operand its axis of length 1.
+    ``is_output_first`` tells whether the output is the first of two operands; None if there are others.
     """
 
     call: str
@@ -104,6 +105,7 @@ class Broadcast:
     result: tuple[int, ...]
     line: SourceLine | None
     axis_line: SourceLine | None = None
+    is_output_first: bool | None = None
 
 
 class BroadcastTracker:
@@ -151,16 +153,16 @@ class BroadcastTracker:
         self._next_number = len(self.broadcasts)
         from_output, from_target, from_error = self._split(inputs)
         if from_output and from_target:
-            self._record(func, from_output[0], from_target[0], self.broadcasts)
+            self._record(func, inputs, from_output[0], from_target[0], self.broadcasts)
         elif from_error and from_target:
-            self._record(func, from_error[0], from_target[0], self.weight_broadcasts)
+            self._record(func, inputs, from_error[0], from_target[0], self.weight_broadcasts)
         elif (
             from_error
             and from_output
             and from_error[0].numel() == from_output[0].numel()
             and not self._is_expanded_here(inputs)
         ):
-            self._record(func, from_output[0], from_error[0], self.broadcasts)
+            self._record(func, inputs, from_output[0], from_error[0], self.broadcasts)
 
     def on_result(self, func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> None:
         """Track the results of a call; selected values are those of the tensor that they are selected from."""
@@ -229,7 +231,9 @@ class BroadcastTracker:
         from_output, from_target, from_error = ([t for t in inputs if id(t) in ids] for ids in kinds)
         return from_output, from_target, from_error
 
-    def _record(self, func: Any, from_output: Tensor, from_target: Tensor, broadcasts: list[Broadcast]) -> None:
+    def _record(
+        self, func: Any, inputs: list[Tensor], from_output: Tensor, from_target: Tensor, broadcasts: list[Broadcast]
+    ) -> None:
         """Record the call if the broadcast is unintended."""
         name = getattr(func, "__name__", "").strip("_")
         if (
@@ -252,7 +256,8 @@ class BroadcastTracker:
             shapes = tuple(from_output.shape), tuple(from_target.shape), tuple(result_shape)
             axis_lines = (self._axis_lines.get(id(t)) for t in (from_output, from_target) if 1 in t.shape)
             axis_line = next((made for made in axis_lines if made and line and made.function != line.function), None)
-            broadcasts.append(Broadcast(get_call_name(func), *shapes, line, axis_line))
+            is_output_first = inputs[0] is from_output if len(inputs) == 2 else None
+            broadcasts.append(Broadcast(get_call_name(func), *shapes, line, axis_line, is_output_first))
 
 
 class BroadcastRecorder(TorchFunctionMode):

@@ -32,7 +32,8 @@ class TracedStep:
     """A training step up to its backward pass: batch, output and loss, the broadcasts, and the calls after the model.
 
     The inputs of the batch are the arguments that the loop has passed to the model. ``has_hooks`` tells whether the
-    step registered hooks on tensors, which every backward pass would call.
+    step registered hooks on tensors, which every backward pass would call. ``passes`` is the number of training passes
+    of the model in the step.
     """
 
     batch: Batch
@@ -44,6 +45,7 @@ class TracedStep:
     kl_divergences: list[TorchCall]
     loss_calls: list[TorchCall]
     has_hooks: bool
+    passes: int = 1
 
 
 class StepTrace(LoopMode):
@@ -70,7 +72,7 @@ class StepTrace(LoopMode):
         self.output: Any = None
         self.tracker = BroadcastTracker([], [])
         self.kl_divergences: list[TorchCall] = []
-        self.has_hooks = False
+        self.has_hooks, self.passes = False, 0
         self.loss_calls: list[TorchCall] = []
 
     @property
@@ -110,6 +112,7 @@ class StepTrace(LoopMode):
             if self.earlier_batch is not None and _has_inputs(self.earlier_batch, args, kwargs):
                 self.batch = self.earlier_batch
             self.earlier_batch = None
+            self.passes += 1
             self.batch = replace(self.batch, args=args, kwargs=kwargs)
             self.module_hooks.close()
             self.module_hooks.enter_context(self.trace.track(self.setup.eager_model))
@@ -131,7 +134,7 @@ class StepTrace(LoopMode):
             self.attempts, self.awaits_pass = _MAX_ATTEMPTS, True
             broadcasts = self.tracker.broadcasts_in(roots[0]), self.tracker.lost_weights
             calls = self.kl_divergences, self.loss_calls
-            step = TracedStep(batch, self.trace, output, roots[0], *broadcasts, *calls, self.has_hooks)
+            step = TracedStep(batch, self.trace, output, roots[0], *broadcasts, *calls, self.has_hooks, self.passes)
         self.close()
         error, self.error = self.error, None
         if error is not None:

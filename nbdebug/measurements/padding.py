@@ -23,7 +23,7 @@ from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_PADDED_SHARE, _MIN_DISTINCT_LENGTHS, _MIN_RELATIVE_CHANGE = 0.2, 3, 1e-3
-_MAX_NEUTRAL_ROWS = 4
+_MAX_NEUTRAL_ROWS, _MIN_HELD_ENDS = 4, 2
 _RECURRENT_CALLS = {"gru", "lstm", "rnn_tanh", "rnn_relu"}
 _MAX_PADDED_ENDS = 0.5  # share of the samples whose last real step has the value of padding
 
@@ -329,13 +329,18 @@ def change_embedded(embedding: nn.Module, changed: Tensor) -> Iterator[list[bool
 
 
 def find_trailing_padding(tokens: Tensor) -> tuple[int, Tensor] | None:
-    """Return the padding token and the padded positions; None if no token occurs only at the ends of rows."""
+    """Return the padding token and the padded positions; None if no token occurs only at the ends of rows.
+
+    None too if other tokens fill the ends of the other rows, as in running maxima: then it is one that rows end in.
+    """
     if tokens.dim() != 2 or tokens.is_floating_point() or tokens.dtype == torch.bool or tokens.shape[1] < 3:
         return None
     token = int(tokens[:, -1].mode().values)
     is_token = tokens == token
     distinct_tokens = len(set(tokens.flatten().tolist()))
-    return (token, is_token) if distinct_tokens > 2 and _is_trailing_padding(is_token) else None
+    if distinct_tokens <= 2 or _ends_are_held(tokens[:, -1] == tokens[:, -2], is_token):
+        return None
+    return (token, is_token) if _is_trailing_padding(is_token) else None
 
 
 def find_trailing_frames(frames: Tensor) -> Tensor | None:
@@ -345,7 +350,11 @@ def find_trailing_frames(frames: Tensor) -> Tensor | None:
     ends_in_padding = (frames[:, -1] == frames[:, -2]).all(1)
     if not bool(ends_in_padding.any()):
         return None
-    is_padding = (frames == frames[int(ends_in_padding.int().argmax()), -1]).all(2)
+    # The commonest of the values that rows end in.
+    ends, counts = frames[ends_in_padding, -1].unique(dim=0, return_counts=True)  # type: ignore[no-untyped-call]
+    is_padding = (frames == ends[int(counts.argmax())]).all(2)
+    if _ends_are_held(ends_in_padding, is_padding):
+        return None
     return is_padding if _is_trailing_padding(is_padding) else None
 
 
@@ -353,6 +362,12 @@ def find_trailing_positions(values: Tensor) -> Tensor | None:
     """Return the positions at the ends of rows that hold the padding token or vector; None if there is none."""
     tokens = find_trailing_padding(values)
     return tokens[1] if tokens is not None else find_trailing_frames(values)
+
+
+def _ends_are_held(is_end_repeated: Tensor, is_padding: Tensor) -> bool:
+    """Return whether the rows that end in something else than padding mostly repeat it too, at least two of them."""
+    others = is_end_repeated[~is_padding[:, -1]]
+    return int(others.sum()) >= max(_MIN_HELD_ENDS, len(others) / 2)
 
 
 def _is_trailing_padding(is_token: Tensor) -> bool:

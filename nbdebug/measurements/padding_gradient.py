@@ -42,8 +42,10 @@ def padding_gradient(setup: Setup, first_pass: ForwardPass, output: Any, loss: T
     scores, reason = score_tensor(output), NotChecked("input and target are not two sequences of the same length")
     if not isinstance(scores, Tensor) or scores.numel() > _MAX_VALUES:
         raise NotChecked("the output is no tensor, or too large")
-    for padded in _find_padding(setup, first_pass.batch):
+    for padded, is_declared in _find_padding(setup, first_pass.batch):
         for target in _find_targets(first_pass, padded):
+            if not is_declared and not _has_one_value(target, padded):
+                continue  # a token that stands at the ends of rows, and has targets of its own
             value = target[padded].flatten().mode().values
             is_padding = padded & (target == value).reshape(*padded.shape, -1).all(2)
             gradient = _compute_gradient(loss, scores, is_padding)
@@ -61,11 +63,14 @@ def padding_gradient(setup: Setup, first_pass: ForwardPass, output: Any, loss: T
     raise reason
 
 
-def _find_padding(setup: Setup, batch: Batch) -> Iterator[Tensor]:
-    """Yield the padded positions of inputs, by masks or lengths, the index of an embedding, or equal ends of rows."""
+def _find_padding(setup: Setup, batch: Batch) -> Iterator[tuple[Tensor, bool]]:
+    """Yield the padded positions of inputs, and whether the program says that they are padding.
+
+    It does by masks or lengths, or by the index of an embedding; otherwise the ends of rows are equal.
+    """
     inputs = named_inputs(batch)
     for tensor in inputs.values():
-        yield from get_declared_padding(tensor, list(inputs.values()))
+        yield from ((padded, True) for padded in get_declared_padding(tensor, list(inputs.values())))
     indices = {m.padding_idx for m in setup.eager_model.modules() if isinstance(m, nn.Embedding)} - {None}
     tokens = [x for x in inputs.values() if x.dim() == 2 and not x.is_floating_point() and x.dtype != torch.bool]
     if len(indices) > 1:
@@ -73,12 +78,18 @@ def _find_padding(setup: Setup, batch: Batch) -> Iterator[Tensor]:
     for tensor in tokens:
         is_index = torch.isin(tensor, torch.tensor(sorted(indices), device=tensor.device))
         if bool(is_index.any()):
-            yield is_index
+            yield is_index, True
         elif (trailing_padding := find_trailing_padding(tensor)) is not None:
-            yield trailing_padding[1]
+            yield trailing_padding[1], False
     for tensor in inputs.values():
         if (trailing_frames := find_trailing_frames(tensor)) is not None:
-            yield trailing_frames
+            yield trailing_frames, False
+
+
+def _has_one_value(target: Tensor, padded: Tensor) -> bool:
+    """Return whether the targets at padded positions are equal, except at the first of each row, which may end it."""
+    values = target[padded & torch.cat([torch.zeros_like(padded[:, :1]), padded[:, :-1]], 1)]
+    return bool((values == values[:1]).all())
 
 
 def _find_targets(first_pass: ForwardPass, padded: Tensor) -> Iterator[Tensor]:

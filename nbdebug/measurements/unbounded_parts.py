@@ -14,9 +14,11 @@ from torch import Tensor
 from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
 from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Edit
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_inputs import LossInput, copy_output, get_loss_inputs, output_tensors
 from nbdebug.measurements.registry import measurement
+from nbdebug.measurements.sign_trials import find_sign_change
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.setup import maximizing_optimizer
@@ -35,7 +37,8 @@ _Replacement = Callable[[Tensor], Tensor]
 class UnboundedPart:
     """A part that lowers the loss without end, the values tried, and the loss as it is and for each of them.
 
-    ``line`` is the first that makes something of the part which is not proportional to it.
+    ``line`` is the first that makes something of the part which is not proportional to it, and ``sign_change`` the only
+    change of a sign there with which no part lowers the loss without end and the predictions stay what they are.
     """
 
     name: str
@@ -44,6 +47,7 @@ class UnboundedPart:
     losses: tuple[float, ...]
     batches: int
     line: SourceLine | None
+    sign_change: tuple[Edit, ...] = ()
 
     @property
     def direction(self) -> str:
@@ -86,6 +90,29 @@ def unbounded_part(
     """
     tensors = _get_tensors(setup, first_pass, output, loss)
     predictions = _find_predictions(setup, output, first_pass.batch)
+    found = _find_unbounded(setup, first_pass, output, tensors, batches, predictions)
+    if found is None:
+        return None
+    part, values, losses = found
+    line = _nonlinear_line(setup, part, output, first_pass.batch)
+
+    def is_mended() -> bool:
+        is_same = _find_predictions(setup, output, first_pass.batch) == predictions
+        return is_same and _find_unbounded(setup, first_pass, output, tensors, batches, predictions) is None
+
+    first, sign_change = float(loss.detach()), find_sign_change(line, is_mended)
+    return UnboundedPart(part.name, values, first, losses, min(len(batches), 2), line, sign_change)
+
+
+def _find_unbounded(
+    setup: Setup,
+    first_pass: ForwardPass,
+    output: Any,
+    tensors: list[Tensor],
+    batches: list[Batch],
+    predictions: list[_PredictedPart],
+) -> tuple[LossInput, tuple[float, ...], tuple[float, ...]] | None:
+    """Return the first part that lowers the loss without end, with the values tried and the loss for each of them."""
     targets = _get_targets(first_pass.batch)
     predicted: dict[int, frozenset[int]] = {}
     for prediction in predictions:
@@ -94,9 +121,7 @@ def unbounded_part(
     for part in get_loss_inputs(setup, first_pass, predicted, with_columns=len(tensors) == 1):
         for sign in (-1.0, 1.0):
             if found := _try_direction(setup, part, sign, output, batches, predictions):
-                values, losses = found
-                line = _nonlinear_line(setup, part, output, first_pass.batch)
-                return UnboundedPart(part.name, values, float(loss.detach()), losses, min(len(batches), 2), line)
+                return part, *found
     return None
 
 

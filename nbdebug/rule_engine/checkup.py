@@ -207,6 +207,16 @@ def judge_heads(heads: Sequence[HeadSetup], checked_rules: Collection[str], seco
     return merge_reports(reports)
 
 
+def judge_batches(setup: Setup, checked_rules: Collection[str], seconds: float) -> Report:
+    """Return the findings on a setup that splits its batches as a loop does, by the rules on outputs and targets.
+
+    No rule starts after ``seconds`` of the processor time of this thread.
+    """
+    codes = HEAD_RULES - {*checked_rules, *_BEFORE_TRAINING}
+    rules = [rule for rule in project_rules() if rule.code in codes]
+    return replace(_judge(setup, rules, {}, _TimedScreen(seconds)), stopped=False)
+
+
 class _TimedScreen(Screen):
     """Displays nothing, and stops after some seconds of processor time."""
 

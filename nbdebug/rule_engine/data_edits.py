@@ -59,8 +59,9 @@ def find_data_edits(setup: Setup, statements: Sequence[ast.stmt]) -> tuple[Edit,
         return ()
     first = min(known, key=lambda line: line.number)
     code = [text for statement in statements for text in _with_own_names(statement, known)]
+    code = _with_own_loss(setup, code)
     is_known = reads - {*_INPUTS, *_TARGETS, *_TRAINING} <= user_variables().keys() | _names_before(first)
-    if not code or not is_known or not _are_defined(first, known):
+    if not code or not is_known or not _are_defined(first, known) or not _is_read_later(first, code):
         return ()
     return (insert_before(first.file, first.number, "\n".join(code)),)
 
@@ -120,6 +121,24 @@ def _with_own_names(statement: ast.stmt, lines: Sequence[_DataLine]) -> Iterable
                 bases = dict.fromkeys(_base(getattr(line, part)) for line in lines)
                 return [_rename(text, name, base) for base in bases]
     return [text]
+
+
+def _with_own_loss(setup: Setup, code: Sequence[str]) -> list[str]:
+    """Return code in which the loss has the name that the user's line gives it, if that is known."""
+    creation = find_creation(setup.loss_fn, search_files(user_written_objects(setup)))
+    names = creation.names if creation is not None else set()
+    return [_rename(text, "loss_fn", next(iter(names))) for text in code] if len(names) == 1 else list(code)
+
+
+def _is_read_later(line: _DataLine, code: Sequence[str]) -> bool:
+    """Return whether the user's lines after an insertion read all results of its code before they replace them."""
+    nodes = [node for text in code for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
+    stored, read = ({n.id for n in nodes if isinstance(n.ctx, kind)} for kind in (ast.Store, ast.Load))
+    scope = enclosing_scope(SourceLine(line.file, line.number)) or syntax_tree(line.file) or ast.Module([], [])
+    uses = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.lineno >= line.number]
+    uses.sort(key=lambda node: (node.lineno, isinstance(node.ctx, ast.Store)))
+    first_uses = {node.id: node.ctx for node in reversed(uses)}
+    return all(isinstance(first_uses.get(name), ast.Load) for name in stored - read)
 
 
 def _rename(text: str, name: str, own: str) -> str:

@@ -46,7 +46,7 @@ def _takes_targets(loss_fn: Callable[..., Any] | None) -> bool:
     return loss_fn is not None and not (maximum == 1 and names)
 
 
-def _count_targets(loss_fn: Callable[..., Any] | None) -> int:
+def count_targets(loss_fn: Callable[..., Any] | None) -> int:
     """Return the number of targets that the loss takes in addition to the output."""
     return max(_loss_signature(loss_fn)[0] - 1, 1) if _takes_targets(loss_fn) else 0
 
@@ -83,7 +83,7 @@ def _batch_from_sequence(parts: list[Any], model: nn.Module, loss_fn: Callable[.
         input_count = min(len(parts), max(required_count, 1))
         targets = parts[input_count:] if len(parts) > 1 else parts if _takes_targets(loss_fn) else []
         return Batch(tuple(parts[:input_count]), targets=tuple(targets))
-    target_count = min(_count_targets(loss_fn), len(parts) - 1)
+    target_count = min(count_targets(loss_fn), len(parts) - 1)
     input_count = len(parts) - target_count
     if input_count > max_count:
         input_count = max(required_count, 1)
@@ -199,7 +199,12 @@ def find_target_form(compute_loss: Callable[[tuple[Any, ...]], Any], raw: Any, g
 
 
 def batch_from_user_unpack(unpacked: Any) -> Batch:
-    """Convert the result of the user's ``unpack``, ``(inputs, target)``; inputs may be a tuple or a mapping."""
+    """Convert the result of the user's ``unpack``, ``(inputs, target)``; inputs may be a tuple or a mapping.
+
+    An ``unpack`` that was learned from a loop returns the batch itself.
+    """
+    if isinstance(unpacked, Batch):
+        return unpacked
     if not isinstance(unpacked, (tuple, list)) or len(unpacked) != 2:
         raise SetupError(
             f"unpack returned {describe_type(unpacked)}; expected (inputs, target). "

@@ -1,4 +1,4 @@
-"""One watched run: the handlers of each event of the user's loop, with a fast path for plain steps."""
+"""One watched run: the handlers of each event of the user's loop."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from nbdebug.hooks.training_events import (
     observe_grad_scaler,
 )
 from nbdebug.loop_monitor import LoopMonitor
+from nbdebug.loop_monitor.learned_unpacking import LearnedUnpack, learn_unpack
 from nbdebug.loop_monitor.step_trace import StepTrace
 from nbdebug.measurements import measurement_descriptions
 from nbdebug.preserve import open_blocks
@@ -38,8 +39,10 @@ from nbdebug.records import Record
 from nbdebug.replay import RingBuffer
 from nbdebug.rule_engine.checkup import FirstStep, judge_step
 from nbdebug.setup import Setup
+from nbdebug.setup.loaders import is_map_style
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.sampling import MAX_SAMPLES_PER_TENSOR, TensorSampler
+from nbdebug.watching.fast_path import FastPath
 from nbdebug.watching.held_out_samples import FixedSamples
 from nbdebug.watching.layer_statistics import LayerStatistics
 from nbdebug.watching.optimizer_steps import LayerSnapshot, Match, StepSampler, WatchedModules, square_root
@@ -47,89 +50,6 @@ from nbdebug.watching.step_recorder import Number, StepRecorder, defer_scalar, d
 from nbdebug.watching.time_budget import TimeBudget
 
 _FULL_SNAPSHOT_INTERVAL = 8  # with `every`, one snapshot in so many includes dead units and largest values
-
-
-class FastPath:
-    """Handles the events of ``LOSS_AND_REPLAY`` and ``LOSS_ONLY`` steps with the same results as the full path.
-
-    Each method except ``after_loss_only_step`` returns whether it applies; it has no effect if it does not.
-    """
-
-    def __init__(self, session: WatchSession) -> None:
-        self.session, self.time_budget, self.ring = session, session.time_budget, session.ring
-        self.loop_monitor, self.recorder = session.loop_monitor, session.recorder
-        self.step_sampler = session.step_sampler
-
-    def before_backward(self, roots: BackwardRoots) -> bool:
-        """Handle a backward pass that is about to run, including the work that usually follows it."""
-        session, ring, loop_monitor = self.session, self.ring, self.loop_monitor
-        keeps_weights = ring.weight_backup is not None
-        is_plain = (
-            not keeps_weights and not ring.is_stepping and ring.scaler is None and loop_monitor.tracked_optimizers
-        )
-        if not is_plain or len(roots) != 1 or self.recorder.evaluation_losses:
-            return False
-        if roots[0].numel() != 1 or roots[0].is_complex():
-            return False
-        loss = defer_scalar(roots[0])
-        value = loss if isinstance(loss, float) else None  # a value on a device is read later
-        if not (self.time_budget.visibility is LOSS_ONLY and (value is None or math.isfinite(value))):
-            self.time_budget.attempt("replay", ring.on_backward_begin, roots, value)
-        self.recorder.row.losses.append(loss)
-        loop_monitor.count_untracked_backward()
-        if session.batches_per_epoch and loop_monitor.backward_passes % session.batches_per_epoch == 0:
-            session.epoch_ended = True
-        return True
-
-    def before_step(self, optimizer: torch.optim.Optimizer | None) -> bool:
-        """Handle an optimizer that is about to step."""
-        if (
-            optimizer is None
-            or optimizer is not self.loop_monitor.first_optimizer
-            or self.step_sampler.snapshot
-            or self.time_budget.measures_norms
-        ):
-            return False
-        if self.loop_monitor.tracked_optimizers[id(optimizer)].interval.clip:
-            self.session.record_clipping(optimizer)
-        self.time_budget.attempt("replay", self.ring.on_step_begin, optimizer)
-        return True
-
-    def after_step(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Handle an optimizer that has stepped; if nothing is due, the next step takes the fast path again."""
-        session, loop_monitor, recorder, now = self.session, self.loop_monitor, self.recorder, time.perf_counter()
-        if (
-            optimizer is not loop_monitor.first_optimizer
-            or self.step_sampler.snapshot
-            or self.step_sampler.squared_norm is not None
-            or session.epoch_ended
-        ):
-            return False
-        loop_monitor.count_untracked_step(loop_monitor.tracked_optimizers[id(optimizer)])
-        self.ring.on_step_end(optimizer)
-        recorder.finish_step(optimizer, now)
-        session.at_boundary = True
-        if (
-            loop_monitor.plan.is_inspection_due
-            or loop_monitor.plan.marks_graphs
-            or not self.time_budget.stays_loss_and_replay(recorder.step, now)
-        ):
-            session.prepare_step()
-        return True
-
-    def after_loss_only_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Handle an optimizer that has stepped in a step that records only its loss."""
-        session, loop_monitor, now = self.session, self.loop_monitor, time.perf_counter()
-        if optimizer is not loop_monitor.first_optimizer:
-            return
-        loop_monitor.count_untracked_step(loop_monitor.tracked_optimizers[id(optimizer)])
-        self.ring.count_loss_only_step()
-        self.recorder.finish_loss_only_step(optimizer, now)
-        session.at_boundary = True
-        if session.epoch_ended:
-            session.measure_at_epoch_end()
-        if loop_monitor.plan.is_inspection_due or not self.time_budget.stays_loss_only(self.recorder.step, now):
-            session.prepare_step()
 
 
 class WatchSession:
@@ -152,6 +72,7 @@ class WatchSession:
         self.measure_fixed_samples(0)
         self.fixed_samples.total_seconds, self.fixed_samples.measurements = 0.0, 0
         self.at_boundary = self.epoch_ended = self.gradients_changed = False
+        self.learned_unpack: LearnedUnpack | None = None
         self.losses: list[Number] = []
         self.iterator: weakref.ref[Any] | None = None
         self.skipped_steps, self.ring, self.lines = 0, RingBuffer(setup), dict[str, SourceLine]()
@@ -279,6 +200,16 @@ class WatchSession:
             monitor = self.loop_monitor
             monitor.attempt(monitor.weight_aliases.on_loss, step.loss_calls, sys._getframe(1))
             self.first_step = judge_step(self.setup, step)
+            self.learned_unpack = learn_unpack(self.setup, step)
+
+    def use_learned_unpack(self) -> None:
+        """Split batches as the first step did from now on, if the setup could not tell how."""
+        if self.learned_unpack is not None and self.setup.unpack is None:
+            self.setup.unpack = self.learned_unpack
+            if not all(map(is_map_style, filter(None, (self.setup.train_loader, self.setup.val_loader)))):
+                return  # a stream must not be read while the loop reads it
+            self.fixed_samples = FixedSamples.from_setup(self.setup)
+            self.record.about.update(self.fixed_samples.data_summary)
 
     def evaluation_loss_computed(self, loss: Tensor) -> None:
         """Record the user's own loss of a batch that is not trained on."""
@@ -394,6 +325,7 @@ class WatchSession:
             self.time_budget.attempt("layers", self.layer_statistics.add, self.step_sampler.snapshot)
         self.recorder.finish_step(optimizer, now)
         self.at_boundary = True
+        self.time_budget.attempt("batches", self.use_learned_unpack)
         self.measure_at_epoch_end()
         self.prepare_step()
 

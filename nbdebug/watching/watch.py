@@ -23,7 +23,7 @@ from nbdebug.options import StopOn
 from nbdebug.records import Record
 from nbdebug.replay import Replay, freeze_abandoned_pass, replay
 from nbdebug.report import Report, ReportLog, merge_reports, rank_findings
-from nbdebug.rule_engine.checkup import judge_call, judge_heads, judge_run, locate_findings
+from nbdebug.rule_engine.checkup import judge_batches, judge_call, judge_heads, judge_run, locate_findings
 from nbdebug.rule_engine.crash_rules import explain_crash
 from nbdebug.rule_engine.predictions import disproved_predictions
 from nbdebug.rule_engine.rule_selection import check_project_settings
@@ -410,6 +410,10 @@ class Watch:
         if first_step.heads and not is_partial:
             reports["heads"] = judge_heads(
                 first_step.heads, checked_rules | known_codes, self.time_budget.seconds_per_test
+            )
+        if self.session.learned_unpack is not None:
+            reports["batches"] = judge_batches(
+                self.setup, checked_rules | known_codes, self.time_budget.seconds_per_test
             )
 
     def first_step_report(self) -> Report:

@@ -267,6 +267,12 @@ criterion = squares
 y = x[:, 0]
 net = nn.Linear(4, 1)
 """
+FLAT_SQUARES = SQUARES.replace("output - target", "torch.sub(target, output)").replace(
+    "y = x[:, 0]\nnet = nn.Linear(4, 1)", "y = x[:, :1]\nnet = nn.Sequential(nn.Linear(4, 1), nn.Flatten(0))"
+)
+RARE_CLASS = """
+y = torch.where(torch.arange(192) % 96 == 5, 2, (x[:, 0] > 0).long())
+"""
 CASES |= {
     "limit in a variable": (
         "O508",
@@ -335,6 +341,14 @@ CASES |= {
         HEAD + NET + NOISY + SETUP.replace("TensorDataset(x[:144], y[:144])", "Noisy(x[:144], y[:144])") + FIT,
     ),
     "loss of an operator": ("L205", HEAD + SQUARES + SETUP + FIT),
+    "difference from the target": ("L205", HEAD + SQUARES.replace("output - target", "target - output") + SETUP + FIT),
+    "function of the target and the output": (
+        "L205",
+        HEAD + SQUARES.replace("output - target", "torch.sub(target, output)") + SETUP + FIT,
+    ),
+    "method of the target": ("L205", HEAD + SQUARES.replace("output - target", "target.sub(output)") + SETUP + FIT),
+    "column of targets": ("L205", HEAD + FLAT_SQUARES + SETUP + FIT),
+    "class weights of a loss with a name of its own": ("D106", HEAD + RARE_CLASS + NET + SETUP + FIT),
     "momentum of a recipe": (
         "O510",
         PROGRAM.replace("\nopt =", "\nrecipe = {'momentum': 0.999}\nopt =").replace(
@@ -347,6 +361,27 @@ CASES |= {
             "return self.head(h)",
             "h = self.head(h).unsqueeze(2)\n        return (torch.softmax(h, dim=0) * h).sum(2)",
         ),
+    ),
+}
+
+MADE_LOSS = "def make_loss():\n    return nn.CrossEntropyLoss()\n\ncriterion = make_loss()"
+# The name that reaches the loss is not known, so that a change would be without effect.
+UNKNOWN_NAMES: dict[str, tuple[str, str]] = {
+    "class weights of a loss that a function returns": (
+        "D106",
+        HEAD + RARE_CLASS + NET.replace("criterion = nn.CrossEntropyLoss()", MADE_LOSS) + SETUP + FIT,
+    ),
+    "class weights of a loss that is made later": (
+        "D106",
+        HEAD
+        + RARE_CLASS
+        + NET.replace("criterion = nn.CrossEntropyLoss()", "")
+        + SETUP.replace("\ndbg =", "\ncriterion = nn.CrossEntropyLoss()\ndbg =")
+        + FIT,
+    ),
+    "two differences on a line": (
+        "L205",
+        HEAD + SQUARES.replace("output - target", "(output - target) * (output - target)") + SETUP + FIT,
     ),
 }
 
@@ -386,3 +421,12 @@ def test_changed_program_runs_and_its_rule_is_silent(case: str, tmp_path: Path) 
     assert "+ " in finding.fix_text or "- " in finding.fix_text
     fixed = run_program(apply_edits(source, finding.edits), tmp_path / f"fixed_{path.name}")
     assert findings_of(fixed, code) == []
+
+
+@pytest.mark.parametrize("case", UNKNOWN_NAMES)
+def test_fix_of_an_unknown_name_is_no_edit(case: str, tmp_path: Path) -> None:
+    code, source = UNKNOWN_NAMES[case]
+    finding = next(iter(findings_of(run_program(source, tmp_path / f"kept_{abs(hash(case))}.py"), code)), None)
+    assert finding is not None
+    assert finding.edits == ()
+    assert finding.fix

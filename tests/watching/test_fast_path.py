@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import nbdebug
 from nbdebug.hooks.training_events import StepVisibility
 from nbdebug.loop_monitor.summary import summarize_loop
-from nbdebug.watching.session import FastPath
+from nbdebug.watching.fast_path import FastPath
 from nbdebug.watching.time_budget import ALWAYS_MEASURED_STEPS
 from nbdebug.watching.watch import Watch
 from tests.watching.budgets import TINY_BUDGET, without_enforcement

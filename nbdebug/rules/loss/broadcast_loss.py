@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from torch import nn
@@ -24,7 +24,7 @@ from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.producers import SHAPE_CHANGES, part_producer
 from nbdebug.source.scopes import Expression, file_scope
-from nbdebug.source.search import enclosing_scope, find_unique_line, matches_call, search_files
+from nbdebug.source.search import call_name, find_unique_line, matches_call, search_files
 
 _TORCH_LOSSES = ("_loss", "kl_div")
 _OPERATORS: dict[str, type[ast.operator]] = {
@@ -178,39 +178,46 @@ def _squeezed_loss(broadcast: Broadcast) -> str:
 
 
 def _squeeze_edits(broadcast: Broadcast) -> tuple[Edit, ...]:
-    """Return the change of the operand with an axis too many, in the only call of two arguments on the line.
+    """Return the change of the operand with an axis too many, in the only call or operation on the line that has it.
 
-    Without such a call, it is an operand of the only operation of that kind on the line. A function of the user
-    receives the output before the target.
+    Return () if the order of the operands is not known. A loss gets the output and the target in the order in which
+    the function of torch inside it does.
     """
     squeezed, line = _squeezed_operand(broadcast), broadcast.line
-    if line is None or squeezed is None:
+    if line is None or squeezed is None or broadcast.is_output_first is None:
         return ()
     is_output, axis = squeezed
-    calls = _calls_of_two(line)
-    if len(calls) == 1:
-        operand: ast.expr = calls[0].args[0 if is_output else 1]
-        return (wrap_node(line.file, operand, f"{{}}.squeeze({axis})"),)
-    operators = _OPERATORS.get(broadcast.call.rpartition(".")[2].rstrip("_"))
-    operations = [
-        node
-        for node in expressions_at(line)
-        if operators is not None and isinstance(node, ast.BinOp) and isinstance(node.op, operators)
-    ]
-    if calls or len(operations) != 1:
+    operands = _operands_on_line(broadcast, line)
+    if operands is None:
         return ()
-    operands = [operations[0].left, operations[0].right]
-    outputs = [operand for operand in operands if ast.unparse(operand) == _first_parameter(line)]
-    output = outputs[0] if len(outputs) == 1 else operands[0]
-    target = operands[1] if output is operands[0] else operands[0]
-    return (wrap_node(line.file, output if is_output else target, f"{{}}.squeeze({axis})"),)
+    operand = operands[0 if is_output == broadcast.is_output_first else 1]
+    return (wrap_node(line.file, operand, f"{{}}.squeeze({axis})"),)
 
 
-def _first_parameter(line: SourceLine) -> str:
-    """Return the first parameter of the user's function around a line, without that of a method for its object."""
-    scope = enclosing_scope(line)
-    names = [argument.arg for argument in scope.args.args] if isinstance(scope, ast.FunctionDef) else []
-    return next((name for name in names if name != "self"), "")
+def _operands_on_line(broadcast: Broadcast, line: SourceLine) -> Sequence[ast.expr] | None:
+    """Return the two operands of a broadcast as the user has written them; None if they are not clear.
+
+    Operators and functions such as ``torch.sub`` have their own name on the line, losses that of an object or function.
+    """
+    name = broadcast.call.rpartition(".")[2].strip("_")
+    nodes = [node for node in expressions_at(line) if isinstance(node, (ast.BinOp, ast.Call))]
+    operators = _OPERATORS.get(name)
+    written = [operands for node in nodes if (operands := _operands(node, name, operators)) is not None]
+    if not written and name.endswith(_TORCH_LOSSES):
+        written = [call.args for call in _calls_of_two(line)]
+    return written[0] if len(written) == 1 else None
+
+
+def _operands(node: ast.BinOp | ast.Call, name: str, operators: type[ast.operator] | None) -> list[ast.expr] | None:
+    """Return the operands of an operation by its operator or name; None for any other."""
+    if isinstance(node, ast.BinOp):
+        is_own = operators is not None and isinstance(node.op, operators)
+        return ([node.right, node.left] if name == "rsub" else [node.left, node.right]) if is_own else None
+    if call_name(node) != name:
+        return None
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    operands = [owner, *node.args] if owner is not None and len(node.args) == 1 else node.args
+    return operands if len(operands) == 2 else None
 
 
 def bad() -> Setup:

@@ -41,7 +41,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.setup import maximizing_optimizer
 from nbdebug.setup.source_lines import option_line
-from nbdebug.source.edits import node_text, replace_node
+from nbdebug.source.edits import describe_edits, node_text, replace_node
 from nbdebug.source.location import SourceLine, get_location
 
 _OF_UNBOUNDED_PART = ("T603", "T606", "T609", "T614", "G403", "G405", "G406", "G409", "G415", "G416", "L208")
@@ -102,8 +102,10 @@ def loss_wrong_sign(
     wrong: those of the model, then all equal to the largest target, then to the smallest. It is an error if the loss of
     each of two batches falls at least in proportion, to less than minus its value. A likelihood with the right signs
     has no lower bound for perfect predictions only. A part that the loss reads as a score, in proportion, does not
-    count, nor does one that another part of the output is computed from. A loss that falls in this way in each of eight
-    random directions of the output is a log-likelihood without its minus sign, unless it is proportional to a target.
+    count, nor does one that another part of the output is computed from. The fix is the only change of a sign on the
+    line of that term with which no part lowers the loss without end, tried on these outputs. A loss that falls in this
+    way in each of eight random directions of the output is a log-likelihood without its minus sign, unless it is
+    proportional to a target.
 
     If another network in the loss judges the outputs, such as a critic, and the targets are real samples of the same
     form, the loss is measured for outputs and for real samples in their place. It is an error if it is lower for the
@@ -169,7 +171,7 @@ def loss_wrong_sign(
             yield _policy_finding(policy_gradient)
         return
     if isinstance(unbounded_part, UnboundedPart):
-        yield _unbounded_part_finding(unbounded_part)
+        yield _unbounded_part_finding(unbounded_part, is_after_run=isinstance(record, Record))
         return
     if isinstance(unbounded_output, UnboundedOutput):
         yield _unbounded_output_finding(unbounded_output, _root_line(graph))
@@ -370,15 +372,16 @@ def _unbounded_finding(line: SourceLine | None, step: int, lowest: float, initia
     )
 
 
-def _unbounded_part_finding(part: UnboundedPart) -> Finding:
+def _unbounded_part_finding(part: UnboundedPart, *, is_after_run: bool) -> Finding:
     values, losses = (", ".join(f"{number:.3g}" for number in numbers) for numbers in (part.values, part.losses))
     return Finding(
         where=get_location(part.line),
         message=f"The loss is unbounded below: it falls without end as {part.name} becomes {part.direction}, whatever "
-        f"the predictions are. On the first batch the loss is {part.first:.3g}. With {part.name} set to {values} and "
-        f"the same predictions, it is {losses}.",
+        f"the predictions are. On the first batch{' after the run' if is_after_run else ''}, the loss is "
+        f"{part.first:.3g}. With {part.name} set to {values} and the same predictions, it is {losses}.",
         cause=f"A term that should penalize {part.direction} values of {part.name} is missing or has the wrong sign.",
-        fix=_SIGN_FIX,
+        fix=f"Write `{describe_edits(part.sign_change)}`." if part.sign_change else _SIGN_FIX,
+        edits=part.sign_change,
         evidence={"part": part.name, "values": part.values, "losses": part.losses, "batches": part.batches},
         explains=CONSEQUENCES + _OF_UNBOUNDED_PART,
     )

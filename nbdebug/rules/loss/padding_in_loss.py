@@ -51,9 +51,11 @@ def padding_in_loss(
     ## How it is measured
     On the first batch, and on the first step of a watched loop, with the loss that the loop computes. Positions are
     padding if a mask or lengths among the inputs say so, if they hold the ``padding_idx`` of an embedding, or if one
-    token, or one vector of a sequence of vectors, fills the ends of the rows and occurs nowhere else. Reported when
-    more than ``share`` of the targets are padding and the gradient there is not exactly zero. Unknown targets are
-    reported if more than ``most`` of them have a gradient, and the loss is the same with the inverse of their mask.
+    token, or one vector of a sequence of vectors, fills the ends of the rows and occurs nowhere else. Rows that hold
+    their last value, as running maxima do, have no padding, and neither has a token at the ends of rows whose targets
+    differ. Reported when more than ``share`` of the targets are padding and the gradient there is not exactly zero.
+    Unknown targets are reported if more than ``most`` of them have a gradient, and the loss is the same with the
+    inverse of their mask.
 
     ## How to fix
     Give padded targets the index that the loss ignores, as in ``nn.CrossEntropyLoss(ignore_index=-100)``, or multiply

@@ -152,7 +152,39 @@ def tagger() -> tuple[nn.Module, Tensor, Tensor]:
     return model, tokens, tokens % 3
 
 
+def next_token_model(rows: Tensor) -> tuple[nn.Module, Tensor, Tensor]:
+    """Return a model that names no padding, rows without their last token, and the token after each position."""
+    return nn.Sequential(nn.Embedding(10, 8), nn.Tanh(), nn.Linear(8, 10)), rows[:, :-1], rows[:, 1:]
+
+
+def random_rows() -> Tensor:
+    return torch.randint(1, 9, (32, 8), generator=torch.Generator().manual_seed(0))
+
+
+def rows_that_stay_at(token: int) -> Tensor:
+    """Return random rows that end in a run of one token, of 0 to 4 positions."""
+    return torch.where(torch.arange(8) >= 8 - torch.arange(32).unsqueeze(1) % 5, token, random_rows())
+
+
+def padded_rows(last_target: int | None = None) -> tuple[nn.Module, Tensor, Tensor]:
+    model, x, y = next_token_model(rows_that_stay_at(0))
+    if last_target is not None:
+        y = torch.cat([y[:, :-1], torch.full_like(y[:, -1:], last_target)], 1)
+    return model, x, y
+
+
+def running_maxima() -> tuple[nn.Module, Tensor, Tensor]:
+    """Return rows of the largest token so far, many of which end in the largest of all."""
+    return next_token_model(random_rows().cummax(1).values)
+
+
+def running_maxima_of_frames() -> tuple[nn.Module, Tensor, Tensor]:
+    maxima = random_rows().float().unsqueeze(2).cummax(1).values
+    return Frames(), maxima[:, :-1].expand(-1, -1, 3), maxima[:, 1:]
+
+
 LOOPS = {
+    "padding that nothing names": (padded_rows, flat_step, "targets[is_padding] = -100"),
     "flat": (lambda: tagger(), flat_step, "targets[is_padding] = -100"),
     "step by step": (lambda: tagger(), flat_model_step, "targets[is_padding] = -100"),
     "language model": (tagged_sentences, next_token_step, "ignore_index=0"),
@@ -160,6 +192,9 @@ LOOPS = {
     "regression of two numbers": (lambda: (Frames(2), *padded_frames(2)), squared_step, "mask"),
 }
 HEALTHY_LOOPS = {
+    "running maxima": (running_maxima, flat_step),
+    "running maxima of frames": (running_maxima_of_frames, squared_step),
+    "a last token with targets of its own": (lambda: padded_rows(last_target=9), flat_step),
     "ignored": (lambda: tagger(), ignoring_step),
     "language model": (tagged_sentences, next_real_token_step),
     "regression": (lambda: (Frames(), *padded_frames(1)), masked_squared_step),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import describe_edits
 from tests.rules.rule_findings import rule_faults
 
 X, CLASSES = points()
@@ -294,6 +296,72 @@ def test_loss_that_a_part_lowers_without_end_is_error_at_the_line_that_reads_it(
 def test_loss_with_lower_bound_for_wrong_predictions_is_quiet(name: str) -> None:
     build, loss, target = HEALTHY[name]
     assert unbounded_findings(make_setup(build(), loss, target)) == []
+
+
+def reversed_divergence(output: tuple[Tensor, ...], target: Tensor) -> Tensor:
+    predicted, mean, log_variance = output
+    divergence = 0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(1)
+    return F.mse_loss(predicted, target) + divergence.mean()
+
+
+# The programs of the user: after the first line, the loss; the fix, if one sign on that line is the only one.
+REVERSED: dict[str, tuple[Model, str, str]] = {
+    "divergence": (
+        lambda: Parts(5, with_latent),
+        """
+    predicted, mean, log_variance = output
+    divergence = 0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(1)
+    return (predicted - target).square().mean() + divergence.mean()
+""",
+        "divergence = -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(1)",
+    ),
+    "scale": (
+        lambda: network(2),
+        """
+    mean, scale = output[:, :1], output[:, 1:]
+    return ((target - mean) ** 2 * torch.exp(-2 * scale) - scale).mean()
+""",
+        "return ((target - mean) ** 2 * torch.exp(-2 * scale) + scale).mean()",
+    ),
+    "two signs that each give a lower bound": (
+        lambda: network(2),
+        """
+    mean, scale = output[:, :1], output[:, 1:]
+    return ((target - mean) ** 2 * torch.exp(-scale) - scale).mean()
+""",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REVERSED)
+def test_fix_is_the_only_sign_on_the_line_with_which_the_loss_has_a_lower_bound(name: str, tmp_path: Path) -> None:
+    build, body, fix = REVERSED[name]
+    path = tmp_path / "losses.py"
+    path.write_text(f"import torch\n\ndef loss(output, target):{body}")
+    scope: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    code = scope["loss"].__code__
+    (finding,) = unbounded_findings(make_setup(build(), scope["loss"], Y))
+    assert scope["loss"].__code__ is code
+    assert describe_edits(finding.edits) == fix
+    assert bool(fix) == (f"`{fix}`" in finding.fix)
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_message_says_whether_the_loss_was_tried_after_a_run(is_watched: bool) -> None:
+    setup = make_setup(Parts(5, with_latent), reversed_divergence, Y)
+    debugger = Debugger.of(setup)
+    if is_watched:
+        with debugger.watch():
+            for x, y in setup.train_loader:
+                setup.optimizers[0].zero_grad()
+                reversed_divergence(setup.model(x), y).backward()
+                setup.optimizers[0].step()
+    else:
+        debugger.checkup(select=["L213"])
+    (finding,) = [finding for finding in debugger.findings if finding.code == "L213"]
+    assert f"On the first batch{' after the run' if is_watched else ''}, the loss is" in finding.message
 
 
 def test_watch_of_loss_that_a_part_lowers_names_the_line_that_reads_it() -> None:
