@@ -25,7 +25,7 @@ from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
-from nbdebug.setup.loaders import collate_samples, is_map_style
+from nbdebug.setup.loaders import collate_samples, is_map_style, is_uncollated
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, add_line
 from nbdebug.tensors.pytree import tree_tensors
@@ -59,6 +59,9 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     """
     is_scattered = False
     size = eval_outputs.batch.size
+    has_sequence_first = any(map(_is_sequence_first, eval_outputs.setup.eager_model.modules()))
+    if has_sequence_first and is_uncollated(eval_outputs.setup.train_loader):
+        raise NotChecked("the dataset makes the batches, and a layer takes their first axis for the sequence")
     if _is_batch_first_throughout(eval_outputs):
         changed = _replace_first_sample(eval_outputs, size)
         differs = _values_by_sample(eval_outputs.changed_values(eval_outputs.predict(changed)[0]), size)
@@ -67,7 +70,7 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     else:
         changed, size = _collate_with_other_first_sample(eval_outputs), len(eval_outputs.batch.indices or ())
         affected_samples = _affected_samples(eval_outputs.changed_values(eval_outputs.predict(changed)[0]), size)
-    is_tracked = affected_samples or any(map(_is_sequence_first, eval_outputs.setup.eager_model.modules()))
+    is_tracked = affected_samples or has_sequence_first
     entries = max(1, len(eval_outputs.outputs[0]) // size) if eval_outputs.outputs[0].dim() else 1
     mixing_calls = track_change(eval_outputs, changed, [0], size, entries) if is_tracked else ()
     return SampleMixing(0, size, affected_samples, mixing_calls, is_scattered)

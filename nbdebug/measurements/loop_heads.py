@@ -16,7 +16,7 @@ from nbdebug.autograd.loss_terms import LossTerm, find_terms, is_loss_call
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements.heads import HeadSetup, get_options, get_torch_loss, make_head, name_heads
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.loaders import is_map_style
+from nbdebug.setup.loaders import UncollatedBatches, is_map_style, is_uncollated
 from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME
 from nbdebug.tensors.pytree import tree_get, tree_leaves, tree_map, tree_tensors
 
@@ -88,7 +88,8 @@ def record_call(setup: Setup, step: TracedStep) -> RecordedCall:
     terms = _find_loss_terms(step)
     targets = ((_copy(terms[0].target),),) if len(terms) == 1 else ()
     unknown = dict.fromkeys(("val_loader", "loss_fn", "forward", "unpack", "step_fn", "task", "class_names"))
-    own = {**setup.arguments, **unknown, "train_loader": [None]}
+    batches = UncollatedBatches([None]) if is_uncollated(setup.train_loader) else [None]
+    own = {**setup.arguments, **unknown, "train_loader": batches}
     recorded = Batch(args, kwargs, targets, _sample_positions(setup, step))
     call = RecordedCall(**own, recorded=recorded, is_other=_passes_other_arguments(setup, step))
     if targets:

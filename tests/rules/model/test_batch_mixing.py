@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader
 
+from nbdebug.debugger import Debugger
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.model.networks import WrappedLayer
@@ -65,6 +67,18 @@ def time_first_setup() -> Setup:
         [token_window(0), token_window(1)],
         loss_fn=lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()),
     )
+
+
+class CarriedState(nn.Module):
+    """A recurrent network of pieces (steps, series, values), which goes on with the state of the piece before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.state = nn.GRU(8, 3), torch.zeros(1, 6, 3)
+
+    def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
+        output, self.state = self.layer(x, state)
+        return cast(Tensor, output)
 
 
 FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
@@ -160,6 +174,23 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     ),
     "time first": time_first_setup,
 }
+
+
+@pytest.mark.parametrize(("batch_size", "codes"), [(None, []), (5, ["M304"])])
+def test_batch_mixing_is_open_where_the_dataset_makes_batches(batch_size: int | None, codes: list[str]) -> None:
+    pieces: list[Any] = [(torch.randn(5, 6, 8), torch.randn(5, 6, 3)) for _ in range(8)]
+    samples = [(x, y) for piece in pieces for x, y in zip(*piece, strict=True)]
+    loader = DataLoader(pieces if batch_size is None else samples, batch_size=batch_size)
+    model = CarriedState()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    debugger = Debugger(model, loader, loss_fn=nn.MSELoss(), optimizer=optimizer)
+    debugger.checkup()
+    with debugger.watch():
+        for x, y in [*loader] * 20:
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x, model.state.detach()), y).backward()
+            optimizer.step()
+    assert [finding.code for finding in debugger.findings if finding.code == "M304"] == codes
 
 
 @pytest.mark.parametrize("name", HEALTHY)
