@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SAFE_UPDATE = 0.01  # of the first steps, relative to the weights: ten times the usual 1e-3
 _CONSEQUENCES = (
-    *("T601", "T602", "T604", "T605", "T606", "T607", "T610", "T614", "E709", "M307"),
+    *("T601", "T602", "T604", "T605", "T606", "T607", "T610", "T614", "E709", "M306", "M307"),
     *("G401", "G402", "G403", "G404", "G409", "G410", "G411", "G412", "G415", "G416"),
 )
 
