@@ -19,24 +19,8 @@ from nbdebug.source.location import SourceLine, get_location
 _MIN_DIVISOR = 3  # one half twice is also the usual factor of a squared error, divided once
 _FACTOR_TOLERANCE = 0.02
 _CONSEQUENCES = (
-    *(
-        "O501",
-        "O508:limit",
-        "G401",
-        "G402",
-        "G404",
-        "G410",
-        "G415",
-        "M306",
-        "M307",
-        "T601",
-        "T602",
-        "T604",
-        "T605",
-        "T606",
-        "T607",
-    ),
-    *("T608", "T610", "E709"),
+    *("O501", "O508:limit", "G401", "G402", "G404", "G410", "G415", "M306", "M307"),
+    *("T601", "T602", "T604", "T605", "T606", "T607", "T608", "T610", "E709"),
 )
 
 
