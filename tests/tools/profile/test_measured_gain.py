@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from nbdebug.tools.profile.diagnosis import Facts
 from nbdebug.tools.profile.loops import preserve_loop, run_user_loop
 from nbdebug.tools.profile.measured_gain import measure_gain
 from nbdebug.tools.profile.operations import OperationTotals
-from nbdebug.tools.profile.phases import LoopTimer
+from nbdebug.tools.profile.phases import WARMUP_STEPS, LoopTimer
 from nbdebug.tools.profile.rare_statements import skip_statement
 from nbdebug.tools.profile.result import Profile
 from nbdebug.tools.profile.switched_changes import switched_change
@@ -102,6 +103,27 @@ def test_line_is_skipped_and_everything_is_as_before(text: str) -> None:
     assert 1.2 < result.gain < 3  # about half of the waits
     assert (train.__code__, {*globals()}, calls) == (code, names, [])
     assert all(torch.equal(a, b) for a, b in zip(weights, setup.model.parameters(), strict=True))
+
+
+def test_line_that_grows_runs_in_the_steps_of_the_profile_and_no_others(tmp_path: Path) -> None:
+    setup, file = make_setup(), tmp_path / "steps"
+
+    def train() -> None:
+        for step, (x, y) in enumerate(cycle(setup.train_loader)):
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+            write(file, step)  # that grows
+
+    line = SourceLine(__file__, number_of("that grows"), "train")
+    assert measure(setup, Advice("growing", 2.0, "", "", "", line), train).is_measured
+    steps = [*map(int, file.read_text().split())]
+    assert steps[steps.index(0, 1) :] == [*range(WARMUP_STEPS + STEPS - 1)]  # after the run that finds the line
+
+
+def write(file: Path, step: int) -> None:
+    """Append the number of a step to a file, which no profile restores."""
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(f"{step} ")
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
