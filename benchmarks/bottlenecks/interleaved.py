@@ -99,7 +99,7 @@ def started_process(function: Callable[..., object], *args: Any) -> Iterator[Con
     """
     context = multiprocessing.get_context("fork")
     own_end, other_end = context.Pipe()
-    process = context.Process(target=call_in_thread, args=(function, *args, other_end))
+    process = context.Process(target=call_in_thread, args=(own_end, function, *args, other_end))
     process.start()
     other_end.close()
     try:
@@ -109,8 +109,9 @@ def started_process(function: Callable[..., object], *args: Any) -> Iterator[Con
         process.join()
 
 
-def call_in_thread(function: Callable[..., object], *args: Any) -> None:
-    """Call a function at the bottom of a stack."""
+def call_in_thread(parent_end: Connection, function: Callable[..., object], *args: Any) -> None:
+    """Call a function at the bottom of a stack; without ``parent_end`` it notices when the other end is closed."""
+    parent_end.close()
     thread = Thread(target=function, args=args)
     thread.start()
     thread.join()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,13 @@ from nbdebug.tools.profile.operations import OperationTotals
 from nbdebug.tools.profile.phases import WARMUP_STEPS, LoopTimer
 from nbdebug.tools.profile.rare_statements import skip_statement
 from nbdebug.tools.profile.result import Profile
-from nbdebug.tools.profile.switched_changes import switched_change
+from nbdebug.tools.profile.switched_changes import Switch, SwitchedChange, switched_change
 from nbdebug.tools.profile.time_profile import Advice, SpeedTrial
 
 from .programs import BATCH, FEATURES, SleepingDataset, make_setup
 
 STEPS = 12  # blocks of 4
+MOST_TURNS = 20  # between blocks; six rounds have twelve
 
 
 class Stream(IterableDataset[Any]):
@@ -118,6 +119,33 @@ def test_line_that_grows_runs_in_the_steps_of_the_profile_and_no_others(tmp_path
     assert measure(setup, Advice("growing", 2.0, "", "", "", line), train).is_measured
     steps = [*map(int, file.read_text().split())]
     assert steps[steps.index(0, 1) :] == [*range(WARMUP_STEPS + STEPS - 1)]  # after the run that finds the line
+
+
+@pytest.mark.parametrize("scatters", [False, True])
+def test_more_rounds_are_run_where_they_scatter(scatters: bool) -> None:
+    setup, seconds, turns = make_setup(), [0.02], list[bool]()
+
+    def turn(is_on: bool) -> None:
+        turns.append(is_on)
+        factor = 4 if scatters and len(turns) % 4 == 1 else 1
+        seconds[0] = 0.01 * factor if is_on else 0.02
+
+    @contextmanager
+    def install(switch: Switch) -> Iterator[None]:
+        switch.on_change.append(turn)
+        yield
+
+    def train() -> None:
+        for x, y in cycle(setup.train_loader):
+            if len(turns) > MOST_TURNS:
+                return
+            time.sleep(seconds[0])
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader,)):
+        measure_gain(setup, train, Advice("line", 2.0, "", "", ""), SwitchedChange(install), STEPS)
+    assert (len(turns) > MOST_TURNS) == scatters
 
 
 def write(file: Path, step: int) -> None:
