@@ -291,7 +291,7 @@ def loader_restarted_each_step(change: Change) -> Program:
     program = Program(mlp(), cached(128, 100_000))
 
     def train() -> None:
-        batches = iter(program.train_loader)
+        batches = (batch for _, batch in endless(program.train_loader))
         while True:
             x, y = next(batches) if change.fixed else next(iter(program.train_loader))  # here
             update(program, x, y)

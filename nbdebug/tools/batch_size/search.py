@@ -33,7 +33,8 @@ class TrainingStep:
     """Training steps with the user's own optimizers, which have state after the first step."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup, self.device = setup, setup.model_device
+        setup.check_passes()  # once, since it walks through all modules
+        self.setup, self.device, self._model = setup, setup.model_device, setup.eager_model
         self.parameters = _all_parameters(setup)
 
     def step(self, batch: Batch) -> None:
@@ -50,7 +51,7 @@ class TrainingStep:
     def loss_and_backward(self, batch: Batch) -> Tensor:
         """Return the loss after a backward pass; the gradients remain set."""
         self.clear()
-        loss = self.setup.output_and_loss(batch)[1]
+        loss = self.setup.output_and_loss(batch, self._model)[1]
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 

@@ -182,7 +182,7 @@ class Diagnosis:
             best = self.profile.best(group)
             if best is None:
                 continue
-            gain = self._gain(self.profile.computing_seconds * (1 - 1 / best.gain))
+            gain = self._trial_gain(best.gain)
             is_surplus = (
                 self.profile.threads > self.profile.cores and int(best.name) < self.profile.threads
                 if group == "threads"
@@ -190,6 +190,10 @@ class Diagnosis:
             )
             if gain >= (MIN_GAIN if is_surplus else MIN_THREAD_GAIN) and best.low >= _MIN_LOW_GAIN:
                 yield self._trial_advice(kind, best, gain)  # type: ignore[arg-type]
+
+    def _trial_gain(self, factor: float, remaining: float = 0.0) -> float:
+        """Return the gain of a step whose computation is faster by a factor, except for a share of what that saves."""
+        return self._gain(self.profile.computing_seconds * (1 - 1 / max(factor, 1.0)) * (1 - remaining))
 
     def _trial_advice(self, kind: AdviceKind, trial: SpeedTrial, gain: float) -> Advice:
         """Return the advice to make a change that was tried."""
@@ -208,10 +212,11 @@ class Diagnosis:
         cause = f"{cause} The step takes {milliseconds(trial.seconds)} with {trial.name}.".strip()
         words = {"dtype": ("double()", "float64"), "settings": _SETTING_WORDS.get(trial.name, ())}.get(kind, (word,))
         if kind == "optimizer":
-            optimizers = self.facts.setup.optimizers
-            return Advice(kind, gain, headline, cause, trial.code, self._line(optimizers[0]))
-        line = find_line(self.files, lambda text: any(part and part in text for part in words))
-        return Advice(kind, gain, headline, cause, trial.code, line)
+            line = self._line(self.facts.setup.optimizers[0])
+        else:
+            line = find_line(self.files, lambda text: any(part and part in text for part in words))
+        low, high = map(self._trial_gain, (trial.low, trial.high))
+        return Advice(kind, gain, headline, cause, trial.code, line, low, high)
 
     def _loss(self) -> Iterator[Advice]:
         """Advise to vectorize a loss that makes many small operations."""
@@ -224,15 +229,15 @@ class Diagnosis:
             return
         calls = self.facts.counter.loss_calls
         remaining = _LOSS_CALLS / calls if calls >= _MIN_CALLS else 0.0
-        saved = self.profile.computing_seconds * (1 - 1 / max(free.gain, 1.0)) * (1 - remaining)
-        if (gain := self._gain(saved)) < MIN_GAIN:
+        gain, low, high = (self._trial_gain(factor, remaining) for factor in (free.gain, free.low, free.high))
+        if gain < MIN_GAIN:
             return
         headline = f"The loss makes {self.facts.counter.loss_calls} operations in each step."
         if self.facts.counter.loss_calls < _MIN_CALLS:
             headline = "The loss runs a Python loop in each step."
         cause = f"A loss that costs nothing would gain {free.gain:.2f}×, and one on whole tensors nearly as much."
         code = "# replace the Python loop of the loss by operations on whole tensors"
-        yield Advice("loss", gain, headline, cause, code, slowest.line if slowest else None)
+        yield Advice("loss", gain, headline, cause, code, slowest.line if slowest else None, low, high)
 
     def _forward(self) -> Iterator[Advice]:
         """Advise to vectorize a Python loop in the model that makes many small operations."""

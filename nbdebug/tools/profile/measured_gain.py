@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from statistics import mean, median
+from statistics import mean, median, quantiles
 from typing import Any
 
 from nbdebug.exceptions import NotChecked
@@ -21,9 +21,10 @@ from nbdebug.tools.profile.switched_changes import Switch, SwitchedChange
 from nbdebug.tools.profile.time_profile import Advice
 from nbdebug.training.trainer import BatchStream
 
-_ALTERNATING = (False, True) * 6 + (False,)  # the state of the change in each block
+_ALTERNATING = (False, True) * 18 + (False,)  # the state of the change in each block
 _GROWING = (False,) * 3 + (True,) * 3  # what grows would grow in the blocks with the change, too
 _MIN_BLOCKS, _MIN_BLOCK_STEPS = 5, 4
+_MIN_SETTLED_BLOCKS, _SETTLED_SPREAD = 13, 1.1  # of the ratios: the middle half of six rounds or more agrees
 _WARMUP_STEPS = 2  # of each block
 _MIN_BLOCK_SECONDS = 0.1  # as far as five times the steps take that long: caches fill again after a change
 _SECONDS = 8.0
@@ -87,6 +88,14 @@ class _Blocks:
         is_last = len(self._seconds) == len(self._plan)
         return is_last or (self._plan is _ALTERNATING and len(self._seconds) in range(_MIN_BLOCKS, len(self._plan), 2))
 
+    @property
+    def _is_settled(self) -> bool:
+        """Check whether the rounds agree; more of them are run where other programs disturb them."""
+        if len(self._seconds) < _MIN_SETTLED_BLOCKS:
+            return False
+        first, _, third = quantiles(self.ratios())
+        return third <= _SETTLED_SPREAD * first
+
     def ratios(self) -> list[float]:
         """Return the time of a step without the change divided by that with it, for each block with it."""
         off, on = self._split()
@@ -123,10 +132,15 @@ class _Blocks:
         elif self._step >= self._size and self._is_long_enough():
             self._seconds.append((self._now() - self._started) / self._step)
             is_late = time.perf_counter() > self._deadline
-            if len(self._seconds) == len(self._plan) or (is_late and self.are_enough):
+            if len(self._seconds) == len(self._plan) or (self.are_enough and (is_late or self._is_settled)):
                 raise LoopEnd
-            self._switch.turn(self._plan[len(self._seconds)])
-            self._step = -_WARMUP_STEPS
+            self._begin_block(self._plan[len(self._seconds)])
+
+    def _begin_block(self, is_on: bool) -> None:
+        """Switch the change; what grows goes on without a pause, so that its blocks are the steps of the profile."""
+        self._switch.turn(is_on)
+        self._step = 0 if self._plan is _GROWING and not is_on else -_WARMUP_STEPS
+        self._started = self._now()
 
     def _is_long_enough(self) -> bool:
         """Check whether a block has lasted for some time; what grows is compared after equally many steps."""

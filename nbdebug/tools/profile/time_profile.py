@@ -78,7 +78,7 @@ class ModuleCost:
 class SpeedTrial:
     """A change that was tried: its step time and gain, as the ratio of samples per second, and the code to write.
 
-    ``gain`` is the median over the rounds, ``low`` the smallest.
+    ``gain`` is the median over the rounds, ``low`` the smallest, ``high`` the largest.
     ``difference`` is the largest difference of the output divided by its largest value; None if it is unchanged by
     construction. ``peak_bytes`` is the memory at the peak of the step; 0 if it was not measured. ``data_seconds`` is
     the time to read a batch of this size in one process; None if it was not measured. ``failure`` is the reason why it
@@ -97,6 +97,7 @@ class SpeedTrial:
     data_seconds: float | None = None
     failure: str = ""
     is_present: bool = False
+    high: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ class Advice:
     """A bottleneck: the gain of a change, why, the code to write, and the user's line.
 
     If ``is_measured``, the loop has run with and without the change, and the gain was between ``low`` and ``high`` in
-    all rounds; otherwise it is an estimate from the parts of a step.
+    all rounds; otherwise it is an estimate from the parts of a step, and between ``low`` and ``high`` by the rounds of
+    its trial. Both are 1 if there was no trial.
     """
 
     kind: AdviceKind
@@ -147,9 +149,10 @@ class Advice:
 
     @property
     def gain_text(self) -> str:
-        """The gain as a sentence, with the range over the rounds if it was measured."""
+        """The gain as a sentence, with the range over the rounds in which it was measured."""
         if not self.is_measured:
-            return f"Estimated gain: {self.gain:.2f}×."
+            span = f" ({self.low:.2f} to {self.high:.2f})" if self.low < self.high else ""
+            return f"Estimated gain: {self.gain:.2f}×{span}."
         text = f"Measured gain: {self.gain:.2f}× ({self.low:.2f} to {self.high:.2f})."
         return f"{text} The rounds disagree whether it gains at all." if self.low < 1 else text
 

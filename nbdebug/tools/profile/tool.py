@@ -219,7 +219,8 @@ class _Profiler:
         if obstacle := sweep_obstacle(self.setup):
             self.notes.append(f"Numbers of workers and pinned memory were not tried: {obstacle}.")
             return result
-        workers = sweep_workers(self.setup, self.step, self.steps) if waits_for_data else []
+        reading = 0.0 if result.workers else result.data_seconds
+        workers = sweep_workers(self.setup, self.step, self.steps, reading) if waits_for_data else []
         pinning = sweep_pinning(self.setup, self.step, self.steps) if waits_for_copies else []
         return replace(result, trials=(*result.trials, *workers, *pinning))
 

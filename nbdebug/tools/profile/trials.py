@@ -88,7 +88,8 @@ def _trial(candidates: Sequence[Candidate], blocks: dict[int, list[float]], i: i
     if failure:
         return trial
     ratios = [base / first.size * own.size / block for base, block in zip(blocks[0], blocks[i], strict=False)]
-    return replace(trial, seconds=median(blocks[i]), gain=median(ratios), low=min(ratios), is_present=own.is_present)
+    trial = replace(trial, gain=median(ratios), low=min(ratios), high=max(ratios))
+    return replace(trial, seconds=median(blocks[i]), is_present=own.is_present)
 
 
 def _block_seconds(step: Callable[[], object], device: torch.device, steps: int) -> float:

@@ -46,11 +46,12 @@ def sweep_obstacle(setup: Setup) -> str:
     return "" if loader.batch_sampler is not None else "the loader has no batches of indices"
 
 
-def sweep_workers(setup: Setup, step: TrainingStep, steps: int) -> list[SpeedTrial]:
+def sweep_workers(setup: Setup, step: TrainingStep, steps: int, reading_seconds: float = 0.0) -> list[SpeedTrial]:
     """Return the mean time of a step with each number of workers, the present one first.
 
     Up to four times ``steps`` steps run with each. Workers are started and warmed up before. A count whose workers
-    fail, or cannot receive the dataset, is returned with the reason.
+    fail, or cannot receive the dataset, is returned with the reason. ``reading_seconds`` is the time to read a batch,
+    for which the first step of an epoch waits whatever the number of workers.
     """
     present = setup.train_loader.num_workers
     base, failure = _try_workers(setup, step, present, steps)
@@ -61,6 +62,8 @@ def sweep_workers(setup: Setup, step: TrainingStep, steps: int) -> list[SpeedTri
         if count <= present:
             continue
         seconds, failure = _try_workers(setup, step, count, steps)
+        if seconds and _is_endless(setup, count, steps):
+            seconds += reading_seconds / len(setup.train_loader.batch_sampler)
         gain = base / seconds if seconds else 1.0
         previous = trials[-1].gain if trials else 1.0
         code = _loader_code(setup.train_loader, count)
@@ -94,6 +97,11 @@ def sweep_pinning(setup: Setup, step: TrainingStep, steps: int) -> list[SpeedTri
 def _with_gain(trial: SpeedTrial, base: float) -> SpeedTrial:
     gain = base / trial.seconds
     return replace(trial, gain=gain, low=gain)
+
+
+def _is_endless(setup: Setup, workers: int, steps: int) -> bool:
+    """Check whether epochs are too long to be measured as a whole."""
+    return not workers or len(setup.train_loader.batch_sampler) > _MAX_EPOCH_STEPS * steps
 
 
 def _try_workers(setup: Setup, step: TrainingStep, count: int, steps: int, *, pins: bool = False) -> tuple[float, str]:
@@ -136,7 +144,7 @@ def _mean_seconds(setup: Setup, step: TrainingStep, workers: int, steps: int, pi
     Short epochs are measured as a whole, since the first batches of each find the workers idle.
     """
     length = len(setup.train_loader.batch_sampler)
-    is_endless = not workers or length > _MAX_EPOCH_STEPS * steps
+    is_endless = _is_endless(setup, workers, steps)
     loader = _loader_with_workers(setup.train_loader, workers, is_endless, pins)
     splitter, batches = BatchStream(setup, 0), _repeated(loader)
     least, seconds_limit = max(_MIN_STEPS, 3 * workers), steps * _SECONDS_PER_STEP

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,15 +22,16 @@ from nbdebug.tools.profile.diagnosis import Facts
 from nbdebug.tools.profile.loops import preserve_loop, run_user_loop
 from nbdebug.tools.profile.measured_gain import measure_gain
 from nbdebug.tools.profile.operations import OperationTotals
-from nbdebug.tools.profile.phases import LoopTimer
+from nbdebug.tools.profile.phases import WARMUP_STEPS, LoopTimer
 from nbdebug.tools.profile.rare_statements import skip_statement
 from nbdebug.tools.profile.result import Profile
-from nbdebug.tools.profile.switched_changes import switched_change
+from nbdebug.tools.profile.switched_changes import Switch, SwitchedChange, switched_change
 from nbdebug.tools.profile.time_profile import Advice, SpeedTrial
 
 from .programs import BATCH, FEATURES, SleepingDataset, make_setup
 
 STEPS = 12  # blocks of 4
+MOST_TURNS = 20  # between blocks; six rounds have twelve
 
 
 class Stream(IterableDataset[Any]):
@@ -102,6 +104,55 @@ def test_line_is_skipped_and_everything_is_as_before(text: str) -> None:
     assert 1.2 < result.gain < 3  # about half of the waits
     assert (train.__code__, {*globals()}, calls) == (code, names, [])
     assert all(torch.equal(a, b) for a, b in zip(weights, setup.model.parameters(), strict=True))
+
+
+def test_line_that_grows_runs_in_the_steps_of_the_profile_and_no_others(tmp_path: Path) -> None:
+    setup, file = make_setup(), tmp_path / "steps"
+
+    def train() -> None:
+        for step, (x, y) in enumerate(cycle(setup.train_loader)):
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+            write(file, step)  # that grows
+
+    line = SourceLine(__file__, number_of("that grows"), "train")
+    assert measure(setup, Advice("growing", 2.0, "", "", "", line), train).is_measured
+    steps = [*map(int, file.read_text().split())]
+    assert steps[steps.index(0, 1) :] == [*range(WARMUP_STEPS + STEPS - 1)]  # after the run that finds the line
+
+
+@pytest.mark.parametrize("scatters", [False, True])
+def test_more_rounds_are_run_where_they_scatter(scatters: bool) -> None:
+    setup, seconds, turns, all_turns = make_setup(), [0.02], list[bool](), list[bool]()
+
+    def turn(is_on: bool) -> None:
+        turns.append(is_on)
+        all_turns.append(is_on)  # is not restored, since the loop does not read it
+        factor = 4 if scatters and len(turns) % 4 == 1 else 1
+        seconds[0] = 0.01 * factor if is_on else 0.02
+
+    @contextmanager
+    def install(switch: Switch) -> Iterator[None]:
+        switch.on_change.append(turn)
+        yield
+
+    def train() -> None:
+        for x, y in cycle(setup.train_loader):
+            if len(turns) > MOST_TURNS:
+                return
+            time.sleep(seconds[0])
+            setup.loss_fn(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader,)):
+        measure_gain(setup, train, Advice("line", 2.0, "", "", ""), SwitchedChange(install), STEPS)
+    assert (len(all_turns) > MOST_TURNS) == scatters
+
+
+def write(file: Path, step: int) -> None:
+    """Append the number of a step to a file, which no profile restores."""
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(f"{step} ")
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

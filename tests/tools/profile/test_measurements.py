@@ -251,6 +251,14 @@ def test_debugging_setting_precedes_a_larger_batch() -> None:
     assert next(iter(advised(replace(make_profile(forward=1.0), trials=(batch, setting))))) == "settings"
 
 
+def test_estimate_states_the_range_over_the_rounds_of_its_trial() -> None:
+    trial = SpeedTrial("dtype", "float32", 0.5, 4, gain=2.0, low=1.6, high=2.5, code="model.float()")
+    result = replace(make_profile(forward=1.0), trials=(trial,))
+    (advice,) = Diagnosis(result, Facts(make_setup(), OperationTotals())).advice()
+    assert advice.gain_text == "Estimated gain: 2.00× (1.60 to 2.50)."
+    assert replace(advice, low=1.0, high=1.0).gain_text == "Estimated gain: 2.00×."
+
+
 def test_line_of_own_loop_is_advised_to_run_more_rarely() -> None:
     line = LineTime("python", SourceLine(__file__, 1), "print(loss)", 0.5, 1.0, True)
     result = replace(make_profile(forward=0.5, python=0.5), lines=(line,), is_user_loop=True)

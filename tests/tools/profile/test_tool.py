@@ -289,6 +289,15 @@ def test_killed_worker_is_a_failed_trial() -> None:
     assert "RuntimeError" in two.failure
 
 
+@pytest.mark.parametrize(("steps", "waits"), [(4, True), (12, False)])
+def test_step_with_workers_includes_the_first_wait_of_an_epoch_that_is_too_long_to_run(steps: int, waits: bool) -> None:
+    setup = make_setup()
+    wait_of_a_step = 120.0 / len(setup.train_loader)
+    with Preserve(*setup.mutable_objects, loaders=(setup.train_loader,)):
+        trials = sweep_workers(setup, TrainingStep(setup), steps, reading_seconds=120.0)
+    assert [trial.seconds > wait_of_a_step for trial in trials[:2]] == [False, waits]
+
+
 def test_setup_without_optimizer_or_with_step_function_is_profiled() -> None:
     plain = make_setup()
     without = Setup(plain.model, plain.train_loader, loss_fn=plain.loss_fn)
