@@ -205,10 +205,9 @@ def shift_right(setup: Setup, position: int, token: int | None) -> tuple[str, tu
     for function, owner in sample_functions(setup.train_loader, datasets):
         if function.__name__ not in _SAMPLE_METHODS:
             return of_batch, ()
-        returned, file = executed_return(function, owner), function.__code__.co_filename
-        parts = returned.node.elts if returned and isinstance(returned.node, ast.Tuple) else []
+        file, parts = function.__code__.co_filename, _returned_parts(function, owner)
         texts = [node_text(file, part) for part in parts]
-        is_alias = position < len(parts) - 1 and texts[position] == texts[-1] and isinstance(parts[-1], ast.Name)
+        is_alias = _is_alias(texts, parts, position)
         code = f"torch.cat([torch.tensor([{start}]), {texts[-1] if is_alias else 'target'}[:-1]])"
         if not is_alias or token is None:
             return code, ()
@@ -217,6 +216,33 @@ def shift_right(setup: Setup, position: int, token: int | None) -> tuple[str, tu
     if any(isinstance(dataset, TensorDataset) for dataset in datasets):
         return of_batch, ()
     return f"torch.cat([torch.tensor([{start}]), target[:-1]])   # of each sample", ()
+
+
+def shift_targets(setup: Setup, position: int) -> tuple[Edit, ...]:
+    """Return the edit that makes the target the later tokens of an input, where a sample returns one variable as both.
+
+    ``position`` is that of the input.
+    """
+    datasets = list(nested_datasets(getattr(setup.train_loader, "dataset", None)))
+    for function, owner in sample_functions(setup.train_loader, datasets):
+        file, parts = function.__code__.co_filename, _returned_parts(function, owner)
+        texts = [node_text(file, part) for part in parts]
+        if function.__name__ not in _SAMPLE_METHODS or not _is_alias(texts, parts, position):
+            return ()
+        cut = ((parts[position], f"{texts[position]}[:-1]"), (parts[-1], f"{texts[-1]}[1:]"))
+        return tuple(replace_node(file, part, text) for part, text in cut)
+    return ()
+
+
+def _returned_parts(function: Any, owner: Any) -> list[ast.expr]:
+    """Return the expressions of the tuple that a function returned; none if it returned something else."""
+    returned = executed_return(function, owner)
+    return returned.node.elts if returned and isinstance(returned.node, ast.Tuple) else []
+
+
+def _is_alias(texts: Sequence[str], parts: Sequence[ast.expr], position: int) -> bool:
+    """Check whether a returned input and the last of the returned parts, the target, are one variable."""
+    return position < len(parts) - 1 and texts[position] == texts[-1] and isinstance(parts[-1], ast.Name)
 
 
 def sort_names(names: Expression) -> tuple[Edit, ...]:

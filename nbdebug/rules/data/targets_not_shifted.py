@@ -18,11 +18,12 @@ from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import selection_line, target_selection_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import FutureInfluence, NextTokenOffset, depends_on_current_input
-from nbdebug.rule_engine.data_edits import shift_right
+from nbdebug.rule_engine.data_edits import shift_right, shift_targets
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import alias_line, copying_line
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -78,12 +79,14 @@ def targets_not_shifted(
         line = line or selection_line(first_pass, graph)
     elif _share_memory(eval_outputs, next_token_offset):
         line = alias_line(setup)
-    if line is None and total == 0 and not next_token_offset.loss_offset:
+    is_unshifted = total == 0 and not next_token_offset.loss_offset
+    if line is None and is_unshifted:
         line = copying_line(setup)
     position = list(eval_outputs.inputs).index(next_token_offset.input_name)
     if isinstance(decoder_input, DecoderInput) and total == 0:
         yield _decoder_finding(setup, decoder_input, next_token_offset, line)
         return
+    edits = shift_targets(setup, position) if is_unshifted else ()
     yield Finding(
         message=f"{_describe_offset(eval_outputs, next_token_offset)} "
         f"(the dataset shifts them by {next_token_offset.data_offset}, the loss by {next_token_offset.loss_offset}); "
@@ -94,7 +97,8 @@ def targets_not_shifted(
         else "The outputs are shifted instead of the targets, so each output is compared with a token that it has read."
         if total < 0
         else "The targets are shifted more than once, for example by the data and again by the loss.",
-        fix=_shift_fix(next_token_offset),
+        fix=describe_edits(edits) or _shift_fix(next_token_offset),
+        edits=edits,
         evidence={
             "in_data": next_token_offset.data_offset,
             "in_loss": next_token_offset.loss_offset,

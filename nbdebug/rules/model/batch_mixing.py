@@ -25,6 +25,7 @@ from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.source.assignments import covering_statement, find_assignments
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, add_line, get_location
 
 _ELEMENTWISE_CALLS = {"add", "radd", "iadd", "sub", "rsub", "mul", "rmul", "imul", "div", "truediv"}
@@ -125,8 +126,8 @@ def _mixing_findings(setup: Setup, sample_mixing: SampleMixing) -> Iterator[Find
     effect = f"the outputs of {affected} of the {size - 1} other samples in its batch."
     if not affected:
         effect = "values of other samples inside the model; the output does not depend on these."
-    has_batch_statistics = mixing_call is not None and _has_batch_statistics(setup, mixing_call)
-    yield Finding(
+    path = _batch_statistics(setup, mixing_call) if mixing_call is not None else None
+    finding = Finding(
         message=f"Changing sample {sample_mixing.changed_sample} changes {effect} The samples mix in {call}.",
         where=_mixing_location(setup, mixing_call) if mixing_call else Location(),
         cause=_mixing_cause(mixing_call),
@@ -135,15 +136,30 @@ def _mixing_findings(setup: Setup, sample_mixing: SampleMixing) -> Iterator[Find
         setup_fix=_batch_first_code(mixing_call),
         evidence={"touched": affected, "size": size, "call": call},
         explains=(*_LEARNING, "E703") if affected else (*_LEARNING, *_UNREAD),
-        severity="error" if faults else "warning" if has_batch_statistics else "note",
+        severity="error" if faults else "warning" if path is not None else "note",
     )
+    yield finding if path is None else _without_running_statistics(setup, finding, path)
 
 
-def _has_batch_statistics(setup: Setup, mixing_call: MixingCall) -> bool:
-    """Return whether samples mix in a batch normalization that has no running statistics for eval mode."""
+def _batch_statistics(setup: Setup, mixing_call: MixingCall) -> str | None:
+    """Return the path of a batch normalization without running statistics for eval mode, if the samples mix in one."""
     path = mixing_call.call.module
     module = setup.eager_model.get_submodule(path) if path else None
-    return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None
+    has_none = isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None
+    return path if has_none else None
+
+
+def _without_running_statistics(setup: Setup, finding: Finding, path: str) -> Finding:
+    """Return the finding with the cause, the line and the change of a batch normalization without statistics."""
+    edits = set_layer_option(setup, path, "track_running_stats", "True")
+    line = module_line(setup, path)
+    return replace(
+        finding,
+        where=add_line(finding.where, line) if line else finding.where,
+        cause=f"{path} keeps no running statistics, so that it uses those of the batch in eval mode as well.",
+        fix=describe_edits(edits) or "track_running_stats=True  # the default, where the layer is created",
+        edits=edits,
+    )
 
 
 def _carried_state_finding(setup: Setup, state: CarriedState) -> Finding:
