@@ -197,8 +197,7 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
     from nbdebug.tools.data.view import DataPanel, DataProfileView
 
     faults = _all_faults(profile)
-    tables = [_structure_table(profile.splits), _class_table(profile)] if profile.splits else []
-    panels = [DataPanel("splits", "Splits", [table for table in tables if table], len(_flagged_features(profile)))]
+    panels = [DataPanel("splits", "Splits", _split_sections(profile), len(_flagged_features(profile)))]
     unusual = [group for panel, group in profile.galleries if panel == "samples"]
     if unusual or profile.examples:
         panels.append(DataPanel("samples", "Samples", [*unusual, *profile.examples], len(unusual)))
@@ -219,6 +218,20 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
         browsable=profile.browsable_splits,
         stoppable=live,
     )
+
+
+def _split_sections(profile: ProfileData) -> list[Section]:
+    """Return the structure, the classes and the distributions of the splits."""
+    from nbdebug.tools.data.view import HistogramGroup
+
+    if not profile.splits:
+        return []
+    classes = _class_table(profile)
+    sections: list[Section] = [_structure_table(profile.splits), *([classes] if classes else [])]
+    if profile.distributions:
+        note = "Bars are shares of the samples of a split, on one scale for all splits. Shifted features come first."
+        sections.append(HistogramGroup("Distributions", profile.distributions, note))
+    return sections
 
 
 def _listed_reasons(faults: list[str]) -> list[str]:
@@ -296,6 +309,7 @@ def profile_text(profile: ProfileData) -> str:
             lines += [
                 f"      {label.removeprefix(split.title).strip()}: {text}" for label, text in _details(split, leaf)
             ]
+    lines += [f"  distribution of {item.to_text()}" for item in profile.distributions[:_MAX_TEXT_FEATURES]]
     lines += [f"  {item.name}: {item.verdict} ({item.observation}); {item.power}" for item in run_checks(profile)]
     return "\n".join([*lines, *(f"  note: {note}" for note in _notes(profile))])
 
