@@ -10,6 +10,7 @@ from nbdebug.tools.data.distributions import FeatureDistribution
 from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.duplicates import DuplicatePair, Duplicates
 from nbdebug.tools.data.leaks import Leaks
+from nbdebug.tools.data.loader_facts import LoaderFacts
 from nbdebug.tools.data.sample_quality import UnusualSamples
 from nbdebug.tools.data.split_profile import SplitProfile
 from nbdebug.tools.data.suspects import LabelReview
@@ -34,8 +35,9 @@ class ProfileData:
     ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``leaks`` what of the target and of
     validation is visible in training. ``unknown_tokens`` are their shares by split, and ``unusual`` are images and
     series that stand out, among the samples counted in ``unusual_rows``. ``galleries`` show pairs, suspects and unusual
-    samples, by the name of the panel. ``seed`` drew the samples. ``_browse`` returns the error browser of a split, when
-    the page asks for it.
+    samples, by the name of the panel. ``loaders`` are the facts of the loaders, and ``cut_off_limits`` say by split why
+    cut off images would not be noticed, "" if they would. ``seed`` drew the samples. ``_browse`` returns the error
+    browser of a split, when the page asks for it.
     """
 
     splits: tuple[SplitProfile, ...]
@@ -49,6 +51,8 @@ class ProfileData:
     unusual_rows: tuple[tuple[str, int], ...] = ()
     galleries: tuple[tuple[str, CardGroup], ...] = ()
     distributions: tuple[FeatureDistribution, ...] = ()
+    loaders: tuple[LoaderFacts, ...] = ()
+    cut_off_limits: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     seed: int = 0

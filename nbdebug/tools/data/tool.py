@@ -27,6 +27,7 @@ from nbdebug.tools.data.examples import example_groups, is_augmented, make_displ
 from nbdebug.tools.data.galleries import make_galleries
 from nbdebug.tools.data.label_features import EmbeddingFunction, Layer, layer_outputs, validate_layer
 from nbdebug.tools.data.leaks import Leaks, find_leaks
+from nbdebug.tools.data.loader_facts import LoaderFacts, describe_loader
 from nbdebug.tools.data.predicted_probabilities import validate_probabilities
 from nbdebug.tools.data.presentation import build_view
 from nbdebug.tools.data.profile_data import BrowseSplit
@@ -39,6 +40,7 @@ from nbdebug.tools.data.sample_quality import (
     count_compared_samples,
     find_other_sizes,
     find_unusual_samples,
+    limit_cut_off,
 )
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 from nbdebug.tools.data.suspects import LabelReview, review_labels
@@ -138,16 +140,24 @@ class _DataReader:
             profile,
             examples=example_groups(self.setup, self.accumulators, displays, self.seed),
             drift=drift,
+            loaders=self.describe_loaders(),
             distributions=_measure_distributions(profile, drift, columns),
             duplicates=duplicates,
             leaks=self.find_leaks(duplicates),
             unknown_tokens=tuple(measure_unknown_tokens(tables, displays)),
             unusual=tuple(self.find_unusual_samples()),
+            cut_off_limits=tuple((split, limit_cut_off(table)) for split, table in tables.items()),
             unusual_rows=tuple((split, count_compared_samples(table)) for split, table in tables.items()),
             labels=self.review_labels(),
         )
         galleries = make_galleries(result, displays)
         return replace(result, galleries=galleries, seconds=time.perf_counter() - self.started)
+
+    def describe_loaders(self) -> tuple[LoaderFacts, ...]:
+        """Return the facts of the loader of each split."""
+        names = tuple(self.setup.class_names or ())
+        readers = [(item.reader, item.table()) for item in self.accumulators]
+        return tuple(describe_loader(reader.split, reader.loader, table, names) for reader, table in readers)
 
     def find_unusual_samples(self) -> Iterator[UnusualSamples]:
         """Find the images and series of each split that stand out."""
