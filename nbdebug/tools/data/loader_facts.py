@@ -93,8 +93,8 @@ def _batch_facts(loader: DataLoader[Any]) -> Iterator[tuple[str, str]]:
         dropped = (
             f", and {left_out:,} {'samples are' if left_out > 1 else 'sample is'} left out" if left_out > 0 else ""
         )
-        last = f"the last one has {sizes[-1]:,}" if sizes else "none is complete"
-        yield "batches", f"{len(sizes):,}; {last}{dropped}"
+        last = f"the last of {sizes[-1]:,}" if sizes else "none is complete"
+        yield "batches", f"{len(sizes):,}, {last}{dropped}"
 
 
 def _worker_facts(loader: DataLoader[Any]) -> Iterator[tuple[str, str]]:

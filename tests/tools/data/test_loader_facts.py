@@ -44,13 +44,13 @@ def facts_of(loader: Any, labels: Tensor = Y) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("loader", "expected"),
     [
-        (DataLoader(DATA, 64, shuffle=True), {"order": "shuffled", "batches": "16; the last one has 40"}),
+        (DataLoader(DATA, 64, shuffle=True), {"order": "shuffled", "batches": "16, the last of 40"}),
         (
             DataLoader(DATA, 64, drop_last=True),
-            {"drop_last": "True", "batches": "15; the last one has 64, and 40 samples are left out"},
+            {"drop_last": "True", "batches": "15, the last of 64, and 40 samples are left out"},
         ),
-        (DataLoader(DATA, 333, drop_last=True), {"batches": "3; the last one has 333, and 1 sample is left out"}),
-        (DataLoader(DATA, 2_000, drop_last=True), {"batches": "0; none is complete, and 1,000 samples are left out"}),
+        (DataLoader(DATA, 333, drop_last=True), {"batches": "3, the last of 333, and 1 sample is left out"}),
+        (DataLoader(DATA, 2_000, drop_last=True), {"batches": "0, none is complete, and 1,000 samples are left out"}),
         (DataLoader(DATA, 64), {"order": "that of the dataset", "workers": "0", "batch size": "64"}),
         (
             DataLoader(DATA, 64, num_workers=2, generator=torch.Generator().manual_seed(5), worker_init_fn=seed_worker),
