@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.setup import Setup
 from nbdebug.statistics.power import normal_shift_of_ks_distance
+from nbdebug.tools.data.comparison_features import comparison_columns
 from nbdebug.tools.data.drift_data import SplitComparison, compare_splits
 
 _SHIFTS = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)  # standard deviations
@@ -41,7 +42,8 @@ def compare_shifted(rows: int, column: int, shift: float, seed: int) -> SplitCom
             inputs[:, column] += shift
         tables[split] = SplitTable(split, (inputs,), (y[part],), range(rows), True)
     setup = Setup(nn.Linear(x.shape[1], 2), DataLoader(TensorDataset(x, y)), loss_fn=nn.CrossEntropyLoss())
-    comparison = compare_splits(setup, tables, ("train", "val"), ("training", "validation"), ["x"])
+    columns = {split: comparison_columns(table, ["x"], None) for split, table in tables.items()}
+    comparison = compare_splits(setup, tables, ("train", "val"), ("training", "validation"), columns)
     assert comparison is not None
     return comparison
 
@@ -54,7 +56,8 @@ def shift_class(shift: float, seed: int) -> SplitComparison:
     tables = {name: SplitTable(name, (x,), (y,), range(len(x)), True) for name, (x, y) in parts.items()}
     loader = DataLoader(TensorDataset(splits.x, splits.y))
     setup = Setup(nn.Linear(64, 10), loader, loss_fn=nn.CrossEntropyLoss())
-    comparison = compare_splits(setup, tables, ("train", "val"), ("training", "validation"), ["x"])
+    columns = {split: comparison_columns(table, ["x"], None) for split, table in tables.items()}
+    comparison = compare_splits(setup, tables, ("train", "val"), ("training", "validation"), columns)
     assert comparison is not None
     return comparison
 

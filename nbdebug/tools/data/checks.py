@@ -14,7 +14,7 @@ from nbdebug.statistics.power import (
 )
 from nbdebug.tools.data.class_drift import ClassDrift
 from nbdebug.tools.data.concept_shift import ConceptShift
-from nbdebug.tools.data.domain_classifier import DomainClassifier
+from nbdebug.tools.data.domain_classifier import MIN_ROWS, DomainClassifier
 from nbdebug.tools.data.drift_data import SplitComparison
 from nbdebug.tools.data.drift_windows import WindowDrift
 from nbdebug.tools.data.duplicates import Duplicates
@@ -27,7 +27,7 @@ from nbdebug.tools.data.leaks import Leaks
 from nbdebug.tools.data.orientation import Orientation
 from nbdebug.tools.data.planted_noise import PlantedNoise
 from nbdebug.tools.data.profile_data import ProfileData
-from nbdebug.tools.data.sample_quality import MIN_PLACES, MIN_SAMPLES
+from nbdebug.tools.data.sample_quality import MIN_PLACES, MIN_SAMPLES, MIN_SIDE
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitProfile, language_counts
 from nbdebug.tools.data.suspects import LabelQuality, LabelReview
 from nbdebug.tools.data.time_order import TimeOrder
@@ -61,6 +61,7 @@ def run_checks(profile: ProfileData) -> tuple[DataCheck, ...]:
     checks += [_unknown_check(item) for item in profile.unknown_tokens]
     checks += [_language_check(item) for item in compare_languages(language_counts(profile.splits))]
     checks += [_unusual_check(split, profile) for split in profile.splits if _has_images_or_series(split)]
+    checks += [check for split in profile.splits for check in _cut_off_check(split, profile)]
     checks += _duplicate_checks(profile)
     checks += _leak_checks(profile)
     for comparison in profile.drift.comparisons:
@@ -88,9 +89,10 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
     read = split.read + split.failure_count
     share = detectable_share(read, split.size)
     power = f"a fault of {_percent(share)} of the samples"
+    structure = f"{'samples' if split.is_random else 'batches'} of another structure"
     faults = {
         "unreadable samples": split.failure_count,
-        "samples of another structure": sum(count for _, count, _ in split.schemas[1:]),
+        structure: sum(count for _, count, _ in split.schemas[1:]),
         "batches of another type": sum(len(leaf.dtypes) > 1 for leaf in split.leaves),
         "missing or infinite values": sum(leaf.missing for leaf in split.leaves)
         + sum(feature.infinite for leaf in split.leaves for feature in leaf.features),
@@ -101,7 +103,7 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
     if not split.read:
         faults = {"unreadable samples": split.failure_count}
     for name, count in faults.items():
-        if name == "samples of another structure" and not split.schemas:
+        if name == structure and not split.schemas:
             continue
         if name == "batches of another type" and split.is_random:
             continue
@@ -115,11 +117,31 @@ def _split_checks(split: SplitProfile) -> Iterator[DataCheck]:
     if split.read > 1:
         yield _constant_check(split)
     if split.class_counts and split.read > 1:
-        verdict = "fault" if len(split.class_counts) == 1 else "no fault"
-        power = f"a second class of {_percent(share)} of the samples"
-        yield DataCheck(
-            f"{split.title}: a single class", verdict, f"{len(split.class_counts)} classes", power, _BINOMIAL
-        )
+        yield _class_count_check(split, share)
+
+
+def _class_count_check(split: SplitProfile, share: float) -> DataCheck:
+    """Return the check of a single class; a second class that was read decides it for any others."""
+    name, count = f"{split.title}: a single class", len(split.class_counts)
+    if count > 1:
+        return DataCheck(name, "no fault", f"{count:,} classes", "all samples of one class", "all samples read")
+    observation = f"all {split.read:,} samples read have class {next(iter(split.class_counts))}"
+    if split.is_complete:
+        return DataCheck(name, "fault", observation, "a single sample of another class", "all samples read")
+    power = f"a second class, if it has {_percent(share)} of the samples or more"
+    return DataCheck(name, "fault", observation, power, _BINOMIAL)
+
+
+def _cut_off_check(split: SplitProfile, profile: ProfileData) -> Iterator[DataCheck]:
+    """Yield the check of images that are cut off, if the split has images."""
+    limits, name = dict(profile.cut_off_limits), f"{split.title}: images that are cut off"
+    found = [item.text for item in profile.unusual if item.split == split.split and item.is_cut_off]
+    wanted = f"images of {MIN_SIDE} rows or more whose edges vary"
+    if found:
+        power = "the lowest fifth of single images has one value"
+        yield DataCheck(name, "fault", "; ".join(found), power, "all rows of one shape compared")
+    elif limit := limits.get(split.split):
+        yield DataCheck(name, "not decidable", limit, wanted, "")
 
 
 def _constant_check(split: SplitProfile) -> DataCheck:
@@ -339,6 +361,9 @@ def _window_check(windows: WindowDrift) -> DataCheck:
 
 def _classifier_check(comparison: SplitComparison, classifier: DomainClassifier) -> DataCheck:
     name = f"classifier of {comparison.first} and {comparison.second}"
+    if classifier.copies:
+        wanted = f"{MIN_ROWS} samples of each split that the other does not have"
+        return DataCheck(name, "not decidable", str(classifier), wanted, "")
     verdict: Verdict = "fault" if classifier.tells_splits_apart else "no fault"
     power = f"an area under the ROC curve of {classifier.detectable_area:.2f}"
     return DataCheck(name, verdict, str(classifier), power, "interval of Hanley and McNeil 1982; permuted splits")

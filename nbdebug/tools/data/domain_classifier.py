@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from nbdebug.statistics.power import POWER
 from nbdebug.tensors.row_search import get_row_keys
 from nbdebug.tools.data.comparison_features import FeatureColumn
 
-_MAX_ROWS, _MIN_ROWS, _TREES, _MIN_LEAF, _LEVEL = 1000, 40, 100, 5, 0.99
+MIN_ROWS = 40
+_MAX_ROWS, _TREES, _MIN_LEAF, _LEVEL = 1000, 100, 5, 0.99
 _MIN_AUC, _MAX_NAMED, _MIN_IMPORTANCE = 0.55, 5, 0.02
 _PERMUTATIONS, _PERMUTED_LEVEL, _CLEAR_AUC = 20, 0.004, 0.75
 _MAX_MATRIX_COLUMNS = 256
@@ -33,6 +34,7 @@ class DomainClassifier:
 
     ``features`` are the names and the importances of the features that tell most; ``rows`` is the number of samples.
     ``by_chance`` is the area that forests reach after the splits were permuted, with a probability of 0.4%.
+    ``copies`` of the other split bring the area below 0.5 and leave too few other samples; 0 otherwise.
     """
 
     auc: float
@@ -41,6 +43,7 @@ class DomainClassifier:
     rows: int
     features: tuple[tuple[str, float], ...]
     by_chance: float = 0.5
+    copies: int = 0
 
     @property
     def tells_splits_apart(self) -> bool:
@@ -57,7 +60,8 @@ class DomainClassifier:
         """The area with its interval, and the features that tell most."""
         names = ", ".join(f"{name} ({importance:.0%})" for name, importance in self.features)
         named = f"; most important: {names}" if names and self.tells_splits_apart else ""
-        return f"AUC {self.auc:.3f} ({self.low:.3f} to {self.high:.3f}) on {self.rows:,} samples{named}"
+        cause = f", below 0.5 because {self.copies:,} of them are in both splits" if self.copies else ""
+        return f"AUC {self.auc:.3f} ({self.low:.3f} to {self.high:.3f}) on {self.rows:,} samples{cause}{named}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +82,7 @@ def share_features(
     Copies of a sample within a split count once, since a learner that was fitted to one of them knows the other.
     """
     rows = (_distinct_rows(tables[0]), _distinct_rows(tables[1]))
-    if min(map(len, rows)) < _MIN_ROWS:
+    if min(map(len, rows)) < MIN_ROWS:
         return None
     names, features = _join_features(tables, columns, rows)
     count = len(rows[0])
@@ -101,12 +105,35 @@ def fit_domain_classifier(shared: _SharedFeatures) -> tuple[DomainClassifier, _F
     scores, importances = _fit_forest(features, is_second)
     auc = float(roc_auc_score(is_second, scores))
     low, high = auc_interval(auc, sizes[1], sizes[0], _LEVEL)
+    if high < 0.5 and (is_copy := _find_copies(features, is_second)).any():
+        return _leave_out_copies(shared, DomainClassifier(auc, low, high, sum(sizes), ()), is_copy), scores
     is_doubtful = low > 0.5 and _MIN_AUC <= auc < _CLEAR_AUC
     by_chance = _area_by_chance(features, is_second) if is_doubtful else 0.5
     order = np.argsort(-importances, kind="stable")[:_MAX_NAMED]
     telling = [(shared.names[index], float(importances[index])) for index in order]
     named = tuple(item for item in telling if item[1] >= _MIN_IMPORTANCE)
     return DomainClassifier(auc, low, high, sum(sizes), named, by_chance), scores
+
+
+def _find_copies(features: Matrix, is_second: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return the samples whose features are those of a sample of the other split."""
+    group = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1)
+    found: NDArray[np.bool_] = np.isin(group, np.intersect1d(group[is_second == 0], group[is_second == 1]))
+    return found
+
+
+def _leave_out_copies(
+    shared: _SharedFeatures, with_copies: DomainClassifier, is_copy: NDArray[np.bool_]
+) -> DomainClassifier:
+    """Return the classifier of the samples that only one split has; that of all if these are too few.
+
+    A tree that knows one of two copies takes the other one for a sample of the wrong split.
+    """
+    is_own = np.split(~is_copy, [len(shared.first)])
+    if min(part.sum() for part in is_own) < MIN_ROWS:
+        return replace(with_copies, copies=int(is_copy.sum()))
+    rest = replace(shared, first=shared.first[is_own[0]], second=shared.second[is_own[1]])
+    return fit_domain_classifier(rest)[0]
 
 
 def _fit_forest(features: Matrix, is_second: NDArray[np.int64]) -> tuple[_Floats, _Floats]:

@@ -15,7 +15,7 @@ from nbdebug.measurements.split_statistics import UnitComparison
 from nbdebug.setup import Setup
 from nbdebug.statistics.power import detectable_ks_distance
 from nbdebug.tools.data.class_drift import ClassDrift, compare_classes
-from nbdebug.tools.data.comparison_features import FeatureColumn, comparison_columns
+from nbdebug.tools.data.comparison_features import FeatureColumn
 from nbdebug.tools.data.concept_shift import ConceptShift, measure_concept_shift
 from nbdebug.tools.data.domain_classifier import DomainClassifier, fit_domain_classifier, share_features
 from nbdebug.tools.data.energy_distance import EnergyDistance, measure_energy_distance
@@ -121,18 +121,18 @@ def compare_splits(
     tables: dict[str, SplitTable],
     splits: tuple[str, str],
     titles: tuple[str, str],
-    names: Sequence[str],
+    features: Mapping[str, Sequence[FeatureColumn]],
     embeddings: Mapping[str, Matrix] | None = None,
 ) -> SplitComparison | None:
     """Compare two splits; None if either has fewer than 20 rows.
 
-    ``names`` are those of the inputs. The energy distance is that of the ``embeddings`` of both splits, if there are
-    any, else that of the features.
+    ``features`` are the columns of each split to compare. The energy distance is that of the ``embeddings`` of both
+    splits, if there are any, else that of the features.
     """
     first, second = tables[splits[0]], tables[splits[1]]
     if min(len(first), len(second)) < _MIN_ROWS:
         return None
-    columns = [comparison_columns(table, names, setup.feature_names) for table in (first, second)]
+    columns = [features[split] for split in splits]
     paired = [
         (one, other)
         for one, other in zip(*columns, strict=False)

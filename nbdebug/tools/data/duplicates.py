@@ -267,10 +267,11 @@ def _near_pairs(
     places = [(split, int(index)) for split, table in tables.items() for index in table.indices[:_MAX_NEAR_ROWS]]
     distinct = _first_distinct_rows(parts)
     rows = [part[torch.as_tensor(distinct)] for part in parts]
+    del parts  # up to 25 million values of each split
     points = signatures(rows)
     if points is None:
         return [], NearPairs((), (), 0.0, 0)
-    near, images = find_near_pairs(points), _images(parts, distinct)
+    near, images = find_near_pairs(points), _images(rows)
     is_copy = have_same_tokens(rows, near.pairs)
     if images is not None and near.pairs:
         is_copy &= have_same_details(images, near.pairs)
@@ -289,11 +290,11 @@ def _near_pairs(
     return result, near
 
 
-def _images(parts: Sequence[Tensor], distinct: NDArray[np.int64]) -> Tensor | None:
+def _images(parts: Sequence[Tensor]) -> Tensor | None:
     """Return the only input if it holds images, channels first; None for others."""
     if len(parts) != 1 or parts[0].dim() != 4 or parts[0].is_complex():
         return None
-    images = parts[0][torch.as_tensor(distinct)]
+    images = parts[0]
     if images.shape[1] > _MAX_CHANNELS:
         images = images.movedim(3, 1)
     return images if images.shape[1] <= _MAX_CHANNELS else None

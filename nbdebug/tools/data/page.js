@@ -7,6 +7,7 @@ import { drawEmbeddedPage } from "../../views/embedded_page.js";
 import { renderTable } from "../../views/foldable_table.js";
 import { connectKernel } from "../../views/kernel_requests.js";
 import { bulletList, codeBlock, h, heading, makeButton, mountView, redrawOnMessage, renderTabs, statusBanner, trackState } from "../../views/kit.js";
+import { histogramGroup } from "./histograms.js";
 import { longRequest } from "../../views/long_request.js";
 import { sampleContent } from "../../views/sample_card.js";
 
@@ -56,6 +57,7 @@ function sectionNode(section, browse) {
     renderTable({ model: { get, on() {}, send() {} }, el: node });
     return node;
   }
+  if (section.kind === "histograms") return histogramGroup(section);
   return section.kind === "code" ? codeBlock(section.label, section.source) : groupNode(section, browse(section));
 }
 

@@ -115,7 +115,8 @@ class PipelineComparison(Result):
         """Return the result as plain text."""
         lines = [f"nbdebug compare_pipelines: {self.headline}"]
         for step in self.steps:
-            text = f"{step.disagreeing:,} samples disagree: {step.difference.text}" if step.difference else "agree"
+            count = "1 sample disagrees" if step.disagreeing == 1 else f"{step.disagreeing:,} samples disagree"
+            text = f"{count}: {step.difference.text}" if step.difference else "agree"
             lines.append(f"  {_step_name(step)}: {text}")
         return "\n".join(lines)
 

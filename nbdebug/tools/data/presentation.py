@@ -62,7 +62,9 @@ def _split_faults(split: SplitProfile) -> Iterator[str]:
     if len(split.schemas) > 1:
         others = sum(count for _, count, _ in split.schemas[1:])
         text, _, index = split.schemas[1]
-        yield f"{split.title}: {others:,} samples have another structure, such as sample {index}: {text}"
+        verb = "have" if others > 1 else "has"
+        unit, units = split.unit, split.unit if others == 1 else f"{split.unit}s" if split.is_random else "batches"
+        yield f"{split.title}: {others:,} {units} {verb} another structure, such as {unit} {index}: {text}"
     if len(split.class_counts) == 1 and split.read > 1:
         yield f"{split.title}: all samples read have class {next(iter(split.class_counts))}"
     if split.uncollated:
@@ -197,8 +199,7 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
     from nbdebug.tools.data.view import DataPanel, DataProfileView
 
     faults = _all_faults(profile)
-    tables = [_structure_table(profile.splits), _class_table(profile)] if profile.splits else []
-    panels = [DataPanel("splits", "Splits", [table for table in tables if table], len(_flagged_features(profile)))]
+    panels = [DataPanel("splits", "Splits", _split_sections(profile), len(_flagged_features(profile)))]
     unusual = [group for panel, group in profile.galleries if panel == "samples"]
     if unusual or profile.examples:
         panels.append(DataPanel("samples", "Samples", [*unusual, *profile.examples], len(unusual)))
@@ -219,6 +220,31 @@ def build_view(profile: ProfileData, live: bool = False) -> DataProfileView:
         browsable=profile.browsable_splits,
         stoppable=live,
     )
+
+
+def _loader_table(profile: ProfileData) -> FoldableTable:
+    """Return the facts of the loaders, the splits side by side."""
+    by_split = {item.split: dict(item.facts) for item in profile.loaders}
+    names = dict.fromkeys(name for facts in by_split.values() for name in facts)
+    columns = [Column("loader"), *map(Column, by_split)]
+    rows = [TableRow(name, [facts.get(name, "–") for facts in by_split.values()]) for name in names]
+    return FoldableTable(title="Loaders", columns=columns, rows=rows, noun="facts")
+
+
+def _split_sections(profile: ProfileData) -> list[Section]:
+    """Return the structure, the classes and the distributions of the splits."""
+    from nbdebug.tools.data.view import HistogramGroup
+
+    if not profile.splits:
+        return []
+    classes = _class_table(profile)
+    sections: list[Section] = [_structure_table(profile.splits), *([classes] if classes else [])]
+    if profile.loaders:
+        sections.append(_loader_table(profile))
+    if profile.distributions:
+        note = "Bars are shares of the samples of a split, on one scale for all splits. Shifted features come first."
+        sections.append(HistogramGroup("Distributions", profile.distributions, note))
+    return sections
 
 
 def _listed_reasons(faults: list[str]) -> list[str]:
@@ -288,6 +314,7 @@ def profile_text(profile: ProfileData) -> str:
     lines = [f"nbdebug data: {headline(profile)}", *(f"  - {text}" for text in _all_faults(profile)[:20])]
     for split in profile.splits:
         lines.append(f"  {split.title} ({split.extent}):")
+        lines += [f"    loader: {item.to_text()}" for item in profile.loaders if item.split == split.split]
         for leaf in split.leaves:
             lines.append(f"    {leaf.title}: {leaf.kind} {leaf.shape_text}".rstrip())
             lines += [f"      {_feature_text(feature)}" for feature in leaf.features[:_MAX_TEXT_FEATURES]]
@@ -296,6 +323,7 @@ def profile_text(profile: ProfileData) -> str:
             lines += [
                 f"      {label.removeprefix(split.title).strip()}: {text}" for label, text in _details(split, leaf)
             ]
+    lines += [f"  distribution of {item.to_text()}" for item in profile.distributions[:_MAX_TEXT_FEATURES]]
     lines += [f"  {item.name}: {item.verdict} ({item.observation}); {item.power}" for item in run_checks(profile)]
     return "\n".join([*lines, *(f"  note: {note}" for note in _notes(profile))])
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nbdebug.tools.data.distributions import FeatureDistribution
 from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.duplicates import DuplicatePair, Duplicates
 from nbdebug.tools.data.leaks import Leaks
+from nbdebug.tools.data.loader_facts import LoaderFacts
 from nbdebug.tools.data.sample_quality import UnusualSamples
 from nbdebug.tools.data.split_profile import SplitProfile
 from nbdebug.tools.data.suspects import LabelReview
@@ -28,11 +30,13 @@ _REASONS = (*DEFAULT_REASONS, "near", "suspects", "raters", "unusual")
 class ProfileData:
     """The data that enter the model, described by a seeded sample of each split.
 
-    ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model, and ``drift``
-    compares the splits. ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``leaks`` what of
-    the target and of validation is visible in training. ``unknown_tokens`` are their shares by split, and ``unusual``
-    are images and series that stand out, among the samples counted in ``unusual_rows``. ``galleries`` show pairs,
-    suspects and unusual samples, by the name of the panel. ``seed`` drew the samples. ``_browse`` returns the error
+    ``splits`` describe the leaves of the samples; ``examples`` are samples as they enter the model, ``drift`` compares
+    the splits, and ``distributions`` holds the histograms of their features and the counts of their classes.
+    ``duplicates`` are pairs of samples, ``labels`` holds the suspect labels, and ``leaks`` what of the target and of
+    validation is visible in training. ``unknown_tokens`` are their shares by split, and ``unusual`` are images and
+    series that stand out, among the samples counted in ``unusual_rows``. ``galleries`` show pairs, suspects and unusual
+    samples, by the name of the panel. ``loaders`` are the facts of the loaders, and ``cut_off_limits`` say by split why
+    cut off images would not be noticed, "" if they would. ``seed`` drew the samples. ``_browse`` returns the error
     browser of a split, when the page asks for it.
     """
 
@@ -46,6 +50,9 @@ class ProfileData:
     unusual: tuple[UnusualSamples, ...] = ()
     unusual_rows: tuple[tuple[str, int], ...] = ()
     galleries: tuple[tuple[str, CardGroup], ...] = ()
+    distributions: tuple[FeatureDistribution, ...] = ()
+    loaders: tuple[LoaderFacts, ...] = ()
+    cut_off_limits: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     seed: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -169,7 +169,20 @@ class SplitReader:
                 return self._make_chunk(raw, indices if is_batched else None, len(samples) if is_batched else None)
             except Exception as error:
                 self.uncollated = f"{type(error).__name__}: {error}"
+                if is_batched and (pair := self._find_uncollated_pair(samples)) is not None:
+                    reason, other = pair
+                    places = f"{indices[0]} and {indices[other]}"
+                    self.uncollated = f"samples {places} do not fit together: {type(reason).__name__}: {reason}"
         return self._ragged_chunk(samples, indices)
+
+    def _find_uncollated_pair(self, samples: list[Any]) -> tuple[Exception, int] | None:
+        """Return the first sample that cannot be collated with the first one of a batch, and why; None without one."""
+        for other in range(1, len(samples)):
+            try:
+                self.loader.collate_fn([samples[0], samples[other]])
+            except Exception as error:
+                return error, other
+        return None
 
     def _ragged_chunk(self, samples: list[Any], indices: tuple[int, ...]) -> SampleChunk:
         """Return samples that cannot be collated, leaf by leaf."""
@@ -184,7 +197,7 @@ class SplitReader:
     def _streamed_chunks(self) -> Iterator[SampleChunk]:
         """Yield the batches of the loader as they come, until one raises or does not come in time."""
         batches = peek_batches(self.loader, _MAX_STREAMED_BATCHES, f"{self.split}_loader")
-        while True:
+        for number in count():
             try:
                 with time_limit(self.seconds or MAX_SAMPLE_SECONDS):
                     raw, indices = next(batches)
@@ -199,7 +212,10 @@ class SplitReader:
                 self.failure_count, self.end_reason = 1, "an error of the loader"
                 self.failures[self.samples_read] = str(error.__cause__ or error)
                 return
-            yield self._make_chunk(raw, indices, None)
+            chunk = self._make_chunk(raw, indices, None)
+            form = Schema(tuple((path, kind, 0, ()) for path, kind in sorted(set(_batch_structure(raw, chunk.size)))))
+            self.schemas.setdefault(form, [0, number])[0] += 1
+            yield chunk
             if self.limit is not None and self.samples_read >= self.limit:
                 self.end_reason = f"the limit of {self.limit:,} samples"
                 return
@@ -218,6 +234,19 @@ class SplitReader:
             ) from error
         count = size or batch.size or _count_entries(raw)
         return SampleChunk(indices, count, _name_leaves(batch, raw, count), batch)
+
+
+def _batch_structure(tree: Any, size: int, path: tuple[Any, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Yield path and number of axes of each tensor of a batch; lists with an entry for each sample count as one."""
+    if isinstance(tree, (Tensor, PackedSequence)):
+        axes = tree.data.dim()
+        yield _leaf_name(path), f"tensor with {axes} {'axis' if axes == 1 else 'axes'}"
+        return
+    children = tree_children(tree)
+    is_by_sample = bool(path) and isinstance(tree, (list, tuple)) and len(tree) == size
+    are_columns = all(isinstance(child, Tensor) and child.dim() and len(child) == size for child in children.values())
+    for key, child in children.items():
+        yield from _batch_structure(child, size, (*path, "*" if is_by_sample and not are_columns else key))
 
 
 def _count_entries(raw: Any) -> int:

@@ -14,7 +14,8 @@ from nbdebug.tools.data.reading import Shape
 from nbdebug.tools.data.split_profile import SPLIT_NAMES
 
 MIN_SAMPLES, MIN_PLACES = 40, 64
-_MAX_SHARE, _MIN_SIDE = 0.05, 12
+MIN_SIDE = 12
+_MAX_SHARE = 0.05
 _LOW, _HIGH, _DARK, _BRIGHT, _ENDS = 0.01, 0.99, 0.15, 0.85, 0.01
 _CUT_SHARE, _CLIPPED_RUN, _CLIPPED_SHARE, _FROZEN_SHARE = 0.2, 3, 0.02, 0.25
 _MAX_QUANTILE_VALUES = 1_000_000
@@ -34,6 +35,11 @@ class UnusualSamples:
     def title(self) -> str:
         """The split and the input."""
         return f"{SPLIT_NAMES[self.split]} input {self.leaf}".rstrip()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """True for images that are cut off."""
+        return self.fault == _CUT_OFF
 
     @property
     def text(self) -> str:
@@ -110,11 +116,27 @@ def _are_cut_off(images: Tensor) -> Tensor:
     Images of which more than 5% have an edge of one value, such as a background, can have a wide one.
     """
     height = images.shape[2]
-    if height < _MIN_SIDE:
+    if height < MIN_SIDE:
         return torch.zeros(len(images), dtype=torch.bool)
-    has_edge = _have_one_value(images[:, :, :2]) | _have_one_value(images[:, :, -2:])
     cut_off = _have_one_value(images[:, :, height - max(int(_CUT_SHARE * height), 2) :])
-    return cut_off & bool(has_edge.float().mean() <= _MAX_SHARE)
+    return cut_off & bool(_share_of_edges(images) <= _MAX_SHARE)
+
+
+def _share_of_edges(images: Tensor) -> float:
+    """Return the share of images whose upper or lower edge has one value."""
+    return float((_have_one_value(images[:, :, :2]) | _have_one_value(images[:, :, -2:])).float().mean())
+
+
+def limit_cut_off(table: SplitTable) -> str:
+    """Return why cut off images of a split would not be noticed; "" if they would, or if there are none."""
+    images = [table.inputs[number] for number in _comparable_inputs(table) if table.inputs[number].dim() == 4]
+    if not images:
+        return ""
+    samples = move_channels_first(images[0])
+    if samples.shape[2] < MIN_SIDE:
+        return f"the images have {samples.shape[2]} rows"
+    share = _share_of_edges(samples)
+    return f"{share:.0%} of the images have an edge of one value" if share > _MAX_SHARE else ""
 
 
 def _have_one_value(images: Tensor) -> Tensor:
@@ -140,11 +162,12 @@ def _are_frozen(series: Tensor) -> Tensor:
     return is_same.unfold(2, length - 1, 1).all(3).any(2).any(1)
 
 
+_CUT_OFF = "images are cut off: the lowest fifth has one value"
 _Finder = Callable[[Tensor], Tensor]
 _IMAGE_FAULTS: dict[str, _Finder] = {
     "images are nearly black": _are_dark,
     "images are nearly white": _are_bright,
-    "images are cut off: the lowest fifth has one value": _are_cut_off,
+    _CUT_OFF: _are_cut_off,
 }
 _SERIES_FAULTS: dict[str, _Finder] = {
     "series are clipped: they stay at the limit of a channel": _are_clipped,

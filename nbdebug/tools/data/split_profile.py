@@ -28,9 +28,9 @@ class SplitProfile:
 
     ``size`` is the number of samples of the split, None if unknown; ``read`` of them were read, at random if
     ``is_random``, else the first ones. ``failures`` are the first samples that raised, by index, and
-    ``failure_count`` is their number. ``schemas`` are the schemas of the samples with their counts and the first index
-    of each, the most common first. ``notes`` say what could not be read and why reading ended, and ``uncollated`` why
-    the loader cannot make batches of the samples.
+    ``failure_count`` is their number. ``schemas`` are the schemas of the samples, of a stream those of the
+    batches, with their counts and the first index of each, the most common first. ``notes`` say what could not be read
+    and why reading ended, and ``uncollated`` why the loader cannot make batches of the samples.
     """
 
     split: str
@@ -51,6 +51,11 @@ class SplitProfile:
     def title(self) -> str:
         """The name of the split."""
         return SPLIT_NAMES[self.split]
+
+    @property
+    def unit(self) -> str:
+        """What ``schemas`` counts: samples that are read by index, else batches."""
+        return "sample" if self.is_random else "batch"
 
     @property
     def extent(self) -> str:
@@ -86,9 +91,11 @@ class SplitAccumulator:
     keys: list[NDArray[np.int64]] = field(default_factory=list)
     indices: list[int] = field(default_factory=list)
     seconds: float = 0.0
+    _table: SplitTable | None = field(default=None, init=False, repr=False)
 
     def add(self, chunk: SampleChunk) -> None:
         """Add the samples of a chunk."""
+        self._table = None
         for (role, name), values in chunk.leaves.items():
             if (role, name) not in self.leaves:
                 self.leaves[role, name] = LeafAccumulator(role, name, self.column_names if role == "input" else None)
@@ -134,7 +141,9 @@ class SplitAccumulator:
         usable = [part for part in self.parts if part.inputs]
         if not usable:
             return None
-        table = concatenate_rows(self.reader.split, usable)
+        if self._table is None:  # a copy of all stored rows
+            self._table = concatenate_rows(self.reader.split, usable)
+        table = self._table
         is_complete = self.reader.is_complete and len(table) == self.reader.samples_read
         return SplitTable(table.split, table.inputs, table.targets, table.indices, is_complete)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from nbdebug.sample_display.samples import SampleDisplay
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import make_peekable
 from nbdebug.setup.time_limit import MAX_SAMPLE_SECONDS, limit_samples
+from nbdebug.tools.data.comparison_features import FeatureColumn, comparison_columns
+from nbdebug.tools.data.distributions import FeatureDistribution, measure_distributions
 from nbdebug.tools.data.drift import DataDrift
 from nbdebug.tools.data.drift_data import compare_splits
 from nbdebug.tools.data.drift_windows import compare_windows
@@ -25,6 +27,7 @@ from nbdebug.tools.data.examples import example_groups, is_augmented, make_displ
 from nbdebug.tools.data.galleries import make_galleries
 from nbdebug.tools.data.label_features import EmbeddingFunction, Layer, layer_outputs, validate_layer
 from nbdebug.tools.data.leaks import Leaks, find_leaks
+from nbdebug.tools.data.loader_facts import LoaderFacts, describe_loader
 from nbdebug.tools.data.predicted_probabilities import validate_probabilities
 from nbdebug.tools.data.presentation import build_view
 from nbdebug.tools.data.profile_data import BrowseSplit
@@ -37,6 +40,7 @@ from nbdebug.tools.data.sample_quality import (
     count_compared_samples,
     find_other_sizes,
     find_unusual_samples,
+    limit_cut_off,
 )
 from nbdebug.tools.data.split_profile import SPLIT_NAMES, SplitAccumulator
 from nbdebug.tools.data.suspects import LabelReview, review_labels
@@ -44,6 +48,7 @@ from nbdebug.tools.data.unknown_tokens import measure_unknown_tokens
 from nbdebug.validation import validate_int, validate_number
 from nbdebug.views.live import LiveScreen, Screen, show_view
 
+_Columns = Mapping[str, Sequence[FeatureColumn]]
 _SECONDS_BETWEEN_UPDATES, _ROWS_PER_EMBEDDED_BATCH = 0.7, 512
 
 
@@ -129,19 +134,30 @@ class _DataReader:
         made = [(split, make_display(self.setup, reader)) for split, reader in readers]
         displays = {split: display for split, display in made if display is not None}
         duplicates, tables = self.find_duplicates(displays), _tables(self.accumulators)
+        columns, profile = self.feature_columns(), self.profile()
+        drift = self.compare_splits(columns)
         result = replace(
-            self.profile(),
+            profile,
             examples=example_groups(self.setup, self.accumulators, displays, self.seed),
-            drift=self.compare_splits(),
+            drift=drift,
+            loaders=self.describe_loaders(),
+            distributions=_measure_distributions(profile, drift, columns),
             duplicates=duplicates,
             leaks=self.find_leaks(duplicates),
             unknown_tokens=tuple(measure_unknown_tokens(tables, displays)),
             unusual=tuple(self.find_unusual_samples()),
+            cut_off_limits=tuple((split, limit_cut_off(table)) for split, table in tables.items()),
             unusual_rows=tuple((split, count_compared_samples(table)) for split, table in tables.items()),
             labels=self.review_labels(),
         )
         galleries = make_galleries(result, displays)
         return replace(result, galleries=galleries, seconds=time.perf_counter() - self.started)
+
+    def describe_loaders(self) -> tuple[LoaderFacts, ...]:
+        """Return the facts of the loader of each split."""
+        names = tuple(self.setup.class_names or ())
+        readers = [(item.reader, item.table()) for item in self.accumulators]
+        return tuple(describe_loader(reader.split, reader.loader, table, names) for reader, table in readers)
 
     def find_unusual_samples(self) -> Iterator[UnusualSamples]:
         """Find the images and series of each split that stand out."""
@@ -211,18 +227,33 @@ class _DataReader:
                 embeddings[item.reader.split] = layer_outputs(self.setup, batches, self.layer)
         return embeddings
 
-    def compare_splits(self) -> DataDrift:
+    def feature_columns(self) -> _Columns:
+        """Return the features of the stored samples of each split."""
+        names = self.accumulators[0].input_names if self.accumulators else []
+        tables = _tables(self.accumulators)
+        return {split: comparison_columns(table, names, self.setup.feature_names) for split, table in tables.items()}
+
+    def compare_splits(self, columns: _Columns) -> DataDrift:
         """Compare training with validation, and the reference with training."""
         usable = _tables(self.accumulators)
         names = self.accumulators[0].input_names if self.accumulators else []
         pairs = [pair for pair in (("train", "val"), ("reference", "train")) if set(pair) <= usable.keys()]
         titled = [(pair, (SPLIT_NAMES[pair[0]], SPLIT_NAMES[pair[1]])) for pair in pairs]
         embeddings = self.embed_splits() if self.layer is not None else None
-        comparisons = [compare_splits(self.setup, usable, pair, titles, names, embeddings) for pair, titles in titled]
+        comparisons = [compare_splits(self.setup, usable, pair, titles, columns, embeddings) for pair, titles in titled]
         windows = None
         if self.windows is not None and "train" in usable:
             windows = compare_windows(usable["train"], self.windows, names, self.setup.feature_names)
         return DataDrift(tuple(comparison for comparison in comparisons if comparison is not None), windows)
+
+
+def _measure_distributions(
+    profile: DataProfile, drift: DataDrift, columns: _Columns
+) -> tuple[FeatureDistribution, ...]:
+    """Return the distributions of all splits, those of shifted features first."""
+    shifted = {shift.title for comparison in drift.comparisons for shift in comparison.shifted_features}
+    class_counts = {split.split: split.class_counts for split in profile.splits if split.class_counts}
+    return measure_distributions(columns, class_counts, profile.class_names, shifted)
 
 
 def _tables(accumulators: Iterable[SplitAccumulator]) -> dict[str, SplitTable]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from nbdebug.formatting import html_list, html_paragraph, html_table, to_json_value
+from nbdebug.tools.data.distributions import FeatureDistribution
 from nbdebug.views.page import View
 from nbdebug.views.table import FoldableTable
 
-_MAX_PLAIN_GROUPS = 40
+_MAX_PLAIN_GROUPS, _MAX_HISTOGRAMS = 40, 24
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,28 @@ class CodeBlock:
         return html_paragraph(f"{self.label}: {self.source}")
 
 
-Section = FoldableTable | CardGroup | CodeBlock
+@dataclass(frozen=True)
+class HistogramGroup:
+    """A heading with the histograms of features, those of the splits beside each other, on the same axes."""
+
+    title: str
+    distributions: Sequence[FeatureDistribution]
+    note: str = ""
+
+    def state(self) -> dict[str, Any]:
+        """Return the counts of the first features as JSON."""
+        shown = [to_json_value(item.state()) for item in self.distributions[:_MAX_HISTOGRAMS]]
+        hidden = len(self.distributions) - len(shown)
+        texts = {"title": self.title, "note": to_json_value(self.note)}
+        return {"kind": "histograms", **texts, "hidden": hidden, "histograms": shown}
+
+    def html(self) -> str:
+        """Return the distributions as texts."""
+        texts = [str(to_json_value(item.to_text())) for item in self.distributions[:_MAX_HISTOGRAMS]]
+        return html_paragraph(self.title) + html_list(texts) + html_paragraph(self.note)
+
+
+Section = FoldableTable | CardGroup | CodeBlock | HistogramGroup
 
 
 @dataclass(frozen=True)
