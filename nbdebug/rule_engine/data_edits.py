@@ -29,6 +29,7 @@ _LISTS = ("list", "tuple")
 # The names that fixes use for the data; those of both splits change in both.
 _INPUTS, _TARGETS = ("x",), ("y", "labels", "target")
 _TRAINING = {"x_train": 0, "y_train": -1}
+_WITHOUT_LAST = "[:-1]"
 _SAMPLE_METHODS = ("__getitem__", "__iter__")  # of a dataset; a collate function makes batches
 
 
@@ -219,7 +220,7 @@ def shift_right(setup: Setup, position: int, token: int | None) -> tuple[str, tu
 
 
 def shift_targets(setup: Setup, position: int) -> tuple[Edit, ...]:
-    """Return the edit that makes the target the later tokens of an input, where a sample returns one variable as both.
+    """Return the edit that makes the target the later tokens of an input, where a sample returns the same as both.
 
     ``position`` is that of the input.
     """
@@ -227,10 +228,12 @@ def shift_targets(setup: Setup, position: int) -> tuple[Edit, ...]:
     for function, owner in sample_functions(setup.train_loader, datasets):
         file, parts = function.__code__.co_filename, _returned_parts(function, owner)
         texts = [node_text(file, part) for part in parts]
-        if function.__name__ not in _SAMPLE_METHODS or not _is_alias(texts, parts, position):
-            return ()
-        cut = ((parts[position], f"{texts[position]}[:-1]"), (parts[-1], f"{texts[-1]}[1:]"))
-        return tuple(replace_node(file, part, text) for part, text in cut)
+        if function.__name__ in _SAMPLE_METHODS and _is_alias(texts, parts, position):
+            cut = ((parts[position], f"{texts[position]}[:-1]"), (parts[-1], f"{texts[-1]}[1:]"))
+            return tuple(replace_node(file, part, text) for part, text in cut)
+        if position < len(parts) - 1 and texts[position] == texts[-1] and texts[-1].endswith(_WITHOUT_LAST):
+            return (replace_node(file, parts[-1], f"{texts[-1].removesuffix(_WITHOUT_LAST)}[1:]"),)
+        return ()
     return ()
 
 

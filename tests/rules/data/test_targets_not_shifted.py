@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.rules.data.targets_not_shifted import RecurrentLanguageModel, token_cross_entropy
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.model.future_leak import AttentionLanguageModel
 from nbdebug.setup import Setup
+from nbdebug.source.edits import line_changes
 from tests.rules.rule_findings import checkup_findings
 
 TOKENS = torch.randint(1, 11, (64, 10), generator=torch.Generator().manual_seed(1))
@@ -115,6 +116,31 @@ def batch_with_alias(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
     following = tokens
     following[:, :-1] = tokens[:, 1:].clone()
     return tokens[:, :-1], following[:, :-1]
+
+
+class Rows(Dataset[tuple[Tensor, Tensor]]):
+    def __len__(self) -> int:
+        return len(TOKENS)
+
+
+class WholeRows(Rows):
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        row = TOKENS[index]
+        return row, row
+
+
+class CutRows(Rows):
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        row = TOKENS[index]
+        return row[:-1], row[:-1]
+
+
+@pytest.mark.parametrize("dataset", [WholeRows(), CutRows()])
+def test_samples_that_are_their_own_targets_are_shifted_at_their_line(dataset: Rows) -> None:
+    setup = Setup(RecurrentLanguageModel(), DataLoader(dataset, 16), loss_fn=token_cross_entropy)
+    (finding,) = checkup_findings(setup, "D126")
+    (change,) = line_changes(finding.edits)
+    assert [line.strip() for line in change.added] == ["return row[:-1], row[1:]"]
 
 
 def test_targets_that_are_another_name_of_the_inputs_are_placed_at_that_name() -> None:

@@ -68,6 +68,14 @@ def test_batch_mixing_grades_what_mixes_samples(name: str) -> None:
     assert [finding.severity for finding in findings] == ([severity] if severity else [])
 
 
+def test_batch_norm_without_running_statistics_gets_them_at_its_line() -> None:
+    (finding,) = rule_faults(minimal_setup(normalized(False), IMAGES, torch.randn(64, 4), nn.MSELoss()), "M304")
+    assert "keeps no running statistics" in finding.cause
+    assert finding.where.source is not None
+    assert "track_running_stats=tracks" in finding.where.source
+    assert [edit.text for edit in finding.edits] == ["True"]
+
+
 class Views(nn.Module):
     """Joins two views of each sample below each other, and scales their vectors along one axis."""
 
