@@ -39,7 +39,8 @@ export function connectKernel(model, onAvailability) {
     pending.delete(message.ask);
     progressCallbacks.delete(message.ask);
   });
-  if (!model.get("live")) model.send({ kind: "hello" });
+  // The answer must not come before the caller has the result of this function.
+  if (!model.get("live")) queueMicrotask(() => model.send({ kind: "hello" }));
   /** @type {(content: object, onProgress?: (progress: any) => void) => Promise<any>} */
   const send = async (content, onProgress) => connected ? new Promise((resolve) => {
     const requestId = Math.random();

@@ -137,7 +137,7 @@ CLAIMS: dict[str, tuple[tuple[str, Check], ...]] = {
     "T612": ((rf"every {NUMBER} steps", is_steps_per_epoch),),
     "T614": (
         (rf"at step {NUMBER}", is_step_count), (rf"by {NUMBER}%", is_gain_of_last_quarter),
-        (rf"to {NUMBER}, ", is_end),
+        (rf"ended at {NUMBER}", is_end),
     ),
     "O501": (
         (rf"rate {NUMBER}", is_learning_rate), (rf"rose from {NUMBER}", is_start),

@@ -30,7 +30,12 @@ from .sample_views import (
     table_view,
 )
 
-MAX_MODULE_LENGTHS = {"watching/page.js": 29_000, "tools/explain/page.js": 40_500, "tools/errors/page.js": 81_500}
+MAX_MODULE_LENGTHS = {
+    "tools/data/page.js": 18_000,
+    "watching/page.js": 29_000,
+    "tools/explain/page.js": 40_500,
+    "tools/errors/page.js": 81_500,
+}
 REMOVE_WHILE_UNPACKED = """html => {
   new MutationObserver(() => document.body.replaceChildren()).observe(document.body, {attributes: true, subtree: true});
   document.body.append(document.createRange().createContextualFragment(html));
