@@ -225,15 +225,16 @@ def shift_targets(setup: Setup, position: int) -> tuple[Edit, ...]:
     ``position`` is that of the input.
     """
     datasets = list(nested_datasets(getattr(setup.train_loader, "dataset", None)))
-    for function, owner in sample_functions(setup.train_loader, datasets):
-        file, parts = function.__code__.co_filename, _returned_parts(function, owner)
-        texts = [node_text(file, part) for part in parts]
-        if function.__name__ in _SAMPLE_METHODS and _is_alias(texts, parts, position):
-            cut = ((parts[position], f"{texts[position]}[:-1]"), (parts[-1], f"{texts[-1]}[1:]"))
-            return tuple(replace_node(file, part, text) for part, text in cut)
-        if position < len(parts) - 1 and texts[position] == texts[-1] and texts[-1].endswith(_WITHOUT_LAST):
-            return (replace_node(file, parts[-1], f"{texts[-1].removesuffix(_WITHOUT_LAST)}[1:]"),)
+    function, owner = next(iter(sample_functions(setup.train_loader, datasets)), (None, None))
+    if function is None:
         return ()
+    file, parts = function.__code__.co_filename, _returned_parts(function, owner)
+    texts = [node_text(file, part) for part in parts]
+    if function.__name__ in _SAMPLE_METHODS and _is_alias(texts, parts, position):
+        cut = ((parts[position], f"{texts[position]}[:-1]"), (parts[-1], f"{texts[-1]}[1:]"))
+        return tuple(replace_node(file, part, text) for part, text in cut)
+    if position < len(parts) - 1 and texts[position] == texts[-1] and texts[-1].endswith(_WITHOUT_LAST):
+        return (replace_node(file, parts[-1], f"{texts[-1].removesuffix(_WITHOUT_LAST)}[1:]"),)
     return ()
 
 

@@ -32,7 +32,7 @@ def find_unique_assignment(attribute: str, value: Any, context: Iterable[Any]) -
         SourceLine(file, node.lineno)
         for file in search_files(context)
         for node in file_nodes(syntax_tree(file))
-        if isinstance(node, ast.Assign) and _may_assign(node, attribute, value)
+        if isinstance(node, ast.Assign) and may_assign(node, attribute, value)
     }
     return lines.pop() if len(lines) == 1 else None
 
@@ -50,7 +50,8 @@ def find_zeroed_entry(context: Iterable[Any]) -> SourceLine | None:
     return lines.pop() if len(lines) == 1 else None
 
 
-def _may_assign(node: ast.Assign, attribute: str, value: Any) -> bool:
+def may_assign(node: ast.Assign, attribute: str, value: Any) -> bool:
+    """Check whether an assignment sets an attribute to anything but another value."""
     is_set = any(getattr(target, "attr", "") == attribute for target in assignment_targets(node))
     return is_set and (not isinstance(node.value, ast.Constant) or node.value.value == value)
 

@@ -55,8 +55,8 @@ def stopped_early(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Fi
         return
     yield Finding(
         message=f"The run ended at step {summary.step_count} while the loss was still decreasing. It ended at "
-        f"{summary.end_text}. In the last quarter of the steps, it fell by {decrease.gain:.0%} of what it is at the "
-        f"end ({decrease.sigmas:.0f} standard errors).",
+        f"{summary.end_text}. In the last quarter of the steps, it fell by {decrease.gain:.0%} of its final "
+        f"value ({decrease.sigmas:.0f} standard errors).",
         where=Location(step=summary.step_count),
         cause="Training ended before the model converged.",
         fix="Train for five times as many epochs, and check where the loss settles.",

@@ -24,7 +24,7 @@ from nbdebug.setup.source_lines import find_setup_creation, parameters_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import call_name, find_unique_line, is_literal, matches_replacement
+from nbdebug.source.search import call_name, find_unique_line, matches_replacement, may_assign
 
 _MAX_MODULES = 3
 _CONSEQUENCES = ("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614")
@@ -199,9 +199,7 @@ def _unfreezes(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         values = [*node.args, *[keyword.value for keyword in node.keywords]]
         return call_name(node) == "requires_grad_" and all(getattr(value, "value", None) is True for value in values)
-    if not isinstance(node, ast.Assign) or is_literal(node.value, False):
-        return False
-    return any(getattr(target, "attr", "") == "requires_grad" for target in node.targets)
+    return isinstance(node, ast.Assign) and may_assign(node, "requires_grad", True)
 
 
 def _find_empty_group(optimizer: torch.optim.Optimizer) -> int | None:
