@@ -14,6 +14,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 
 from nbdebug.formatting import join_names
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.setup.class_names import class_name
 from nbdebug.setup.loaders import dataset_length, epoch_batch_sizes, find_ordering_sampler, unwrap_loader
 
 _MIN_ORDERED = 20
@@ -55,12 +56,8 @@ def _facts(loader: DataLoader[Any], table: SplitTable | None, names: Sequence[st
         replacement = "with" if sampler.replacement else "without"
         yield "weighted sampler", f"{sampler.num_samples:,} draws {replacement} replacement"
         if table is not None and labels is not None and (shares := _drawn_shares(sampler, table.indices, labels)):
-            texts = [f"{_class_name(label, names)} {share:.1%}" for label, share in shares.items()]
+            texts = [f"{class_name(names, label)} {share:.1%}" for label, share in shares.items()]
             yield "drawn classes", join_names(texts, 10)
-
-
-def _class_name(label: int, names: Sequence[str]) -> str:
-    return names[label] if 0 <= label < len(names) else str(label)
 
 
 def _describe_order(loader: DataLoader[Any]) -> str:

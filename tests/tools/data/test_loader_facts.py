@@ -97,7 +97,7 @@ def test_order_by_class_of_random_order_is_not_measured(loader: Any) -> None:
 def test_profile_states_classes_that_weighted_sampler_draws(draws: int) -> None:
     profile = profile_of(DataLoader(DATA, 64, sampler=weighted(draws=draws)), DataLoader(Stream(), 64), samples=1_000)
     facts = {item.split: dict(item.facts) for item in profile.loaders}
-    rare = float(facts["train"]["drawn classes"].split(", 1 ")[1].removesuffix("%"))
+    rare = float(facts["train"]["drawn classes"].split("class 1 ")[1].removesuffix("%"))
     assert rare == pytest.approx(50, abs=8)
     assert facts["val"]["order by class"].startswith("100%")
     table = next(
