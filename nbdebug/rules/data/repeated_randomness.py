@@ -141,7 +141,7 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             fix="# remove the seed from __getitem__; set it once, before training",
             edits=_draw_seed(generator.line),
             evidence={"generator": generator.kind},
-            explains=("T609",),
+            explains=("D113", "T609"),
         )
     for generator in reseeded.started_per_sample:
         yield Finding(
@@ -152,7 +152,7 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             fix="# create the generator once, in __init__, and draw from it in __getitem__",
             edits=_draw_seed(_creation_line(setup, generator)),
             evidence={"generator": generator.kind},
-            explains=("T609",),
+            explains=("D113", "T609"),
         )
     for generator in reseeded.seeded_by_index:
         yield Finding(

@@ -27,6 +27,7 @@ from nbdebug.source.location import get_location
 from nbdebug.training.model_copy import RESET_PARAMETERS
 
 _USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6 for inputs of unit scale
+_ROUNDING = 1e-9  # of the loss: that of a constant prediction of equal targets is rounding
 
 
 @rule("L208", "warning", prediction=SLOW_START)
@@ -101,6 +102,8 @@ def initial_loss_off(
         raise NotChecked(
             f"the model is trained: its loss {initial_loss:.3g} is below that of a constant, {expected_loss.prior:.3g}"
         )
+    if not expected_loss.classes and expected_loss.prior < _ROUNDING * initial_loss:
+        raise NotChecked("the targets of the first batch are equal, so a constant prediction has no loss to compare")
     if outputs_are_cosines:
         raise NotChecked(
             "the logits are cosine similarities times a fixed scale, for which no initial loss is expected"

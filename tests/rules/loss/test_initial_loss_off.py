@@ -171,3 +171,9 @@ def test_tensor_that_makes_the_loss_large_is_named(name: str) -> None:
 def test_usual_tensors_are_not_blamed_for_large_inputs() -> None:
     (finding,) = rule_faults(minimal_setup(network(3), X * 1000, Y, nn.CrossEntropyLoss()), "L208")
     assert "tensor" not in finding.evidence
+
+
+def test_initial_loss_off_of_equal_targets_is_not_compared_with_rounding() -> None:
+    targets = torch.full((len(X), 3), 1.1)
+    targets[::2] += 1e-7  # rounding
+    assert fault_messages(minimal_setup(network(3), X, targets, nn.MSELoss()), "L208") == []
