@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass, class_axis
-from nbdebug.measurements.output_targets import find_output_targets, read_outputs, replace_tensors
+from nbdebug.measurements.fixed_outputs import find_fixed_parts, read_outputs, replace_tensors
 from nbdebug.measurements.perturbation import compute_loss
 from nbdebug.measurements.random_batches import read_random_batches
 from nbdebug.measurements.reading_limit import PATIENCE, ReadingLimit
@@ -62,8 +62,8 @@ def constant_loss(
     if judging_weights:
         raise NotChecked("another network judges the outputs")
     size = max(first_pass.batch.size, 1)
-    if positions := find_output_targets(setup, first_pass):
-        return _constant_loss_of_output_targets(setup, output, size, positions)
+    if positions := find_fixed_parts(setup, first_pass):
+        return _constant_loss_beside_fixed_parts(setup, output, size, positions)
     merged, batches = _read_targets(setup, size)
     targets = [tensor for batch in batches for tensor in tree_tensors(batch.targets)]
     if not targets or all(bool((tensor == targets[0].flatten()[:1]).all()) for tensor in targets):
@@ -82,8 +82,8 @@ def constant_loss(
     return _ConstantLoss(_validate(value), rows, is_complete)
 
 
-def _constant_loss_of_output_targets(setup: Setup, output: Any, size: int, positions: frozenset[int]) -> _ConstantLoss:
-    """Return the lowest loss of a constant in the place of the parts of the output that are no targets."""
+def _constant_loss_beside_fixed_parts(setup: Setup, output: Any, size: int, positions: frozenset[int]) -> _ConstantLoss:
+    """Return the lowest loss of a constant in the place of the parts of the output that the model computes."""
     outputs, batches = zip(*read_outputs(setup, size), strict=True)
     problem = _ConstantProblem(setup, output, (0,), batches, outputs, positions)
     fitted = problem.minimize(range(len(batches)), time.perf_counter() + _FIT_SECONDS)
@@ -178,8 +178,8 @@ class _ConstantProblem:
     """The loss of constant outputs on some batches, as a function of the constants.
 
     Outputs that are probabilities remain probabilities: those between 0 and 1, as all targets are, and those that sum
-    to 1. Outputs that the loss takes as logits are none. Parts of the output at ``target_positions`` are targets; then
-    ``outputs`` are those of the batches.
+    to 1. Outputs that the loss takes as logits are none. Parts of the output at ``fixed_positions`` are targets, masks
+    and the like, which the model does not compute; then ``outputs`` are those of the batches.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class _ConstantProblem:
         shared_axes: tuple[int, ...],
         batches: Sequence[Batch],
         outputs: Sequence[Any] = (),
-        target_positions: frozenset[int] = frozenset(),
+        fixed_positions: frozenset[int] = frozenset(),
     ) -> None:
         self.setup, self.batches, self.outputs = setup, batches, outputs
         scores = score_tensor(output)
@@ -199,7 +199,7 @@ class _ConstantProblem:
         self.variable = [
             number
             for number, leaf in enumerate(tensors)
-            if leaf.is_floating_point() and leaf.dim() > 0 and len(leaf) == size and number not in target_positions
+            if leaf.is_floating_point() and leaf.dim() > 0 and len(leaf) == size and number not in fixed_positions
         ]
         leaves = [tensors[number] for number in self.variable]
         if not leaves:
@@ -213,9 +213,8 @@ class _ConstantProblem:
             raise NotChecked("the output is too large to search for the best constant")
         self.prior = _log_frequencies(self.start[0], batches) if len(axes) + 1 == self.start[0].dim() else None
         parts = [tree_tensors(output) for output in outputs]
-        self.targets = [part[number] for part in parts for number in target_positions] or [
-            tensor for batch in batches for tensor in tree_tensors(batch.targets)
-        ]
+        self.targets = [part[number] for part in parts for number in fixed_positions]
+        self.targets += [tensor for batch in batches for tensor in tree_tensors(batch.targets)]
         takes_probabilities = get_loss_kind(setup.loss_fn) not in _LOSSES_OF_LOGITS and _are_in_unit_range(self.targets)
         self.is_unit = [takes_probabilities and _is_in_unit_range(leaf) for leaf in leaves]
         self.is_distribution = [

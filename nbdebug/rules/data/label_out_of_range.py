@@ -24,6 +24,8 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
 from nbdebug.source.search import find_unique_line, matches_option
 
+_MORE_CLASSES = "# give the output one class for each symbol, and one more for the blank"
+
 
 @rule("D101", "error", origin="targets")
 def label_out_of_range(
@@ -48,7 +50,8 @@ def label_out_of_range(
     ## How it is measured
     Exactly, by the indices. A custom loss is evaluated with such a label in the first batch: if it raises, or treats
     -1 as the last class as Python's indexing does, it does not mask the label. A custom loss that indexes the scores
-    directly is only tested with negative labels. A CTC loss is checked on the first batch, up to the target lengths.
+    directly is only tested with negative labels. A CTC loss is checked on the first batch, up to the target lengths; blanks
+    that only end the rows are padding which the lengths count.
     Columns whose number follows the batch size are no classes. A finding before training is withdrawn if the watched
     loop has passed an epoch: it uses other labels or another output.
 
@@ -106,22 +109,34 @@ def _ctc_findings(setup: Setup, node: Node) -> Iterator[Finding]:
     if not len(wrong):
         return
     values, is_blank = sorted(set(wrong.tolist())), bool((wrong == blank).all())
+    is_padding = is_blank and targets.dim() > 1 and _is_trailing(targets.cpu(), torch.as_tensor(lengths).cpu(), blank)
     unused = sorted(set(range(classes)) - set(labels.tolist()))
     line = find_unique_line(matches_option("blank", blank), user_written_objects(setup)) if is_blank else None
     rule_text = f"{blank} is the blank of the CTC loss" if is_blank else f"the output has {classes} classes"
+    if is_padding:
+        rule_text = f"{blank} is the blank of the CTC loss, and stands only at the ends of the rows"
+        cause = "The lengths of the targets count the padding."
+        fix = f"target_lengths = (targets != {blank}).sum(1)  # without padding"
+    elif is_blank:
+        cause = "The blank stands for no symbol, so a target must not contain it."
+        fix = f"nn.CTCLoss(blank={unused[-1]})  # an output that no label uses" if unused else _MORE_CLASSES
+    else:
+        cause, fix = "The output has no class for these labels.", _MORE_CLASSES
     yield Finding(
         message=f"{len(wrong)} of the {len(labels)} labels of the first batch are {', '.join(map(str, values[:5]))}: "
         f"{rule_text}.",
-        where=get_location(line) if line else node.where,
-        cause="The blank stands for no symbol, so a target must not contain it."
-        if is_blank
-        else "The output has no class for these labels.",
-        fix=f"nn.CTCLoss(blank={unused[-1]})  # an output that no label uses"
-        if is_blank and unused
-        else "# give the output one class for each symbol, and one more for the blank",
+        where=get_location(line) if line and not is_padding else node.where,
+        cause=cause,
+        fix=fix,
         evidence={"split": "train", "labels": values[:20], "classes": classes, "blank": blank},
         explains=("D105", "E702", "E709", "L207", "L208", "L218", "T606", "T607", "T608", "T610"),
     )
+
+
+def _is_trailing(targets: Tensor, lengths: Tensor, blank: int) -> bool:
+    """Return whether a label follows no blank in its row of targets, up to the length that is given for the row."""
+    is_label = (targets != blank) & (torch.arange(targets.shape[1]) < lengths[:, None])
+    return bool((is_label.cummin(1).values == is_label).all())
 
 
 def _blame_axis(finding: Finding, class_axis: int, other_axis: int) -> Finding:

@@ -1,11 +1,10 @@
-"""Targets that a model returns beside its prediction, such as the noise that it has added to its input."""
+"""Parts that a model returns beside its prediction without computing them: targets, masks, weights of samples."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -26,11 +25,12 @@ _ROWS, _MAX_PASSES, _MIN_PASSES = 4096, 48, 4
 _MAX_VALUES, _READ_SECONDS, _PASS_SECONDS = 5_000_000, 0.1, 0.5
 
 
-def find_output_targets(setup: Setup, first_pass: ForwardPass) -> frozenset[int]:
-    """Return the positions of the tensors of an output that are targets of the others; empty if there are none.
+def find_fixed_parts(setup: Setup, first_pass: ForwardPass) -> frozenset[int]:
+    """Return the positions of the tensors of an output that no weight changes; empty if there are none.
 
-    They have no gradient, although others have one; the loss depends on them and on no target of the batch; and they
-    are the same for other weights, unlike the embeddings of a teacher, which change while the model learns.
+    Such are targets, as the noise that a model has added to its input, and masks. They have no gradient, although
+    others have one; the loss depends on them; and they are the same for other weights, unlike the embeddings of a
+    teacher, which change while the model learns.
     """
     output, batch = first_pass.output, first_pass.batch
     tensors = tree_tensors(output)
@@ -40,19 +40,12 @@ def find_output_targets(setup: Setup, first_pass: ForwardPass) -> frozenset[int]
         return frozenset()
     with torch.no_grad():
         detached = tree_map(output, lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf)
+        exchanged = replace_tensors(detached, {i: tensors[i].roll(1, 0) for i in candidates})
         try:
-            own, others, exchanged = (
-                _seeded_loss(setup, parts, of)
-                for parts, of in (
-                    (detached, batch),
-                    (replace_tensors(detached, {i: tensors[i].roll(1, 0) for i in candidates}), batch),
-                    (detached, replace(batch, targets=tree_map(batch.targets, _roll))),
-                )
-            )
+            own, others = (_seeded_loss(setup, parts, batch) for parts in (detached, exchanged))
         except NotChecked:
             return frozenset()
-        tolerance = _TOLERANCE * abs(own)
-        if abs(others - own) <= tolerance or not abs(exchanged - own) <= tolerance:
+        if abs(others - own) <= _TOLERANCE * abs(own):
             return frozenset()
         return frozenset(candidates) if _are_independent_of_weights(setup, batch, candidates) else frozenset()
 
@@ -94,10 +87,6 @@ def read_outputs(setup: Setup, size: int) -> list[tuple[Any, Batch]]:
 def _seeded_loss(setup: Setup, output: Any, batch: Batch) -> float:
     seed_all(0)
     return compute_loss_value(setup, output, batch)
-
-
-def _roll(leaf: Any) -> Any:
-    return leaf.roll(1, 0) if isinstance(leaf, Tensor) and leaf.dim() else leaf
 
 
 def _are_independent_of_weights(setup: Setup, batch: Batch, positions: set[int]) -> bool:

@@ -1,4 +1,4 @@
-"""Tests of targets that a model returns beside its prediction, and of the rules that judge a run by them."""
+"""Tests of parts that a model returns beside its prediction, and of the rules that judge a run by them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements import Measurements
-from nbdebug.measurements.output_targets import find_output_targets
+from nbdebug.measurements.fixed_outputs import find_fixed_parts
 from nbdebug.setup import Setup
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -169,6 +169,30 @@ def test_constant_loss_holds_the_targets_that_the_model_returns(name: str, batch
     assert measurements["constant_loss"].value == pytest.approx(expected, rel=0.06)
 
 
+class Filler(nn.Module):
+    """Predicts values that were hidden, and returns which ones they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = network(4, 4)
+
+    def forward(self, x: Tensor) -> Any:
+        hidden = (torch.rand_like(x) < 0.25).float()
+        return self.layers(x * (1 - hidden)), hidden
+
+
+def of_hidden(output: Any, target: Tensor) -> Tensor:
+    prediction, hidden = output
+    error: Tensor = ((prediction - target).square() * hidden).sum()
+    return error / hidden.sum()
+
+
+def test_constant_loss_holds_a_mask_that_the_model_returns_beside_targets_of_the_loader() -> None:
+    torch.manual_seed(0)
+    measurements = Measurements(build(Filler(), of_hidden, X, X))
+    assert measurements["constant_loss"].value == pytest.approx(float(X.var(0).mean()), rel=0.06)
+
+
 LABELS = (X[:, 0] > 0).long() + (X[:, 2] > 0).long()
 OTHERS: dict[str, tuple[Callable[[], nn.Module], Loss, tuple[Tensor, ...]]] = {
     "detached teacher": (Teacher, squared, (X,)),
@@ -179,12 +203,12 @@ OTHERS: dict[str, tuple[Callable[[], nn.Module], Loss, tuple[Tensor, ...]]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_output_targets_of_other_models_are_none(name: str) -> None:
+def test_other_models_have_no_fixed_parts(name: str) -> None:
     torch.manual_seed(0)
     model, loss_fn, data = OTHERS[name]
     setup = build(model(), loss_fn, *data)
     before = [parameter.clone() for parameter in setup.model.parameters()]
-    assert find_output_targets(setup, Measurements(setup)["first_pass"]) == frozenset()
+    assert find_fixed_parts(setup, Measurements(setup)["first_pass"]) == frozenset()
     assert all(map(torch.equal, before, setup.model.parameters()))
 
 
