@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.forward_pass import ForwardPass, class_axis
 from nbdebug.measurements.fixed_outputs import find_fixed_parts, read_outputs, replace_tensors
+from nbdebug.measurements.forward_pass import ForwardPass, class_axis
 from nbdebug.measurements.perturbation import compute_loss
 from nbdebug.measurements.random_batches import read_random_batches
 from nbdebug.measurements.reading_limit import PATIENCE, ReadingLimit

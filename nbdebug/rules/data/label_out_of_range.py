@@ -50,10 +50,10 @@ def label_out_of_range(
     ## How it is measured
     Exactly, by the indices. A custom loss is evaluated with such a label in the first batch: if it raises, or treats
     -1 as the last class as Python's indexing does, it does not mask the label. A custom loss that indexes the scores
-    directly is only tested with negative labels. A CTC loss is checked on the first batch, up to the target lengths; blanks
-    that only end the rows are padding which the lengths count.
-    Columns whose number follows the batch size are no classes. A finding before training is withdrawn if the watched
-    loop has passed an epoch: it uses other labels or another output.
+    directly is only tested with negative labels. A CTC loss is checked on the first batch, up to the target lengths;
+    blanks that only end the rows are padding that the lengths count. Columns whose number follows the batch size are no
+    classes. A finding before training is withdrawn if the watched loop has passed an epoch: it uses other labels or
+    another output.
 
     ## How to fix
     Number the classes from 0, and give the head one output for each class.

@@ -109,6 +109,15 @@ def test_ctc_targets_that_contain_the_blank_are_reported_at_its_option() -> None
     assert rule_findings(setup_of(of_log_softmax), "D101") == []
 
 
+def test_ctc_lengths_that_count_the_padding_are_reported_where_the_loss_is_called() -> None:
+    padded = LETTERS.masked_fill(torch.arange(3) >= (torch.arange(len(LETTERS)) % 2 + 2)[:, None], 0)
+    setup = minimal_setup(nn.Linear(6, 5), STRIPS, padded, of_log_softmax)
+    (finding,) = rule_findings(setup, "D101")
+    assert "count the padding" in finding.cause
+    assert "`target_lengths = (targets != 0).sum(1)`" in finding.fix
+    assert "F.ctc_loss(" in (finding.where.source or "")
+
+
 def of_log_softmax_over_frames(logits: Tensor, letters: Tensor) -> Tensor:
     scores = logits.log_softmax(1)
     return ctc(scores, letters)
