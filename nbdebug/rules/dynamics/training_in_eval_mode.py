@@ -246,7 +246,7 @@ def _frozen_normalization_findings(setup: Setup, loop: LoopSummary, min_steps: i
         cause="eval() is called on these layers, but they were not trained before.",
         fix="# remove eval() from these layers, or load the statistics of a trained model",
         evidence={"layers": paths, "steps": steps},
-        explains=("T609", "T610", "T602"),
+        explains=("M312", "T609", "T610", "T602"),
         severity="warning",
     )
 
