@@ -23,6 +23,7 @@ _DECOUPLED_NAMES = ("AdamW", "Adafactor", "Muon")  # the later ones are not in e
 _DECOUPLED = tuple(getattr(torch.optim, name) for name in _DECOUPLED_NAMES if hasattr(torch.optim, name))
 _GRADIENT_BATCHES, _TRIAL_BATCHES, _STEPS = 8, 32, 100
 _MIN_SHARE = 0.3  # of the loss of a constant prediction: a model below it has learned
+_MIN_SHRUNK_SHARE = 0.1  # the same for weights that the decay alone would have shrunk during the run
 _COLLAPSED_SHARE = 0.9  # above it, the decay may have left weights too small to learn from in a short trial
 _MIN_RATIO = 0.25  # of the decay term to the gradient, of the weights where it is largest
 _MIN_EXPONENT = 1.0  # of the factor exp(-x) by which decoupled decay alone would shrink the weights during the run
@@ -51,17 +52,18 @@ def decay_balance(setup: Setup, record: Record) -> DecayBalance:
     The losses of the trials are those of a validation batch if there is one, else of a batch that they do not train on.
     """
     run = get_run_summary(record)
-    if run.remaining_share is None or run.remaining_share < _MIN_SHARE:
+    if run.remaining_share is None or run.remaining_share < _MIN_SHRUNK_SHARE:
         raise NotChecked("needs a run that ended far from a good model")
     decayed = _decayed_weights(setup)
-    ratios = _ratios(setup, [*setup.batches(_GRADIENT_BATCHES)], {n: w.decay for n, w in decayed.items() if w.is_added})
+    added = {n: w.decay for n, w in decayed.items() if w.is_added and run.remaining_share >= _MIN_SHARE}
+    ratios = _ratios(setup, [*setup.batches(_GRADIENT_BATCHES)], added)
     shrinkages = {name: weight.shrinkage for name, weight in decayed.items() if not weight.is_added}
     effects = {
         **{name: ratio / _MIN_RATIO for name, ratio in ratios.items()},
         **{name: share * float(run.steps[-1]) / _MIN_EXPONENT for name, share in shrinkages.items()},
     }
-    name = max(effects, key=lambda name: effects[name])
-    if effects[name] < 1:
+    name = max(effects, key=lambda name: effects[name], default="")
+    if not name or effects[name] < 1:
         raise NotChecked("the decay is small beside the gradient, or for the length of the run")
     held_out = [*setup.batches(1, "val")] if setup.val_loader is not None else []
     batches = [*setup.batches(_TRIAL_BATCHES), *held_out]

@@ -63,9 +63,9 @@ def weight_decay_too_strong(
     After a run that ends with more than 30% of the loss of a constant prediction, two copies are compared: one goes on
     for 100 steps with the decay, the other without it. Both start from new initial weights if the run ends with more
     than 90%, since the decay may have left weights that are too small to learn from. This is done if the decay term of
-    a weight matrix is at least a quarter of its mean gradient over eight batches, or if decoupled decay alone would
-    shrink the weights by a factor of e in the run. Reported if the loss of a validation batch is lower without it by
-    ``better`` = 20%.
+    a weight matrix is at least a quarter of its mean gradient over eight batches. It is also done, after a run that
+    ends with more than 10%, if decoupled decay alone would shrink the weights by a factor of e in the run. Reported if
+    the loss of a validation batch is lower without it by ``better`` = 20%.
 
     ## How to fix
     Use a decay of 1e-4 to 1e-2 (up to 0.1 for AdamW). Freeze weights by ``requires_grad_(False)``, and pass the others

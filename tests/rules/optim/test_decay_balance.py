@@ -20,8 +20,8 @@ def quadrants(label_noise: float = 0.0) -> tuple[Tensor, Tensor]:
     return x, torch.where(is_random, torch.randint(0, 2, (480,), generator=random), y)
 
 
-def train(setup: Setup) -> None:
-    for _ in range(12):
+def train(setup: Setup, epochs: int = 12) -> None:
+    for _ in range(epochs):
         for x, y in setup.train_loader:
             setup.optimizers[0].zero_grad()
             assert setup.loss_fn is not None
@@ -41,10 +41,10 @@ def decayed_setup(
     return Setup(model, loader, val_loader, nn.CrossEntropyLoss(), (own,))
 
 
-def decay_messages(setup: Setup, *, final_tests: bool = True) -> list[str]:
+def decay_messages(setup: Setup, *, final_tests: bool = True, epochs: int = 12) -> list[str]:
     debugger = Debugger.of(setup)
     with debugger.watch(final_tests=final_tests):
-        train(setup)
+        train(setup, epochs)
     return [finding.message for finding in debugger.findings if finding.code == "O509"]
 
 
@@ -70,6 +70,11 @@ def test_decoupled_decay_that_hinders_the_training_is_reported_with_what_each_st
     (message,) = decay_messages(decayed_setup(torch.optim.AdamW, decay, seed=seed))
     assert f"weight_decay is {decay:g} in group 0: each step removes {5e-3 * decay:.2g} of " in message
     assert "with the decay and" in message
+
+
+def test_decoupled_decay_that_would_shrink_the_weights_is_tried_after_a_run_that_has_learned() -> None:
+    (message,) = decay_messages(decayed_setup(torch.optim.AdamW, 0.3), epochs=36)
+    assert "After 100 more steps of two copies" in message
 
 
 def test_decay_is_not_tried_where_the_trained_model_is_not_tested() -> None:
