@@ -71,7 +71,8 @@ def initial_loss_off(
 
     Parameters and buffers whose root mean square exceeds ``wide`` = 3 / √n, for n values in a row, are scaled down to
     1 / √n one at a time. The finding names the one that lowers the loss most, if less than ``remainder`` = 10% of the
-    excess remains.
+    excess remains. For a loss of your own of which no constant prediction is known, this alone is reported, if it
+    lowers the loss by more than ``ratio``.
 
     A model with frozen weights is pretrained and may be confident about what it learned: reported as a note. A loss
     below ``trained`` times that of the class frequencies belongs to a trained model and is not judged. Scores that are
@@ -97,7 +98,11 @@ def initial_loss_off(
         yield _dominant_target_finding(target_shares, setup)
         return
     if isinstance(expected_loss, NotChecked):
-        raise expected_loss
+        tensor = find_oversized_tensor(setup, batches[0], wide)
+        if tensor is None or not 0 <= ratio * tensor.usual_loss < initial_loss:
+            raise expected_loss
+        yield _tensor_finding(_scale_finding(initial_loss, tensor), tensor, setup)
+        return
     if expected_loss.prior > 0 and initial_loss < trained * expected_loss.prior:
         raise NotChecked(
             f"the model is trained: its loss {initial_loss:.3g} is below that of a constant, {expected_loss.prior:.3g}"
@@ -138,6 +143,17 @@ def _dominant_target_finding(shares: dict[int, float], setup: Setup) -> Finding:
         evidence={"shares": shares},
         explains=("D104", "T606", "T607", "T614"),
         predicts="the targets of small size will not be learned",
+    )
+
+
+def _scale_finding(initial_loss: float, tensor: OversizedTensor) -> Finding:
+    """Return the finding for a loss of which no constant prediction is known."""
+    factor = initial_loss / tensor.usual_loss if tensor.usual_loss else math.inf
+    return Finding(
+        message=f"The loss before training is {initial_loss:.4g}. With {tensor.name} of a usual scale, it is "
+        f"{tensor.usual_loss:.4g}. The ratio is {factor:.1f}.",
+        evidence={"loss": initial_loss, "ratio": factor},
+        explains=("O502", "T601", "T606", "T607", "T608", "T610"),
     )
 
 

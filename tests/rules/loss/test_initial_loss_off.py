@@ -177,3 +177,18 @@ def test_initial_loss_off_of_equal_targets_is_not_compared_with_rounding() -> No
     targets = torch.full((len(X), 3), 1.1)
     targets[::2] += 1e-7  # rounding
     assert fault_messages(minimal_setup(network(3), X, targets, nn.MSELoss()), "L208") == []
+
+
+def gaussian_likelihood(output: Tensor, target: Tensor) -> Tensor:
+    mean, log_variance = output.chunk(2, dim=1)
+    return ((mean - target).square() / log_variance.exp() + log_variance).mean()
+
+
+@pytest.mark.parametrize("factor", [1.0, 20.0])
+def test_initial_loss_off_of_a_loss_without_known_constant_names_the_weights_that_enlarge_it(factor: float) -> None:
+    torch.manual_seed(0)
+    head = nn.Linear(32, 2)
+    head.weight.data.mul_(factor)
+    model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), head)
+    findings = rule_faults(minimal_setup(model, X, X[:, :1] * X[:, 1:2], gaussian_likelihood), "L208")
+    assert [finding.where.parameter for finding in findings] == ["2.weight"] * (factor > 1)
