@@ -72,7 +72,12 @@ def is_torch_loss(kind: LossKind, scores: Tensor, target: Tensor, value: float) 
     is_elementwise = kind not in ("cross-entropy", "nll")
     if is_elementwise and scores.numel() != target.numel():
         return False
-    operands = (scores.flatten(), target.flatten().to(scores.dtype)) if is_elementwise else (scores, target)
+    if is_elementwise:
+        operands = (scores.flatten(), target.flatten().to(scores.dtype))
+    elif scores.dim() > 2 and scores.shape[:-1] == target.shape:
+        operands = (scores.flatten(0, -2), target.flatten())  # a class at each position
+    else:
+        operands = (scores, target)
     try:
         expected = float(function(*operands))
     except (RuntimeError, ValueError, IndexError, TypeError):

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from nbdebug.exceptions import NotChecked
+from nbdebug.measurements import Measurements
 from nbdebug.setup import Setup
 
 BATCH = torch.randn(8, 4, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
@@ -53,3 +56,23 @@ def test_loss_that_takes_neither_raises_its_error_on_the_output() -> None:
 
     with pytest.raises(AttributeError, match="'dict' object has no attribute 'scores'"):
         compute(loss_of_scores)
+
+
+def flat_loss(logits: Tensor, tags: Tensor) -> Tensor:
+    loss: Tensor = F.cross_entropy(logits.reshape(-1, 3), tags.reshape(-1))
+    return loss
+
+
+def masked_loss(logits: Tensor, tags: Tensor) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, 1), tags.flatten(), ignore_index=0)
+
+
+@pytest.mark.parametrize(("loss_fn", "is_known"), [(flat_loss, True), (masked_loss, False)])
+def test_loss_of_a_class_at_each_position_is_known_if_it_is_that_of_torch(loss_fn: Any, is_known: bool) -> None:
+    words, tags = BATCH[0].unsqueeze(1).repeat(1, 5, 1), BATCH[1].unsqueeze(1).repeat(1, 5)
+    measurements = Measurements(Setup(nn.Linear(4, 3), [(words, tags)], loss_fn=loss_fn))
+    if is_known:
+        assert measurements["torch_loss_kind"] == "cross-entropy"
+    else:
+        with pytest.raises(NotChecked, match="none of torch's own"):
+            measurements["torch_loss_kind"]
