@@ -1,4 +1,4 @@
-"""Next-token offset, dependence on later inputs, and sensitivity to permuted positions."""
+"""Next-token offset, and sensitivity to permuted positions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from nbdebug.autograd import Graph
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.perturbation import EvalOutputs, MixingCall, fill_zero_parameters, track_change
+from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup.batch import TARGET_KEYS, Batch
@@ -20,12 +19,8 @@ from nbdebug.setup.evaluation_mode import fast_attention_disabled, in_mode
 from nbdebug.setup.losses import score_tensor
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
-SLICING_CALLS = ("getitem", "narrow")
 _CANDIDATE_OFFSETS = (1, 0, 2, 3, -1)
 _MIN_MATCHES = 8  # positions that must agree, to rule out coincidence
-PRODUCT_CALLS = {"matmul", "bmm", "baddbmm", "einsum"}
-MASKING_CALLS = {"masked_fill", "where", "add", "sub"}
-_SOFTMAX_CALLS = {"softmax", "multi_head_attention_forward", "scaled_dot_product_attention"}
 _SequenceKind = Literal["tokens", "steps", "patches"]
 _NUM_DRAWS, _TOLERANCE, _MAX_FEATURES = 20, 1e-4, 32
 
@@ -164,10 +159,10 @@ def _compute_output_gradients(answers: EvalOutputs, batch: Batch, target: Tensor
             (gradient,) = torch.autograd.grad(setup.loss(output, batch), main)
         except Exception as error:
             raise NotChecked(f"the loss does not accept other targets: {type(error).__name__}: {error}") from None
-    return _move_positions_first(gradient, target, axis)
+    return move_positions_first(gradient, target, axis)
 
 
-def _move_positions_first(output: Tensor, target: Tensor, axis: int) -> Tensor:
+def move_positions_first(output: Tensor, target: Tensor, axis: int) -> Tensor:
     """Move the position axis of an output to the front; raise NotChecked if it cannot be identified."""
     length = target.shape[axis]
     if len(output) == target.numel():
@@ -178,120 +173,14 @@ def _move_positions_first(output: Tensor, target: Tensor, axis: int) -> Tensor:
     raise NotChecked("the output has no axis for the positions of the targets")
 
 
-@dataclass(frozen=True)
-class FutureInfluence:
-    """Counted positions up to ``position`` whose outputs depend on inputs after it, and the calls that mix them.
-
-    ``cause`` is the first mixing call, or the mask or softmax before it, since attention scores may contain all
-    positions. ``padding`` is the call that pads both ends, if slices of its result move later positions to earlier
-    ones. ``has_softmax`` tells whether a softmax over positions reads them, so that a mask would help.
-    """
-
-    position: int
-    counted: int
-    affected_positions: tuple[int, ...]
-    mixing_calls: tuple[MixingCall, ...]
-    cause: TorchCall | None = None
-    padding: TorchCall | None = None
-    has_softmax: bool = False
-
-
-@measurement
-def future_influence(eval_outputs: EvalOutputs, next_token_offset: NextTokenOffset) -> FutureInfluence:
-    """Positions of the output that depend on later inputs."""
-    position = next_token_offset.length // 2
-    changed = _replace_later_inputs(eval_outputs, next_token_offset, position)
-    affected = _move_positions_first(
-        eval_outputs.changed_values(eval_outputs.predict(changed)[0]), next_token_offset.target, next_token_offset.axis
-    )
-    counted_positions = [t for t in next_token_offset.counted_positions if t <= position]
-    affected_positions = tuple(t for t in counted_positions if bool(affected[t].any()))
-    later = range(position + 1, next_token_offset.length)
-    if not affected_positions:
-        return FutureInfluence(position, len(counted_positions), (), ())
-    mixing_calls = track_change(eval_outputs, changed, later, next_token_offset.length)
-    cause = _find_influence_cause(eval_outputs, mixing_calls[0].call) if mixing_calls else None
-    is_masked = cause is not None and mixing_calls[0].call.name in PRODUCT_CALLS and cause.name in MASKING_CALLS
-    return FutureInfluence(
-        position,
-        len(counted_positions),
-        affected_positions,
-        mixing_calls,
-        cause,
-        _find_two_sided_padding(eval_outputs, changed, position, next_token_offset.length),
-        is_masked or (cause is not None and cause.name in _SOFTMAX_CALLS),
-    )
-
-
-def _find_two_sided_padding(answers: EvalOutputs, changed: Batch, position: int, length: int) -> TorchCall | None:
-    """Return the call that pads both ends of a tensor of which a slice holds later positions at earlier ones."""
-    calls: list[list[TorchCall]] = [[], []]
-    for recorded, batch in zip(calls, (answers.batch, changed), strict=True):
-        with record_calls(answers.setup.eager_model, recorded.append):
-            answers.predict(batch)
-    padded: dict[int, TorchCall] = {}
-    for before, after in zip(*calls, strict=False):
-        if before.name != after.name:
-            return None
-        if before.name == "pad":
-            padded[id(before.outputs[0])] = before
-        source = padded.get(id(before.inputs[0])) if before.name in SLICING_CALLS and before.inputs else None
-        if source is not None and _moves_to_earlier(before.outputs[0], after.outputs[0], position, length):
-            return source
-    return None
-
-
-def _moves_to_earlier(before: Tensor, after: Tensor, position: int, length: int) -> bool:
-    """Return whether an axis of the positions has changed from an earlier one than the first that was changed."""
-    mask = before != after
-    for axis in range(mask.dim()):
-        along = mask.movedim(axis, 0).flatten(1).any(1) if mask.dim() > 1 else mask
-        changed = along.nonzero().flatten().tolist()
-        if len(along) == length and changed and 0 < changed[0] <= position:
-            return True
-    return False
-
-
-def _find_influence_cause(answers: EvalOutputs, mixing_call: TorchCall) -> TorchCall:
-    """Return the mask applied to the scores before softmax, else the softmax; the mixing call if it is no product.
-
-    A convolution that is padded on both sides mixes no later positions until a slice moves its positions.
-    """
-    recorded: list[TorchCall] = []
-    with record_calls(answers.setup.eager_model, recorded.append):
-        answers.predict(answers.batch)
-    place = (mixing_call.name, mixing_call.module, mixing_call.line)
-    start = next((i for i, call in enumerate(recorded) if (call.name, call.module, call.line) == place), 0)
-    if mixing_call.name not in PRODUCT_CALLS:
-        return next((call for call in recorded[start + 1 :] if _moves_positions(call, recorded[start])), mixing_call)
-    scores, mask = {id(t) for t in recorded[start].outputs}, None
-    for call in recorded[start + 1 :]:
-        if not scores & {id(t) for t in call.inputs}:
-            continue
-        scores |= {id(t) for t in call.outputs}
-        mask = call if call.name in MASKING_CALLS else mask
-        if call.name == "softmax":
-            return mask or call
-    return mixing_call
-
-
-def _moves_positions(call: TorchCall, maker: TorchCall) -> bool:
-    """Return whether a call slices the output of another one, and drops its first values."""
-    if call.name not in SLICING_CALLS or not any(call.inputs[0] is output for output in maker.outputs):
-        return False
-    whole, part = call.inputs[0], call.outputs[0]
-    is_shorter = part.dim() == whole.dim() and part.numel() < whole.numel()
-    return is_shorter and part.storage_offset() != whole.storage_offset()
-
-
 def depends_on_current_input(answers: EvalOutputs, ahead: NextTokenOffset) -> bool:
     """Return whether the output at a position depends on its input; it does not if the model shifts its input."""
     position = ahead.length // 2
-    changed = answers.changed_values(answers.predict(_replace_later_inputs(answers, ahead, position - 1))[0])
-    return bool(_move_positions_first(changed, ahead.target, ahead.axis)[position].any())
+    changed = answers.changed_values(answers.predict(replace_later_inputs(answers, ahead, position - 1))[0])
+    return bool(move_positions_first(changed, ahead.target, ahead.axis)[position].any())
 
 
-def _replace_later_inputs(answers: EvalOutputs, ahead: NextTokenOffset, position: int) -> Batch:
+def replace_later_inputs(answers: EvalOutputs, ahead: NextTokenOffset, position: int) -> Batch:
     """Return the batch with other inputs at all positions after one."""
     input = answers.inputs[ahead.input_name]
     changed = input.clone()

@@ -15,9 +15,10 @@ from nbdebug.formatting import join_names
 from nbdebug.loop_monitor.conclusions import argument_unchanged
 from nbdebug.measurements.decoder_input import DecoderInput
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.future_influence import FutureInfluence
 from nbdebug.measurements.loss_places import selection_line, target_selection_line
 from nbdebug.measurements.perturbation import EvalOutputs
-from nbdebug.measurements.sequence_order import FutureInfluence, NextTokenOffset, depends_on_current_input
+from nbdebug.measurements.sequence_order import NextTokenOffset, depends_on_current_input
 from nbdebug.rule_engine.data_edits import shift_right, shift_targets
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup

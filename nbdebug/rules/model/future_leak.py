@@ -12,9 +12,10 @@ from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.call_operands import operand_location
+from nbdebug.measurements.future_influence import SLICING_CALLS, FutureInfluence
 from nbdebug.measurements.input_usage import display_names
 from nbdebug.measurements.perturbation import EvalOutputs
-from nbdebug.measurements.sequence_order import SLICING_CALLS, FutureInfluence, NextTokenOffset
+from nbdebug.measurements.sequence_order import NextTokenOffset
 from nbdebug.rule_engine.layer_edits import add_causal_mask
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup

@@ -202,6 +202,29 @@ def test_future_leak_of_manual_attention_points_to_mask_or_softmax(name: str) ->
     assert line in (finding.where.source or "")
 
 
+def softmax_over_queries(scores: Tensor) -> Tensor:
+    return (scores - 1e9 * torch.ones(9, 9).triu(1)).softmax(1)
+
+
+def normalized_over_queries(scores: Tensor) -> Tensor:
+    weights = (scores + torch.full((9, 9), -torch.inf).triu(1)).softmax(-1)
+    return weights / weights.sum(1, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("weigh", "line"), [(softmax_over_queries, ".softmax(1)"), (normalized_over_queries, "weights / weights.sum(1")]
+)
+def test_future_leak_behind_a_causal_mask_points_to_the_call_that_mixes_the_rows(
+    weigh: Callable[[Tensor], Tensor], line: str
+) -> None:
+    def attend(layer: nn.Module, x: Tensor) -> Tensor:
+        return weigh(layer(x) @ x.transpose(1, 2) / 8**0.5) @ x
+
+    (finding,) = checkup_findings(language_setup(Tagger(nn.Linear(8, 8), attend))(), "M305")
+    assert line in (finding.where.source or "")
+    assert not finding.edits
+
+
 class ReaderAndWriter(nn.Module):
     """Reads a source in both directions and writes with the same kind of attention, under a mask that starts late."""
 
