@@ -12,7 +12,7 @@ from nbdebug.finding import is_code, remove_comment_sign
 from nbdebug.rule_engine.rule_registry import find_rule
 from nbdebug.rules.examples import healthy_classifier
 from nbdebug.setup import fix_names
-from nbdebug.setup.optimizer_code import rate_fix
+from nbdebug.setup.optimizer_code import rate_factor_fix, rate_fix
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,22 @@ def test_fix_that_is_run_makes_its_rule_quiet(code: str) -> None:
     optimizers = (variables["optimizer"],) if setup.optimizers else ()
     fixed = replace(setup, model=variables["model"], optimizers=optimizers)
     assert code not in {finding.code for finding in Debugger.of(fixed).checkup()}
+
+
+def test_rate_is_multiplied_in_the_groups_of_the_weights_concerned() -> None:
+    setup = healthy_classifier(lr=0.01)
+    assert rate_factor_fix(setup, 10) == rate_fix(setup, 0.1)
+    head, body = setup.model[2], setup.model[0]
+    grouped = torch.optim.SGD([{"params": body.parameters()}, {"params": head.parameters(), "lr": 1e-6}], lr=0.1)
+    grouped_setup = replace(setup, optimizers=(grouped,))
+    exec(rate_factor_fix(grouped_setup, 1000, ["0.weight"]), {"optimizer": grouped})
+    assert [group["lr"] for group in grouped.param_groups] == pytest.approx([0.1, 1e-3])
+    assert not is_code(rate_factor_fix(grouped_setup, 1000, ["0.weight", "2.weight"]))
+    schedule = torch.optim.lr_scheduler.StepLR(grouped, 1)
+    assert not is_code(rate_factor_fix(replace(grouped_setup, scheduler=schedule), 1000))
+
+
+def test_copy_of_a_setup_has_no_files_of_the_code_that_copies_it() -> None:
+    setup = healthy_classifier()
+    setup.files = {"train.py"}
+    assert replace(setup, class_names=None).files == {"train.py"}

@@ -100,6 +100,7 @@ class DegenerateMetric:
     problem: str
     fix: str
     measures_model: bool = True
+    decision: str = ""  # the call that computes the prediction of a class along an axis of one value
 
 
 def find_degenerate_metrics(forward_passes: ForwardPasses) -> Iterator[DegenerateMetric]:
@@ -137,6 +138,7 @@ def _argmax_over_single_column(
                 SourceLine(line.file, node.lineno),
                 f"argmax runs over an axis of one value (the output has shape {shape}), so each prediction is class 0",
                 "predicted = (output.squeeze(1) > 0).long()   # of a logit; > 0.5 of a probability",
+                decision="argmax",
             )
 
 

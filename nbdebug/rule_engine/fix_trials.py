@@ -113,7 +113,7 @@ def _state(namespace: dict[str, Any]) -> list[Any]:
     state: list[Any] = [(role, id(namespace.get(role))) for role in (*_ROLES, "optimizer")]
     for module in (item for item in (namespace.get("model"), namespace.get("loss_fn")) if isinstance(item, nn.Module)):
         tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers()]
-        state += [(name, id(tensor), tensor._version, tensor.requires_grad) for name, tensor in tensors]
+        state += [(name, id(item), item._version, item.requires_grad, item.stride()) for name, item in tensors]
         state += [(name, type(part), part.training, part.extra_repr()) for name, part in module.named_modules()]
     for group in getattr(namespace.get("optimizer"), "param_groups", ()):
         state.append([id(parameter) for parameter in group["params"]])

@@ -63,6 +63,30 @@ def insert_before_loop(setup: Setup, line: SourceLine | None, code: str) -> tupl
     return (insert_before(line.file, place, own_code),) if own_code else ()
 
 
+def repeat_owner(line: SourceLine | None, method: str, target: SourceLine | None, template: str) -> tuple[Edit, ...]:
+    """Return the insertion before another line of the same function of a call with the owner of a method on a line.
+
+    The owner is what the user wrote: ``optimizers[0]`` in ``optimizers[0].step()``.
+    """
+    if line is None or target is None or (line.file, line.function) != (target.file, target.function):
+        return ()
+    statement, owner = covering_statement(target), owner_of_call(line, method)
+    if statement is None or owner is None:
+        return ()
+    return (insert_before(line.file, statement.lineno, template.format(owner)),)
+
+
+def owner_of_call(line: SourceLine, method: str) -> str | None:
+    """Return the owner of the only call of a method on a line, if it is a name with attributes and constant indices."""
+    statement = covering_statement(line)
+    calls = [node for node in ast.walk(statement) if call_name(node) == method] if statement else []
+    function = getattr(calls[0], "func", None) if len(calls) == 1 else None
+    owner = function.value if isinstance(function, ast.Attribute) else None
+    kinds = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.expr_context)
+    is_path = owner is not None and all(isinstance(node, kinds) for node in ast.walk(owner))
+    return ast.unparse(owner) if owner is not None and is_path else None
+
+
 def move_after(line: SourceLine | None, target: SourceLine | None) -> tuple[Edit, ...]:
     """Return the edits that move a one-line statement behind another statement of the same function.
 
@@ -100,7 +124,10 @@ def divide_loss(line: SourceLine | None, divisor: int) -> tuple[Edit, ...]:
     if line is None or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return ()
     loss = call.args[0] if call.args else call.func.value
-    return (wrap_node(line.file, loss, f"({{}} / {divisor})"),)
+    if isinstance(loss, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+        return (wrap_node(line.file, loss, f"({{}} / {divisor})"),)
+    text = f"({node_text(line.file, loss)}) / {divisor}"  # the source of an owner has its parentheses already
+    return (replace_node(line.file, loss, text),)
 
 
 def accumulate_fewer_batches(line: SourceLine | None, batches: int) -> tuple[Edit, ...]:

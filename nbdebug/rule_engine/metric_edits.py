@@ -33,6 +33,31 @@ def count_rows(line: SourceLine | None) -> tuple[Edit, ...]:
     return (wrap_node(line.file, lengths[0].args[0], "{}.dataset"),)
 
 
+def weigh_by_rows(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edits by which a sum of batch means on a line weighs each batch by its rows.
+
+    The loop must unpack its batches from a loader, and the sum is divided once, by the number of these batches.
+    """
+    scope = enclosing_scope(line) if line else None
+    loop = innermost_loop(scope, line.number) if scope and line else None
+    if line is None or scope is None or not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
+        return ()
+    batch, loader = loop.target.elts[-1], ast.unparse(loop.iter)
+    sums = [node for node in ast.walk(loop) if isinstance(node, ast.AugAssign) and node.lineno == line.number]
+    name = ast.unparse(sums[0].target) if len(sums) == 1 and isinstance(sums[0].op, ast.Add) else ""
+    divisors = [
+        node.right
+        for node in ast.walk(scope)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and ast.unparse(node.left) == name
+    ]
+    lengths = [call for call in divisors if isinstance(call, ast.Call) and ast.unparse(call) == f"len({loader})"]
+    if not isinstance(batch, ast.Name) or not name or len(divisors) != 1 or len(lengths) != 1:
+        return ()
+    value = sums[0].value
+    template = "{} * len(%s)" if isinstance(value, (ast.Call, ast.Name)) else "({}) * len(%s)"
+    return wrap_node(line.file, value, template % batch.id), wrap_node(line.file, lengths[0].args[0], "{}.dataset")
+
+
 def reset_counters(line: SourceLine | None) -> tuple[Edit, ...]:
     """Return the insertion that sets what the innermost loop around a line adds up to zero, before that loop."""
     scope = enclosing_scope(line) if line else None

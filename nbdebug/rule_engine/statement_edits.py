@@ -13,6 +13,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.search import (
     assigned_names,
     call_name,
+    covers_line,
     enclosing_loops,
     enclosing_scope,
     innermost_loop,
@@ -133,24 +134,33 @@ def remove_calls_in_loop(line: SourceLine | None, names: Collection[str]) -> tup
     return tuple(remove_statement(line.file, call) for call in calls)
 
 
-def put_loop_in_block(line: SourceLine | None, header: str) -> tuple[Edit, ...]:
+def put_loop_in_block(line: SourceLine | None, header: str, without: Collection[SourceLine] = ()) -> tuple[Edit, ...]:
     """Return the edits that put the innermost loop around a line into a block, such as ``with torch.no_grad():``.
 
-    Return () without such a loop, and for a loop with a text of several lines, whose indentation is a part of it.
+    If that loop contains a line of ``without``, the statement on the line is put into the block instead. Return ()
+    without such a loop, and where a text of several lines has its indentation as a part of it.
     """
     scope = enclosing_scope(line) if line else None
     loop = innermost_loop(scope, line.number) if scope and line else None
-    if line is None or loop is None or any(_is_long_text(node) for node in ast.walk(loop)):
+    if line is None or loop is None:
         return ()
-    numbers = range(loop.lineno, (loop.end_lineno or loop.lineno) + 1)
+    excluded = [other.number for other in without if other.file == line.file]
+    candidates = [node for node in (loop, covering_statement(line)) if node is not None]
+    block = next((node for node in candidates if not any(covers_line(node, number) for number in excluded)), None)
+    if block is None or any(_is_long_text(node) for node in ast.walk(block)):
+        return ()
+    return _put_in_block(line.file, block, header)
+
+
+def _put_in_block(file: str, statement: ast.stmt, header: str) -> tuple[Edit, ...]:
+    """Return the edits that write a header before a statement and indent its lines."""
+    numbers = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
     indented = [
-        Edit(line.file, number, 0, number, 0, _INDENTATION)
-        for number in numbers
-        if linecache.getline(line.file, number).strip()
+        Edit(file, number, 0, number, 0, _INDENTATION) for number in numbers if linecache.getline(file, number).strip()
     ]
-    first = linecache.getline(line.file, loop.lineno)
+    first = linecache.getline(file, statement.lineno)
     margin = first[: len(first) - len(first.lstrip())]
-    head = Edit(line.file, loop.lineno, 0, loop.lineno, 0, f"{margin}{header}\n{_INDENTATION}")
+    head = Edit(file, statement.lineno, 0, statement.lineno, 0, f"{margin}{header}\n{_INDENTATION}")
     return head, *indented[1:]
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.setup.setup import Setup
 
 
@@ -48,6 +50,34 @@ def rate_fix(setup: Setup, rate: float) -> str:
     if setup.schedulers:
         return f"Create the optimizer with lr={value:g}, before the scheduler."
     return setting_fix(setup, "lr", value)
+
+
+def rate_factor_fix(setup: Setup | NotChecked, factor: float, unchanged: Collection[str] = ()) -> str:
+    """Return the code that multiplies the learning rate of all weights but ``unchanged`` ones; else a sentence.
+
+    A schedule computes each rate from the one that it started with, so that a change of the present one is lost.
+    """
+    if isinstance(setup, NotChecked):
+        return f"Multiply the learning rate by {factor:g}."
+    groups = [group for optimizer in setup.optimizers for group in optimizer.param_groups]
+    if unchanged:
+        return _group_factor_fix(setup, factor, unchanged)
+    rates = {float(group.get("max_lr", group.get("initial_lr", group["lr"]))) for group in groups}
+    if len(rates) == 1:
+        return rate_fix(setup, rates.pop() * factor)
+    if len(setup.optimizers) == 1 and not setup.schedulers:
+        return f'for group in optimizer.param_groups:\n    group["lr"] *= {factor:g}'
+    return f"Create the optimizer with learning rates {factor:g} times as high."
+
+
+def _group_factor_fix(setup: Setup, factor: float, unchanged: Collection[str]) -> str:
+    """Return the code that multiplies the rates of the groups without some weights; a sentence if there are none."""
+    groups = setup.optimizers[0].param_groups if len(setup.optimizers) == 1 and not setup.schedulers else []
+    kept = {id(p) for name, p in setup.eager_model.named_parameters() if name in unchanged}
+    numbers = [i for i, group in enumerate(groups) if not kept & {id(p) for p in group["params"]}]
+    if not numbers:
+        return f"Train these weights in a group of the optimizer with a learning rate {factor:g} times as high."
+    return "\n".join(f'optimizer.param_groups[{number}]["lr"] *= {factor:g}' for number in numbers)
 
 
 def usual_rate(rate: float, update_ratio: float, usual_ratio: float) -> float:

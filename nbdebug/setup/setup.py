@@ -59,7 +59,8 @@ class Setup:
 
     def __post_init__(self) -> None:
         """Validate the objects, so that errors are raised in the user's call; record the files on the user's stack."""
-        self.files |= user_files(sys._getframe(1))
+        if not self.files:  # else it is a copy, which a tool or a rule has made
+            self.files |= user_files(sys._getframe(1))
         if not isinstance(self.model, nn.Module):
             raise SetupError(f"model is {describe_type(self.model)}; expected a torch.nn.Module. Pass the module.")
         if isinstance(self.scheduler, (list, tuple)):

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from nbdebug.rule_engine.loop_edits import move_after, move_after_loop, repeat_outermost_loop, stack_collected_losses
+from nbdebug.rule_engine.loop_edits import (
+    divide_loss,
+    move_after,
+    move_after_loop,
+    owner_of_call,
+    repeat_outermost_loop,
+    stack_collected_losses,
+)
 from nbdebug.source.edits import apply_edits
 from nbdebug.source.location import SourceLine
 
@@ -99,3 +106,31 @@ def test_losses_are_collected_as_tensors(listed: str, values: str, tensor: str, 
     file.write_text(text, encoding="utf-8")
     edits = stack_collected_losses(SourceLine(str(file), 6, "train"))
     assert apply_edits(text, edits) == (text.replace(".item()", "").replace(maker, tensor) if tensor else text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("loss.backward()\n", "(loss / 4).backward()\n"),
+        ("(loss + penalty).backward()\n", "((loss + penalty) / 4).backward()\n"),
+        ("fabric.backward(loss + penalty)\n", "fabric.backward((loss + penalty) / 4)\n"),
+    ],
+)
+def test_whole_loss_is_divided(text: str, expected: str, tmp_path: Path) -> None:
+    file = tmp_path / "loss.py"
+    file.write_text(text, encoding="utf-8")
+    assert apply_edits(text, divide_loss(SourceLine(str(file), 1), 4)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "owner"),
+    [
+        ("self.optimizers[0].step()", "self.optimizers[0]"),
+        ("get_optimizer().step()", None),
+        ("a.step(), b.step()", None),
+    ],
+)
+def test_owner_of_a_call_is_what_the_user_wrote(text: str, owner: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "step.py"
+    file.write_text(text, encoding="utf-8")
+    assert owner_of_call(SourceLine(str(file), 1), "step") == owner

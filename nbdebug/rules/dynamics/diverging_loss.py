@@ -16,9 +16,14 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.setup import maximizing_optimizer
 from nbdebug.setup.source_lines import option_line
 from nbdebug.source.location import get_location
+
+_MORE_CAUSES = (
+    "Check the sign of the loss, then lower the learning rate, and clear the gradients before each backward()."
+)
 
 
 @rule("T602", "error")
@@ -61,8 +66,10 @@ def diverging_loss(setup: Setup, record: Record, loop: LoopSummary | NotChecked)
         "the last fifth of the run.",
         where=replace(get_location(line), step=summary.step_count),
         cause="The optimizer steps increase the loss: their sign or learning rate is wrong, or the gradient is of "
-        "another loss.",
-        fix="for group in optimizer.param_groups: print(group['lr'], group.get('maximize'))",
+        "another loss."
+        if maximizing is None
+        else "maximize=True is set, so the optimizer steps increase the loss.",
+        fix=_MORE_CAUSES if maximizing is None else setting_fix(setup, "maximize", False),
         evidence={
             "start": summary.start,
             "lowest": divergence.lowest,

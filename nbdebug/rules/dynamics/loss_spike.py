@@ -65,7 +65,8 @@ def loss_spike(record: Record) -> Iterator[Finding]:
         f"{_typical_loss(summary, worst):.4g} is typical.",
         where=Location(step=int(summary.steps[worst])),
         cause="A batch at these steps contains outliers, or the previous steps were too large.",
-        fix="torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # before step(), and inspect the batch",
+        fix=f"Look for outliers in the batch of step {int(summary.steps[worst])}; if they belong to the data, train "
+        "with a loss that they change less, such as the Huber loss.",
         severity="note" if has_recovered else None,
         evidence={
             "steps": steps[:50],

@@ -19,9 +19,7 @@ from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 
 _LOSSES_REPORTED = 20  # number of loss values reported before the first non-finite one
-_LOWER_RATE_FIX = (
-    "optimizer.param_groups[0]['lr'] /= 10   # or clip_grad_norm_(model.parameters(), 1.0) before the step"
-)
+_LOWER_RATE_FIX = "Train with the learning rate that dbg.lr_range() suggests, or clip the gradients before each step."
 _CHECK_OPTIMIZER_FIX = (
     "# the previous gradient was finite: check the optimizer's lr and eps, and code that writes to the weights"
 )

@@ -15,10 +15,11 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import mlp, train, training_setup, waves
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import rate_factor_fix
 
 
 @rule("T604", "warning")
-def oscillating_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
+def oscillating_loss(record: Record, loop: LoopSummary | NotChecked, setup: Setup | NotChecked) -> Iterator[Finding]:
     """The loss oscillates without settling.
 
     ## What it does
@@ -56,7 +57,7 @@ def oscillating_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator
         f"previous sixteenth {oscillation.rises} times (by at most {oscillation.largest:.0%}). It ended at "
         f"{summary.end_text}.",
         cause="The steps are so large that the weights overshoot the minimum in both directions.",
-        fix="optimizer.param_groups[0]['lr'] /= 10",
+        fix=rate_factor_fix(setup, 0.1),
         evidence={
             "rises": oscillation.rises,
             "at least": 0.25,

@@ -64,7 +64,7 @@ def overfitting(
         f"decreased to {turning_point.train:.4g}.",
         where=Location(step=turning_point.step),
         cause="From that step on, the network memorizes its training samples.",
-        fix='for group in optimizer.param_groups:\n    group["weight_decay"] = 0.01   # and keep the best weights',
+        fix=_early_stop(turning_point.step) + "more training data, augmentation or a smaller network lower it further.",
         evidence={
             "lowest": turning_point.lowest,
             "step": turning_point.step,
@@ -75,6 +75,11 @@ def overfitting(
         },
         explains=("E703", "E706"),
     )
+
+
+def _early_stop(step: int | None) -> str:
+    """Return what to do with the weights of the step at which the validation loss was lowest."""
+    return f"Keep the weights of step {step}, where the validation loss was lowest; " if step else "Train less; "
 
 
 def bad() -> Setup:

@@ -55,7 +55,7 @@ def plateau(record: Record) -> Iterator[Finding]:
         f"the loss has not improved by more than its noise; it is at {summary.end_text}.",
         where=Location(step=result.start_step),
         cause="The loss is at the noise level of the task, the learning rate is too high, or the model is too small.",
-        fix="scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)",
+        fix="Lower the learning rate when the loss stops improving, as ReduceLROnPlateau does, or use a larger model.",
         evidence={
             "since": result.start_step,
             "steps": summary.step_count,

@@ -174,6 +174,7 @@ def _finding(metric: DegenerateMetric, shape: tuple[int, ...] | None) -> Finding
         where=metric.line.where(),
         cause="Its value is the same whatever the model has learned.",
         fix=metric.fix,
+        edits=replace_decision(metric.line, metric.decision) if metric.decision else (),
         evidence={"line": metric.line.text.strip(), "output": shape},
         explains=("E706", "E702", "E709") if metric.measures_model else (),
         severity=None if metric.measures_model else "note",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -25,7 +26,7 @@ from nbdebug.loop_monitor.metric_code import (
 )
 from nbdebug.loop_monitor.shared_meters import SharedMeter
 from nbdebug.loop_monitor.training_averages import LossDivisor, TrainingAverage
-from nbdebug.rule_engine.metric_edits import count_rows, reset_counters
+from nbdebug.rule_engine.metric_edits import count_rows, reset_counters, weigh_by_rows
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import mlp, rings, train, training_setup
 from nbdebug.setup import Setup
@@ -132,7 +133,7 @@ def metric_averaging(loop: LoopSummary, setup: Setup, *, warn: float = 1.25, not
     if not loop.forward_passes.calls:
         raise NotChecked("no forward pass of the model was recorded in your loop")
     sizes = epoch_batch_sizes(setup.val_loader)
-    by_code = [*_findings_in_counts(loop, sizes, warn), *_findings_in_code(loop, sizes, warn, note)]
+    by_code = [*_findings_in_counts(loop, sizes, warn), *_findings_in_code(setup, loop, sizes, warn, note)]
     yield from by_code
     if max(sizes, default=2) > 1:
         yield from _findings_by_value(loop, sizes, warn, note, by_code)
@@ -149,7 +150,9 @@ def _findings_in_counts(loop: LoopSummary, sizes: list[int], warn: float) -> Ite
     yield from (_continued_finding(count) for count in loop.correct_counts if count.continued)
 
 
-def _findings_in_code(loop: LoopSummary, all_sizes: list[int], warn: float, note: float) -> Iterator[Finding]:
+def _findings_in_code(
+    setup: Setup, loop: LoopSummary, all_sizes: list[int], warn: float, note: float
+) -> Iterator[Finding]:
     """Yield the findings of the code around the lines that call the model."""
     validation = loop.forward_passes.lines.get("validation")
     for line in loop.forward_passes.calls:
@@ -161,7 +164,7 @@ def _findings_in_code(loop: LoopSummary, all_sizes: list[int], warn: float, note
         factor = _variance_factor(sizes)
         for average in dict.fromkeys(averaged_metrics(line, is_loader_known=line == validation)):
             if average.kind != "means" or factor >= note:
-                yield _finding(average, sizes, factor, warn)
+                yield _finding(average, sizes, factor, warn, sum(sizes) == _row_count(setup.val_loader))
 
 
 def _findings_by_value(
@@ -181,7 +184,16 @@ def _findings_by_value(
             yield replace(_average_finding(average), severity="note" if is_uneven and is_small else None)
 
 
-def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: float) -> Finding:
+def _mean_edits(average: AveragedMetric, covers_all: bool) -> tuple[Edit, ...]:
+    """Return the change of a wrong mean; ``covers_all`` tells whether an evaluation covers all rows of its dataset."""
+    if average.kind == "count":
+        return count_rows(average.line)
+    return weigh_by_rows(average.line) if average.kind == "means" and covers_all else ()
+
+
+def _finding(
+    average: AveragedMetric, sizes: list[int], factor: float, warn: float, covers_all: bool = False
+) -> Finding:
     if average.kind == "means":
         first, last, count = sizes[0], sizes[-1], len(sizes)
         message = (
@@ -209,7 +221,7 @@ def _finding(average: AveragedMetric, sizes: list[int], factor: float, warn: flo
         where=average.line.where(),
         cause=_CAUSES[average.kind],
         fix=average.fix or _FIXES[average.kind].format(metric=average.metric),
-        edits=count_rows(average.line) if average.kind == "count" else (),
+        edits=_mean_edits(average, covers_all),
         evidence={
             "line": average.line.text.strip(),
             "kind": average.kind,
@@ -235,6 +247,12 @@ def _continued_finding(count: CorrectCount) -> Finding:
         edits=reset_counters(accumulation_line(count.name, count.line) or count.line),
         evidence={"kind": "continued", "continued evaluations": count.continued},
     )
+
+
+def _row_count(loader: Any) -> int | None:
+    """Return the length of the dataset of a loader; None for one without a length."""
+    dataset = getattr(loader, "dataset", None)
+    return len(dataset) if isinstance(dataset, Sized) else None
 
 
 def _variance_factor(sizes: list[int]) -> float:

@@ -19,6 +19,7 @@ from nbdebug.measurements.cosine_logits import PRODUCTS, CosineLogits
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import line_of
+from nbdebug.rule_engine.layer_edits import remove_layer
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
@@ -96,8 +97,18 @@ def loss_on_floor(
         name = FUNCTION_NAMES.get(floor.activation, floor.activation.lower())
         statement = covering_statement(line) if line else None
         text = statement_without_calls(line, (name, name.title()))
-        edits = (replace_node(line.file, statement, text),) if line and statement and text else ()
+        if line and statement and text:
+            edits: tuple[Edit, ...] = (replace_node(line.file, statement, text),)
+        else:
+            edits = _remove_activation(setup, where.module)
         yield replace(_finding(run_summary, floor), where=where, edits=edits)
+
+
+def _remove_activation(setup: Setup, path: str | None) -> tuple[Edit, ...]:
+    """Return the removal of a layer that is nothing but an activation."""
+    module = setup.eager_model.get_submodule(path) if path else None
+    is_activation = module is not None and not [*module.children(), *module.parameters()]
+    return remove_layer(setup, path) if path and is_activation else ()
 
 
 def _is_too_flat(run_summary: RunSummary, logits: CosineLogits, near: float) -> bool:

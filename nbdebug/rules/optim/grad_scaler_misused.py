@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import torch
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
+from nbdebug.rule_engine.loop_edits import owner_of_call
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.edits import insert_after_statement, replace_node
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import enclosing_scope
 
 _CORRECT_ORDER = "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()"
 _CONSEQUENCES = (
@@ -85,6 +90,7 @@ def _finding(kind: str, count: int, loop: LoopSummary) -> Finding:
         where=get_location(line),
         cause=cause,
         fix=_CORRECT_ORDER,
+        edits=_scaler_edits(loop.lines.get("optimizer"), loop.lines.get("backward")) if kind == "raw" else (),
         evidence={
             "looked at": scaling.checked_steps,
             "scaled": scaling.scaled_steps,
@@ -94,6 +100,22 @@ def _finding(kind: str, count: int, loop: LoopSummary) -> Finding:
         },
         explains=_CONSEQUENCES,
         severity="warning" if kind == "past" else None,
+    )
+
+
+def _scaler_edits(step: SourceLine | None, backward: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change by which the scaler of the loss makes the step; () if they are in different functions."""
+    if step is None or backward is None or (step.file, step.function) != (backward.file, backward.function):
+        return ()
+    scaler, optimizer = owner_of_call(backward, "scale"), owner_of_call(step, "step")
+    statement, scope = covering_statement(step), enclosing_scope(step)
+    if scaler is None or optimizer is None or not isinstance(statement, ast.Expr) or scope is None:
+        return ()
+    text = f"{scaler}.step({optimizer})"
+    if any(isinstance(node, ast.Call) and ast.unparse(node.func) == f"{scaler}.update" for node in ast.walk(scope)):
+        return (replace_node(step.file, statement.value, text),)
+    return replace_node(step.file, statement.value, text), insert_after_statement(
+        step.file, statement, f"{scaler}.update()"
     )
 
 

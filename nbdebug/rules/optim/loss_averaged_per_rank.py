@@ -61,7 +61,7 @@ def loss_averaged_per_rank(ranks: RankReports, *, ratio: float = 1.5, share: flo
         where=get_event_place(first, "loss"),
         cause="Each rank has the same weight in the averaged gradient, so that targets on ranks with few of them count "
         "more.",
-        fix="# loss = loss_sum * world_size / number_of_targets_on_all_ranks",
+        fix="Divide the sum of the losses by the number of targets on all ranks, and multiply it by the world size.",
         evidence={"uneven steps": len(uneven), "steps": len(steps), "example": list(example)},
     )
 

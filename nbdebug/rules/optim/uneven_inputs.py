@@ -53,7 +53,7 @@ def uneven_inputs(ranks: RankReports) -> Iterator[Finding]:
         where=get_event_place(ranks.reports[0], "batch"),
         cause=f"After {min(counts.values())} batches, {name_ranks(fewest)} makes no further step, for which the others "
         "wait.",
-        fix="# with model.join():   # around the loop, or DistributedSampler(dataset) in the loader",
+        fix="Put the loop into a block with model.join(), or pass DistributedSampler(dataset) to the loader.",
         evidence={"batches": {str(rank): count for rank, count in counts.items()}},
         explains=("P809", "P807", "O518", "X1099"),
     )

@@ -9,7 +9,7 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
-from nbdebug.rule_engine.loop_edits import insert_at_line
+from nbdebug.rule_engine.loop_edits import insert_at_line, repeat_owner
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -95,19 +95,27 @@ def zero_grad_missing(
         if uncalled_line
         else _cause(is_outside, is_rare),
         fix=_FIX_OUTSIDE if is_outside else _FIX_ACCUMULATED if accumulates else _FIX,
-        edits=_clearing_edits(setup, loop, is_outside, accumulates),
+        edits=_clearing_edits(setup, loop, is_outside, accumulates, uncalled_line is not None),
         evidence={"looked at": loop.checked_intervals, "not cleared": loop.uncleared_intervals, "steps": loop.steps},
         explains=_CONSEQUENCES,
         severity="warning" if is_rare else None,
     )
 
 
-def _clearing_edits(setup: Setup, loop: LoopSummary, is_outside: bool, accumulates: bool) -> tuple[Edit, ...]:
-    """Return the insertion of zero_grad() after the step that ends a group of passes, or before each pass."""
+def _clearing_edits(
+    setup: Setup, loop: LoopSummary, is_outside: bool, accumulates: bool, is_named: bool
+) -> tuple[Edit, ...]:
+    """Return the insertion of zero_grad() after the step that ends a group of passes, or before each pass.
+
+    ``is_named`` tells whether a line names the method without calling it, which then is the line to change.
+    """
     step, backward = loop.lines.get("optimizer"), loop.lines.get("backward")
     if accumulates and step:
         return insert_at_line(setup, step, "optimizer.zero_grad()", "after")
-    return insert_at_line(setup, backward, "optimizer.zero_grad()", "before") if is_outside and backward else ()
+    if is_outside and backward:
+        return insert_at_line(setup, backward, "optimizer.zero_grad()", "before")
+    has_owner = len(setup.optimizers) == 1 and not is_named
+    return repeat_owner(step, "step", backward, "{}.zero_grad()") if has_owner else ()
 
 
 def _cause(is_outside: bool, is_rare: bool) -> str:

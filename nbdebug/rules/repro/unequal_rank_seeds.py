@@ -45,7 +45,7 @@ def unequal_rank_seeds(ranks: RankReports) -> Iterator[Finding]:
             message=f"The samplers of the ranks have different seeds: {', '.join(map(str, seeds.values()))}.",
             where=get_event_place(reports[0], "batch"),
             cause="Each rank shuffles the dataset in another order, so that the parts of the ranks overlap.",
-            fix="# DistributedSampler(dataset, seed=seed) with the same seed on all ranks",
+            fix="Create the DistributedSampler with the same seed on all ranks.",
             evidence={"seeds": {str(rank): seed for rank, seed in seeds.items()}},
             explains=("O516",),
         )
@@ -56,7 +56,7 @@ def unequal_rank_seeds(ranks: RankReports) -> Iterator[Finding]:
             f"parameters differ, such as {name} on {name_ranks(apart)}.",
             where=get_event_place(reports[0], "backward"),
             cause="The ranks set different seeds before the model is created, and nothing broadcasts its weights.",
-            fix="# torch.manual_seed(seed) on all ranks before the model is created",
+            fix="Set the same seed on all ranks before the model is created.",
             evidence={"parameters": list(differing)[:20], "ranks": list(apart)},
             explains=("O515",),
         )

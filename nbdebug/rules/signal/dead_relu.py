@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
 from nbdebug.records.layer_signals import (
@@ -22,9 +22,11 @@ from nbdebug.records.layer_signals import (
     recorded_batch_size,
     value_counts,
 )
+from nbdebug.rule_engine.initialization_edits import undo_initialization
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points, train
 from nbdebug.setup import Setup
+from nbdebug.setup.initialization import initialization_line
 from nbdebug.tensors.unit_activity import DEAD_UNIT_WINDOW, MAX_VALUES
 
 _BOTTLENECK_UNITS = 8.0  # units of a bottleneck, some of which a network may not need
@@ -34,11 +36,14 @@ _FIRST_SNAPSHOTS = 3
 _MIN_ZERO_SHARE = 0.95  # of the dead units must be zero in a snapshot: a gradient can be zero for other reasons
 _MIN_ACTIVITY_RATIO = 5.0
 _POOR_SHARE = 0.5  # of the loss of a constant prediction, as in the rules on underfitting
+_NEGATIVE_SHARE = 0.5
 _LASTING_QUANTILE = 0.25  # of the snapshots: dead units stay dead, those that a batch of few rows leaves out do not
 
 
 @rule("G401", "warning")
-def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Iterator[Finding]:
+def dead_relu(
+    record: Record, setup: Setup | NotChecked, *, most: float = 0.75, rising: float = 0.5
+) -> Iterator[Finding]:
     """Units behind a ReLU are zero for every sample.
 
     ## What it does
@@ -80,7 +85,9 @@ def dead_relu(record: Record, *, most: float = 0.75, rising: float = 0.5) -> Ite
     ]
     if affected:
         is_harmless = max(layer.share for layer in affected) <= most and not _is_known_to_be_poor(record)
-        yield replace(_finding(affected, layers, biases), severity="note" if is_harmless else None)
+        finding = _finding(affected, layers, biases)
+        edits = _bias_edits(setup, finding.where.parameter) if isinstance(setup, Setup) else ()
+        yield replace(finding, edits=edits, severity="note" if is_harmless else None)
 
 
 def _is_known_to_be_poor(record: Record) -> bool:
@@ -271,6 +278,14 @@ def _finding(
         },
         explains=("G403", "G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
     )
+
+
+def _bias_edits(setup: Setup, name: str | None) -> tuple[Edit, ...]:
+    """Return the removal of the line that fills a bias, if at least half of its values are negative."""
+    if name is None or (setup.eager_model.get_parameter(name) < 0).float().mean() < _NEGATIVE_SHARE:
+        return ()
+    module, _, parameter = name.rpartition(".")
+    return undo_initialization(setup, initialization_line(setup, module, parameter))
 
 
 def _biased_network(bias: float) -> Setup:

@@ -73,14 +73,15 @@ def unchanged_parameter(
     ]
     if unchanged:
         is_strided = not any(entry.parameter.is_contiguous() for entry in unchanged)
-        cause, fix = _STRIDED if is_strided else _OTHER_CAUSES
+        code = "\n".join(_contiguous_code(entry.name) for entry in unchanged)
+        cause, fix = (_STRIDED, code) if is_strided else _OTHER_CAUSES
         yield Finding(
             message=f"{format_names(unchanged)} had a gradient in each of {changes.inspected_steps} inspected steps "
             f"but did not change in {changes.steps} steps; {changes.changed_count} other parameters did.",
             where=get_location(_rebinding_line(setup), unchanged[0].module or None, unchanged[0].name),
             cause=cause,
             fix=fix,
-            setup_fix="\n".join(_contiguous_code(entry.name) for entry in unchanged) if is_strided else "",
+            setup_fix=code if is_strided else "",
             evidence={
                 "parameters": [entry.name for entry in unchanged],
                 "looks": changes.inspected_steps,
@@ -93,8 +94,7 @@ def unchanged_parameter(
 _IN_PLACE = "with torch.no_grad():\n    p.add_(update.view_as(p))   # in place, on p itself, not on p.reshape(-1)"
 _OTHER_CAUSES = ("The optimizer writes its update to another tensor, or other code reverts it.", _IN_PLACE)
 _STRIDED = (
-    "The parameter is not contiguous, so that reshape() and contiguous() copy it, and the optimizer changes the copy.",
-    f"{_IN_PLACE}\n# or, before training:\np.data = p.data.contiguous()",
+    "The parameter is not contiguous, so that reshape() and contiguous() copy it, and the optimizer changes the copy."
 )
 
 

@@ -26,6 +26,7 @@ from nbdebug.records.layer_signals import (
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points, train
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import rate_factor_fix
 from nbdebug.setup.source_lines import learning_rate_line
 from nbdebug.source.location import add_line
 
@@ -77,7 +78,9 @@ def update_too_large(setup: Setup, record: Record, *, ratio: float = 0.1) -> Ite
         and (np.nanmax(lasting_ratios, initial=0.0) > ratio or _loss_jumped(record, steps))
     ):
         is_lasting = bool(np.all(lasting_ratios[over_limit] > ratio))
-        finding = _finding(steps, (lasting_ratios if is_lasting else largest)[over_limit], over_limit, is_lasting)
+        finding = _finding(
+            setup, steps, (lasting_ratios if is_lasting else largest)[over_limit], over_limit, is_lasting
+        )
         line = learning_rate_line(setup, float(record.series("lr")[1].max(initial=0.0)))
         yield replace(finding, where=add_line(finding.where, line)) if line else finding
 
@@ -105,7 +108,7 @@ def _loss_jumped(record: Record, steps: LayerSignal) -> bool:
     return not np.isfinite(losses[-1]) or float(np.max(np.abs(losses_after))) > 2 * abs(float(np.median(losses_before)))
 
 
-def _finding(steps: LayerSignal, sizes: Values, over_limit: list[int], is_lasting: bool) -> Finding:
+def _finding(setup: Setup, steps: LayerSignal, sizes: Values, over_limit: list[int], is_lasting: bool) -> Finding:
     names = [steps.names[i] for i in over_limit]
     worst_index = int(np.argmax(sizes))
     worst_step = int(steps.steps[np.nanargmax(steps.values[:, over_limit[worst_index]])])
@@ -120,7 +123,7 @@ def _finding(steps: LayerSignal, sizes: Values, over_limit: list[int], is_lastin
         "0.001 is usual.",
         where=Location(module_of_parameter(names[worst_index]), names[worst_index], step=worst_step),
         cause="The learning rate is far too high for these weights, or one gradient was far too large.",
-        fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",
+        fix=rate_factor_fix(setup, factor),
         evidence={
             "parameters": names,
             "ratio": sizes.tolist(),

@@ -25,12 +25,15 @@ from nbdebug.records.layer_signals import (
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
+from nbdebug.setup.optimizer_code import rate_factor_fix
 
 _LAG_FACTOR = 1000.0
 
 
 @rule("G409", "warning")
-def update_too_small(record: Record, *, ratio: float = 1e-5, least: int = 30) -> Iterator[Finding]:
+def update_too_small(
+    record: Record, setup: Setup | NotChecked, *, ratio: float = 1e-5, least: int = 30
+) -> Iterator[Finding]:
     """Steps are so small compared with the weights that training hardly changes them.
 
     ## What it does
@@ -75,7 +78,7 @@ def update_too_small(record: Record, *, ratio: float = 1e-5, least: int = 30) ->
     if len(too_small) == len(largest) and has_learned(record, 0.9):
         return
     if too_small:
-        yield _finding(relative_steps.names, largest, too_small)
+        yield _finding(setup, relative_steps.names, largest, too_small)
 
 
 def _changing_weights(record: Record) -> LayerSignal:
@@ -92,7 +95,7 @@ def _changing_weights(record: Record) -> LayerSignal:
     return ratios.select(changing)
 
 
-def _finding(parameters: tuple[str, ...], largest: Values, too_small: list[int]) -> Finding:
+def _finding(setup: Setup | NotChecked, parameters: tuple[str, ...], largest: Values, too_small: list[int]) -> Finding:
     names, is_all = [parameters[i] for i in too_small], len(too_small) == len(parameters)
     others = float(np.median(np.delete(largest, too_small))) if not is_all else float("nan")
     comparison = "all layers are affected" if is_all else f"the median of the other layers is {others:.2g}"
@@ -105,7 +108,7 @@ def _finding(parameters: tuple[str, ...], largest: Values, too_small: list[int])
         cause="The learning rate is orders of magnitude too low for these gradients."
         if is_all
         else "Their parameter group has a far lower learning rate, or almost no gradient reaches them.",
-        fix=f"for group in optimizer.param_groups:\n    group['lr'] *= {factor:g}",
+        fix=rate_factor_fix(setup, factor, {*parameters} - {*names}),
         evidence={
             "parameters": names,
             "ratio": largest[too_small].tolist(),

@@ -130,7 +130,7 @@ def _growth_finding(sizes: LayerSignal, is_growing: Flags, factor: float) -> Fin
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="Larger weights always reduce the loss, which has no minimum, or each step overshoots more than the "
         "previous one.",
-        fix="loss = criterion(output, target)   # not its negative; and a lower learning rate, or weight_decay=1e-2",
+        fix="Check the sign of the loss, then lower the learning rate, or train with weight_decay=0.01.",
         evidence={"parameters": names, "growth": factors[is_growing].tolist()}
         | {"first and last step": [int(sizes.steps[0]), int(sizes.steps[-1])]},
         explains=("G402", "T601", "T602", "T606"),

@@ -56,7 +56,9 @@ def gradients_in_evaluation(
         where=get_location(passes.lines.get("validation")),
         cause="Gradients are enabled during evaluation; model.eval() does not disable them.",
         fix="Put the loop over the validation loader inside a block with torch.no_grad().",
-        edits=put_loop_in_block(passes.lines.get("validation"), "with torch.no_grad():"),
+        edits=put_loop_in_block(
+            passes.lines.get("validation"), "with torch.no_grad():", without=loop.stacks.get("backward", ())
+        ),
         evidence={"validation passes": passes.validation_passes, "with a graph": passes.validation_with_graph},
     )
 
