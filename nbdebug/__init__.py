@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nbdebug.assertions import assert_healthy as assert_healthy
     from nbdebug.comparison import compare as compare
+    from nbdebug.comparison import data_parallel as data_parallel
     from nbdebug.comparison import snapshot as snapshot
     from nbdebug.debugger import Debugger as Debugger
     from nbdebug.exceptions import SetupError as SetupError
@@ -50,6 +51,7 @@ PUBLIC_MODULES = {
     "compare_optimizers": "functional.training",
     "compare_pipelines": "tools.data",
     "data": "functional.analysis",
+    "data_parallel": "comparison",
     "diagnose": "history",
     "drift": "tools.importance",
     "errors": "functional.analysis",
@@ -73,7 +75,19 @@ PUBLIC_MODULES = {
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
     *("assert_healthy", "attach", "batch_size", "checkup", "compare", "compare_optimizers", "compare_pipelines"),
-    *("data", "diagnose", "drift", "errors", "explain", "explain_error", "guide", "importance", "load", "lr_range"),
+    *(
+        "data",
+        "data_parallel",
+        "diagnose",
+        "drift",
+        "errors",
+        "explain",
+        "explain_error",
+        "guide",
+        "importance",
+        "load",
+        "lr_range",
+    ),
     *("overfit", "play", "profile", "restore", "seed", "snapshot", "treatments", "watch"),
 ]
 try:

@@ -11,12 +11,14 @@ from torch.utils.data import DataLoader
 
 from nbdebug.exceptions import SetupError
 from nbdebug.options import check_option_names
-from nbdebug.validation import describe_type
+from nbdebug.validation import check_whole_number, describe_type
 
 if TYPE_CHECKING:
-    from nbdebug.tools.agreement import Agreement
+    from nbdebug.tools.agreement import Agreement, DataParallel
     from nbdebug.tools.divergence import RunDivergence
     from nbdebug.tools.provenance import ProgramSnapshot, SnapshotChanges
+
+_MAX_PROCESSES = 64
 
 
 @check_option_names()
@@ -32,7 +34,8 @@ def compare(a: Any, b: Any, inputs: Any = None) -> Agreement | RunDivergence | S
     Args:
         a: A model, a function that calls models, or a Debugger; or a watched run, its record, or a snapshot, or the
             path of a record or a snapshot.
-        b: What ought to compute the same; or another run, or a later snapshot.
+        b: What ought to compute the same, also in several processes by ``data_parallel()``; or another run, or a later
+            snapshot.
         inputs: Inputs of both: a tensor, a tuple of arguments or a mapping of keywords; by default a batch of ``a``, if
             that is a Debugger.
     """
@@ -49,9 +52,35 @@ def compare(a: Any, b: Any, inputs: Any = None) -> Agreement | RunDivergence | S
                 )
         snapshots = [item if isinstance(item, ProgramSnapshot) else load_snapshot(item) for item in (a, b)]
         return compare_snapshots(snapshots[0], snapshots[1])
-    from nbdebug.tools.agreement import compare_computations
+    from nbdebug.tools.agreement import DataParallel, compare_computations, compare_processes
 
-    return compare_computations(a, b, inputs)
+    if isinstance(a, DataParallel):
+        raise SetupError("a is data-parallel; expected the setup of one process. Pass it as b.")
+    return compare_processes(a, b, inputs) if isinstance(b, DataParallel) else compare_computations(a, b, inputs)
+
+
+@check_option_names()
+def data_parallel(setup: Any, processes: int = 2, *, timeout: float = 120.0) -> DataParallel:
+    """Describe a setup that is trained data-parallel in several processes, for ``compare(dbg, data_parallel(dbg))``.
+
+    ``compare()`` starts the processes on the CPU, with the gloo backend. They meet in a temporary file and communicate
+    over the loopback interface, so that no other machine can reach them. Each gets an equal part of one batch. Raises
+    SetupError for unusable options.
+
+    Args:
+        setup: A Debugger, whose model is then wrapped in DistributedDataParallel; or a function without arguments that
+            each rank calls, and that returns the Debugger of your own distributed program, or its arguments.
+        processes: The number of processes.
+        timeout: Seconds after which ``compare()`` gives up.
+    """
+    from nbdebug.tools.agreement import DataParallel
+
+    check_whole_number("processes", processes, 2, _MAX_PROCESSES)
+    if not callable(setup) and not hasattr(setup, "setup"):
+        raise SetupError(f"setup is {describe_type(setup)}; expected a Debugger, or a function that returns one.")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise SetupError(f"timeout is {timeout!r}; expected a number of seconds above 0. Pass 120.")
+    return DataParallel(setup, processes, float(timeout))
 
 
 @check_option_names()

@@ -38,7 +38,7 @@ class ProcessPool:
         self._task = task if self._is_forked else encode(task, "the task")
         self._settings = read_settings()
         self._count = count
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
 
     def run(
         self, items: Sequence[Any], on_result: Callable[[int, Any], object], should_stop: Callable[[], bool]
@@ -59,7 +59,7 @@ class ProcessPool:
                 self._finish(worker, on_result)
 
     @property
-    def _busy(self) -> list[_Worker]:
+    def _busy(self) -> list[Worker]:
         return [worker for worker in self._workers if worker.item is not None]
 
     def _assign(self, waiting: deque[tuple[int, bytes]]) -> None:
@@ -69,7 +69,7 @@ class ProcessPool:
             if idle is None:
                 if len(self._workers) >= self._count:
                     return
-                idle = _Worker(self._is_forked, self._task, self._settings)
+                idle = Worker(self._is_forked, self._task, self._settings)
                 self._workers.append(idle)
             try:
                 idle.assign(*waiting[0])
@@ -80,7 +80,7 @@ class ProcessPool:
 
     def _collect(
         self,
-        worker: _Worker,
+        worker: Worker,
         waiting: deque[tuple[int, bytes]],
         deaths: Counter[int],
         on_result: Callable[[int, Any], object],
@@ -103,7 +103,7 @@ class ProcessPool:
         if data is not None:
             on_result(number, decode(data).unwrap())
 
-    def _finish(self, worker: _Worker, on_result: Callable[[int, Any], object]) -> None:
+    def _finish(self, worker: Worker, on_result: Callable[[int, Any], object]) -> None:
         """Stop a worker in the middle of an item; a result that is ready is delivered."""
         assert worker.item is not None
         number = worker.item[0]
@@ -115,7 +115,7 @@ class ProcessPool:
         if data is not None and (outcome := decode(data)).error is None:
             on_result(number, outcome.value)
 
-    def _remove(self, worker: _Worker) -> None:
+    def _remove(self, worker: Worker) -> None:
         self._workers.remove(worker)
         worker.kill()
 
@@ -125,7 +125,7 @@ class ProcessPool:
             self._workers.pop().kill()
 
 
-class _Worker:
+class Worker:
     """A process, and the item on which it works."""
 
     def __init__(self, is_forked: bool, task: Any, settings: Mapping[str, Any]) -> None:

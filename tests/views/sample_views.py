@@ -54,7 +54,7 @@ def profile_view(text: str = "") -> ProfileView:
     """Twelve steps of three phases, a row in each table, and a roofline; ``text`` replaces all texts."""
     names = ("data", "forward", "backward")
     row = {
-        "cells": [text or "39: torch.save(state, path)", *[text or "1.2 ms"] * 5],
+        "cells": [text or "39: torch.save(state, path)", *[text or "1.2 ms"] * 8],
         "part": 0.4,
         "mark": "",
         "code": "",

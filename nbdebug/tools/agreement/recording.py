@@ -44,7 +44,10 @@ class RecordedTensor:
 
 @dataclass
 class Recording:
-    """The nodes of a run in order, those of its outputs, and the gradients and the new values of the parameters."""
+    """The nodes of a run in order, those of its outputs, and the gradients and the new values of the parameters.
+
+    ``hidden_reason`` is why the run does not show its operations. ``remarks`` are causes by phase that the run knows.
+    """
 
     nodes: list[RecordedTensor] = field(default_factory=list)
     outputs: list[RecordedTensor] = field(default_factory=list)
@@ -52,7 +55,13 @@ class Recording:
     updated: dict[str, Tensor] = field(default_factory=dict)
     buffers: dict[str, Tensor] = field(default_factory=dict)
     loss: Tensor | None = None
-    is_opaque: bool = False
+    hidden_reason: str = ""
+    remarks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_opaque(self) -> bool:
+        """True if the run does not show its operations."""
+        return bool(self.hidden_reason)
 
 
 class _OperationRecorder(TorchFunctionMode):
@@ -190,7 +199,7 @@ class Computation:
             if self.loss is not None and loss is not None:
                 recording.outputs.append(recorder.node_of(loss))
             recorder.is_active = False
-        recording.is_opaque = self.is_compiled
+        recording.hidden_reason = "is compiled and does not show its operations" if self.is_compiled else ""
         recording.loss = None if loss is None else loss.detach()
         self._train(recording, loss, parameters)
         return recording

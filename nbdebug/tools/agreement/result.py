@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nbdebug.views.page import View
 
-Phase = Literal["forward", "buffers", "backward", "update"]
+Phase = Literal["data", "forward", "buffers", "backward", "update"]
 _COLUMNS = (
     Column("module"),
     Column("operations", "number"),
@@ -125,8 +125,8 @@ class Agreement(Result):
         return TableRow(row.module or "(model)", (row.operations, row.matched, ratio), details=details)
 
     def _details(self) -> list[tuple[str, str]]:
-        """Return the places and the difference as labelled texts; nothing if both sides agree."""
-        if self.agrees:
+        """Return the places and the difference as labelled texts; nothing if both sides agree, or read other data."""
+        if self.agrees or self.phase == "data":
             return []
         return [("first", str(self.first)), ("second", str(self.second)), ("difference", self._difference_text)]
 
@@ -140,10 +140,9 @@ class Agreement(Result):
     def to_text(self) -> str:
         """The verdict, the place on both sides, the difference with its tolerance, and what differs there."""
         lines = [f"nbdebug compare: {self.headline}"]
-        if not self.agrees:
-            lines += [f"  first:  {self.first}", f"  second: {self.second}"]
-            lines.append(f"  difference: {self._difference_text}")
+        lines += [f"  {f'{label}:':<7} {text}" for label, text in self._details()]
         lines += [f"  - {cause}" for cause in self.causes]
         lines += [f"  note: {note}" for note in self.notes]
         checked = ", ".join(self.checked)
-        return "\n".join([*lines, f"  compared: {checked}; relative rounding error {self.roundoff:.2g}"])
+        rounding = f"; relative rounding error {self.roundoff:.2g}" if self.roundoff else ""
+        return "\n".join([*lines, f"  compared: {checked}{rounding}"])

@@ -17,7 +17,7 @@ from nbdebug.tensors.pytree import to_device, tree_map, tree_tensors
 from nbdebug.tools.agreement.recording import Computation
 from nbdebug.validation import describe_type
 
-_MAX_SAMPLES = 16  # of a batch; more would keep more copies of every result
+MAX_SAMPLES = 16  # of a batch; more would keep more copies of every result
 Perturb = Callable[[Tensor], Tensor]
 
 
@@ -137,7 +137,7 @@ def shared_inputs(first: Any, second: Any, inputs: Any) -> Any:
     if not setups:
         raise SetupError("inputs is None; expected the inputs of the models. Pass inputs=x, or two Debuggers.")
     batch = next(setups[0].batches(1))
-    size = min(batch.size, _MAX_SAMPLES)
+    size = min(batch.size, MAX_SAMPLES)
     small = batch.take_samples(range(size)) if size < batch.size else batch
     return small.raw if len(setups) == 2 else small.kwargs or small.args
 

@@ -29,7 +29,7 @@ _MAX_NAMES = 3
 
 
 @dataclass
-class _Round:
+class Round:
     """The runs of both sides in one mode, and the perturbed runs of the first."""
 
     mode: str
@@ -39,7 +39,7 @@ class _Round:
     roundoff: float
 
 
-class _AgreementCheck:
+class AgreementCheck:
     """Compares two sides, in eval mode and then in train mode."""
 
     def __init__(self, first: Side, second: Side, inputs: Any) -> None:
@@ -75,25 +75,20 @@ class _AgreementCheck:
         is_trained = all(any(part.training for part in side) or not side for side in parts)
         return ("eval", "train") if is_trained else ("eval",)
 
-    def runs(self, mode: str) -> _Round:
+    def runs(self, mode: str) -> Round:
         """Run both sides, then the first side with rounding noise."""
-        first, second = self.record(self.first, mode, None), self.record(self.second, mode, None)
+        first = record_side(self.first, self.inputs, mode)
+        second = self.record_second(mode, first)
         roundoff = unit_roundoff((first, second))
         noise = [RoundingNoise(roundoff, seed) for seed in range(_NOISE_RUNS)]
-        return _Round(mode, first, second, [self.record(self.first, mode, one) for one in noise], roundoff)
+        perturbed = [record_side(self.first, self.inputs, mode, one) for one in noise]
+        return Round(mode, first, second, perturbed, roundoff)
 
-    def record(self, side: Side, mode: str, perturb: Any) -> Recording:
-        """Run one side once from its present state, and restore it."""
-        with Preserve(*side.objects), UserCodeErrors(f"in the {mode} pass of {side.name}".format):
-            for module in side.modules.values():
-                module.train(mode == "train")
-            _disable_dropout(side.modules.values())
-            seed_all(0)
-            computation = side.make(copied(self.inputs, side.device, perturb))
-            with torch.enable_grad():
-                return computation.record(perturb)
+    def record_second(self, mode: str, first: Recording) -> Recording:
+        """Run the second side."""
+        return record_side(self.second, self.inputs, mode)
 
-    def compare(self, runs: _Round, matching: Matching, tolerances: NodeTolerances) -> Agreement | None:
+    def compare(self, runs: Round, matching: Matching, tolerances: NodeTolerances) -> Agreement | None:
         """Return the first difference of a round."""
         difference = self.compare_outputs(runs, matching, tolerances)
         if difference is None and runs.mode == "train":
@@ -107,7 +102,7 @@ class _AgreementCheck:
             self.checked.append("update")
         return difference
 
-    def compare_outputs(self, runs: _Round, matching: Matching, tolerances: NodeTolerances) -> Agreement | None:
+    def compare_outputs(self, runs: Round, matching: Matching, tolerances: NodeTolerances) -> Agreement | None:
         """Compare the outputs one by one; locate the first that differs."""
         first, second = runs.first.outputs, runs.second.outputs
         if len(first) != len(second):
@@ -121,7 +116,7 @@ class _AgreementCheck:
 
     def located(
         self,
-        runs: _Round,
+        runs: Round,
         matching: Matching,
         tolerances: NodeTolerances,
         one: RecordedTensor,
@@ -132,11 +127,8 @@ class _AgreementCheck:
         is_opaque = runs.second.is_opaque or runs.first.is_opaque
         hidden = self.second.name if runs.second.is_opaque else self.first.name
         root = None if is_opaque else matching.first_unmatched(one)
-        notes = (
-            (f"{hidden} is compiled and does not show its operations, so only its output is compared",)
-            if is_opaque
-            else ()
-        )
+        reason = runs.second.hidden_reason or runs.first.hidden_reason
+        notes = (f"{hidden} {reason}, so only its output is compared",) if is_opaque else ()
         place = _place(root, self.first) if root is not None else DivergencePlace()
         reverse = Matching(runs.second, runs.first, tolerances.of_second)
         counterpart = None if is_opaque else reverse.first_unmatched(other)
@@ -158,7 +150,7 @@ class _AgreementCheck:
         return self.difference("forward", runs, tensor, place, second_place, deviation, limit, causes, notes)
 
     def compare_named(
-        self, runs: _Round, phase: Phase, matching: Matching | None = None, tolerances: NodeTolerances | None = None
+        self, runs: Round, phase: Phase, matching: Matching | None = None, tolerances: NodeTolerances | None = None
     ) -> Agreement | None:
         """Compare the buffers, the gradients or the changes of the parameters, those of the last modules first."""
         pairs = tensor_pairs(self.first, self.second, phase)
@@ -193,7 +185,7 @@ class _AgreementCheck:
         )  # type: ignore[return-value]
 
     def missing(
-        self, runs: _Round, phase: Phase, name: str, is_in_first: bool, matching: Any, tolerances: Any
+        self, runs: Round, phase: Phase, name: str, is_in_first: bool, matching: Any, tolerances: Any
     ) -> Agreement:
         """Return the difference that only one side has a gradient."""
         side = self.first if is_in_first else self.second
@@ -202,7 +194,7 @@ class _AgreementCheck:
         return self.difference(phase, runs, name, place, place, None, Deviation(), causes)
 
     def named_difference(
-        self, runs: _Round, phase: Phase, name: str, other: str, mine: Tensor, theirs: Tensor, limit: Deviation,
+        self, runs: Round, phase: Phase, name: str, other: str, mine: Tensor, theirs: Tensor, limit: Deviation,
         matching: Matching | None, tolerances: NodeTolerances | None,
     ) -> Agreement:  # fmt: skip
         """Return the difference of a parameter's gradient or change, or of a buffer."""
@@ -222,7 +214,7 @@ class _AgreementCheck:
         return self.difference(phase, runs, what, place, second, deviation, limit, causes)
 
     def gradient_place(
-        self, runs: _Round, matching: Matching | None, tolerances: NodeTolerances | None
+        self, runs: Round, matching: Matching | None, tolerances: NodeTolerances | None
     ) -> DivergencePlace | None:
         """Return the operation whose backward pass differs: only the gradients before it do."""
         if matching is None or tolerances is None:
@@ -241,7 +233,7 @@ class _AgreementCheck:
         return None
 
     def difference(
-        self, phase: Phase, runs: _Round, tensor: str, first: DivergencePlace, second: DivergencePlace,
+        self, phase: Phase, runs: Round, tensor: str, first: DivergencePlace, second: DivergencePlace,
         deviation: Deviation | None, limit: Deviation, causes: list[str], notes: tuple[str, ...] = (),
     ) -> Agreement:  # fmt: skip
         """Return the result for a difference."""
@@ -256,11 +248,23 @@ class _AgreementCheck:
             second=second,
             difference=size,
             tolerance=limit.typical,
-            causes=tuple(dict.fromkeys(causes)),
+            causes=tuple(dict.fromkeys([*causes, *runs.second.remarks.get(phase, ())])),
             notes=notes,
             roundoff=runs.roundoff,
             checked=(*self.checked, name),
         )
+
+
+def record_side(side: Side, inputs: Any, mode: str, perturb: Any = None) -> Recording:
+    """Run one side once from its present state, with dropout off, and restore it."""
+    with Preserve(*side.objects), UserCodeErrors(f"in the {mode} pass of {side.name}".format):
+        for module in side.modules.values():
+            module.train(mode == "train")
+        _disable_dropout(side.modules.values())
+        seed_all(0)
+        computation = side.make(copied(inputs, side.device, perturb))
+        with torch.enable_grad():
+            return computation.record(perturb)
 
 
 def compare_computations(first: Any, second: Any, inputs: Any = None) -> Agreement:
@@ -269,15 +273,15 @@ def compare_computations(first: Any, second: Any, inputs: Any = None) -> Agreeme
     Raises SetupError without inputs, for sides of other types, and if one of them cannot be run.
     """
     sides = make_side(first, "a"), make_side(second, "b")
-    with _unconsumed(first, second):
+    with unconsumed(first, second):
         shared = shared_inputs(first, second, inputs)
         if not any(side.modules for side in sides) and not callable(first):
             raise SetupError("neither side has a model; expected one. Pass models or functions that call them.")
-        return _AgreementCheck(*sides, shared).run()
+        return AgreementCheck(*sides, shared).run()
 
 
 @contextmanager
-def _unconsumed(*items: Any) -> Iterator[None]:
+def unconsumed(*items: Any) -> Iterator[None]:
     """Restore the loaders of setups after the block."""
     setups = [getattr(item, "setup", item) for item in items]
     loaders = [getattr(setup, "train_loader", None) for setup in setups if not isinstance(setup, nn.Module)]

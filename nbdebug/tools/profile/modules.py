@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from nbdebug.hooks.module_hooks import computing_modules
 from nbdebug.setup import Batch, Setup
 from nbdebug.tensors.pytree import tree_tensors
-from nbdebug.tools.batch_size.memory import AllocationTracker
+from nbdebug.tools.batch_size.memory import total_bytes
 from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile.clocks import Clock, device_clock
+from nbdebug.tools.profile.module_memory import BackwardNodes, MemoryUse, ModuleMemory
 from nbdebug.tools.profile.operations import OperationTotals
 from nbdebug.tools.profile.time_profile import ModuleCost
 
@@ -33,7 +34,7 @@ class _ModuleTimer:
         self.forward: list[tuple[str, Any, Any]] = []
         self.backward: list[tuple[str, Any, Any]] = []
         self._open: list[tuple[str, Any]] = []
-        self._nodes: dict[Any, Any] = {}  # by themselves, so that their Python objects stay alive
+        self._nodes = BackwardNodes()
 
     def enter(self, name: str, module: nn.Module, args: Any) -> None:
         """Begin the forward pass of a module, which interrupts that of its parent."""
@@ -42,30 +43,18 @@ class _ModuleTimer:
             outer, since = self._open[-1]
             self.forward.append((outer, since, now))
         self._open.append((name, now))
-        for tensor in tree_tensors(args):  # what made the inputs is not of this module
-            if tensor.grad_fn is not None:
-                self._nodes.setdefault(tensor.grad_fn, None)
+        self._nodes.exclude(args)
 
     def leave(self, name: str, module: nn.Module, output: Any) -> None:
         """End the forward pass of a module, and hook the autograd nodes that it has created."""
         now = self.clock.stamp()
         self.forward.append((name, self._open.pop()[1], now))
-        for tensor in tree_tensors(output):
-            self._hook_nodes(name, tensor.grad_fn)
-        if self._open:
-            self._open[-1] = (self._open[-1][0], self.clock.stamp())
-
-    def _hook_nodes(self, name: str, root: Any) -> None:
-        pending = [root]
-        while pending:
-            node = pending.pop()
-            if node is None or node in self._nodes or type(node).__name__ == "AccumulateGrad":
-                continue
-            self._nodes[node] = None
+        for node in self._nodes.created(output):
             started: list[Any] = []
             node.register_prehook(lambda _, started=started: started.append(self.clock.stamp()))
             node.register_hook(lambda *_, started=started: self._add_backward(name, started))
-            pending += [parent for parent, _ in node.next_functions]
+        if self._open:
+            self._open[-1] = (self._open[-1][0], self.clock.stamp())
 
     def _add_backward(self, name: str, started: list[Any]) -> None:
         if started:
@@ -102,7 +91,8 @@ def measure_modules(setup: Setup, batch: Batch) -> tuple[tuple[ModuleCost, ...],
     step = TrainingStep(setup)
     modules = dict(list(computing_modules(setup.eager_model).items())[:MAX_MODULES])
     passes = [_timed_pass(step, batch, modules) for _ in range(_PASSES)][1:]
-    counter, kept = _counted_pass(step, batch, modules)
+    counter, memory = _counted_pass(step, batch, modules)
+    resident = total_bytes(step.resident_tensors)
     costs = [
         ModuleCost(
             path=name,
@@ -110,7 +100,10 @@ def measure_modules(setup: Setup, batch: Batch) -> tuple[tuple[ModuleCost, ...],
             forward=median(forward.get(name, 0.0) for forward, _ in passes),
             backward=median(backward.get(name, 0.0) for _, backward in passes),
             parameter_bytes=sum(p.numel() * p.element_size() for p in module.parameters(recurse=False)),
-            kept_bytes=kept[name],
+            kept_bytes=memory[name].kept,
+            backward_bytes=memory[name].backward,
+            freed_bytes=memory[name].freed,
+            peak_bytes=resident + memory[name].peak,
             flops=counter.flops[name],
             moved_bytes=counter.moved_bytes[name],
             calls=counter.calls[name],
@@ -133,37 +126,41 @@ def _timed_pass(
 
 def _counted_pass(
     step: TrainingStep, batch: Batch, modules: dict[str, nn.Module]
-) -> tuple[OperationTotals, dict[str, int]]:
-    """Return the operations of one step, and the bytes that the forward pass of each module keeps."""
-    counter, tracker = OperationTotals(), AllocationTracker(step.resident_tensors)
-    kept: dict[str, int] = defaultdict(int)
-    open_modules: list[tuple[str, int, int]] = []  # path, live bytes at its start, bytes kept by its submodules
+) -> tuple[OperationTotals, dict[str | None, MemoryUse]]:
+    """Return the operations of one step, and the memory of each module."""
+    inputs = tree_tensors((batch.args, batch.kwargs, batch.targets, batch.raw))
+    counter, memory, nodes = OperationTotals(), ModuleMemory((*step.resident_tensors, *inputs)), BackwardNodes()
 
     def enter(name: str, module: nn.Module, args: Any) -> None:
         counter.open_modules.append(name)
-        open_modules.append((name, tracker.live, 0))
+        memory.enter(name)
+        nodes.exclude(args)
 
-    def leave(name: str, module: nn.Module, output: Any) -> None:
+    def leave(name: str | None, output: Any) -> None:
+        for node in nodes.created(output):
+            node.register_prehook(lambda _: memory.begin_operation(name))
+
+    def leave_module(name: str, module: nn.Module, output: Any) -> None:
         counter.open_modules.pop()
-        _, before, inner = open_modules.pop()
-        total = max(tracker.live - before, 0)
-        kept[name] += max(total - inner, 0)
-        if open_modules:
-            outer, start, sum_inside = open_modules[-1]
-            open_modules[-1] = (outer, start, sum_inside + total)
+        memory.leave()
+        leave(name, output)
 
     step.clear()
-    with torch.enable_grad(), _hooked(modules, enter, leave), tracker, counter:
+    with torch.enable_grad(), _hooked(modules, enter, leave_module), memory, counter:
         if step.setup.step_fn is not None:
             loss = step.setup.output_and_loss(batch)[1]
         else:
             output = step.setup.predict(batch)
             counter.in_loss = True
             loss = step.setup.loss(output, batch)
+            del output  # only what the backward pass needs counts as kept
+        leave(None, loss)
         counter.in_backward = True
-        loss.backward()  # type: ignore[no-untyped-call]
+        seed = torch.ones_like(loss)  # of no module, so it must not be freed within the backward pass
+        with memory.backward_pass():
+            loss.backward(seed)  # type: ignore[no-untyped-call]
     step.clear()
-    return counter, kept
+    return counter, memory.uses
 
 
 def output_tensors(output: Any) -> list[Tensor]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nbdebug.result import Result
 from nbdebug.tools.batch_size.result import format_bytes
 from nbdebug.tools.profile.phases import PHASES
-from nbdebug.tools.profile.time_profile import Latency, LineTime, SpeedTrial, TimeProfile, milliseconds
+from nbdebug.tools.profile.time_profile import Latency, LineTime, ModuleCost, SpeedTrial, TimeProfile, milliseconds
 from nbdebug.tools.profile.view import build_view
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nbdebug.views.page import View
+
+_MAX_MODULES = 8  # in the text
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Profile(TimeProfile, Result):
         return build_view(self)
 
     def to_text(self) -> str:
-        """The verdict with its reasons and code, then phases, lines, trials and latencies."""
+        """The verdict with its reasons and code, then phases, lines, memory, modules, trials and latencies."""
         lines = [f"nbdebug profile: {self.headline}", *(f"  - {reason}" for reason in self.reasons)]
         if self.advice and (line := self.advice[0].line):
             lines.append(f"  at {line.where()}: {line.text.strip()}")
@@ -64,10 +66,27 @@ class Profile(TimeProfile, Result):
         shares = [f"{phase} {self.share(phase):.0%}" for phase in PHASES if self.share(phase) >= 0.005]
         lines.append(f"  step {milliseconds(self.step_seconds)}: {', '.join(shares)}")
         lines += [f"  {_line_text(item)}" for item in self.lines[:8]]
+        lines += [f"  {_memory_text(self)}", *(f"  {_module_text(module)}" for module in self.modules[:_MAX_MODULES])]
         lines += [f"  {_trial_text(trial)}" for trial in self.trials]
         lines += [_latency_text(latency) for latency in self.latencies]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join([*lines, f"  the hooks add {self.overhead:.1%} to a step; nothing of yours is changed"])
+
+
+def _memory_text(profile: TimeProfile) -> str:
+    """Return the memory of a step as one line."""
+    peak, resident = map(format_bytes, (profile.peak_bytes, profile.resident_bytes))
+    return f"peak memory of a step {peak}, of which {resident} also between steps"
+
+
+def _module_text(module: ModuleCost) -> str:
+    """Return the time and memory of a module as one line."""
+    kept, allocated, freed = map(format_bytes, (module.kept_bytes, module.backward_bytes, module.freed_bytes))
+    return (
+        f"module {module.path or 'model'} ({module.kind}): forward {milliseconds(module.forward)}, keeps {kept}; "
+        f"backward {milliseconds(module.backward)}, allocates {allocated}, frees {freed}; "
+        f"peak memory {format_bytes(module.peak_bytes)}"
+    )
 
 
 def _trial_text(trial: SpeedTrial) -> str:

@@ -49,8 +49,11 @@ class LineTime:
 class ModuleCost:
     """Seconds per step, bytes and operations of the module itself, without its submodules.
 
-    ``kept_bytes`` are the bytes that its forward pass keeps for the backward pass, ``flops`` and ``moved_bytes`` those
-    of the operations of its forward pass, ``calls`` their number.
+    ``kept_bytes`` were allocated by its forward pass and are alive when the backward pass begins. ``backward_bytes``
+    were allocated by its backward pass: gradients of its inputs and parameters, and intermediate results.
+    ``freed_bytes`` were freed by its backward pass. ``peak_bytes`` is the most memory that the step has in use while
+    the module runs. ``flops`` and ``moved_bytes`` are those of the operations of its forward pass, ``calls`` their
+    number.
     """
 
     path: str
@@ -59,6 +62,9 @@ class ModuleCost:
     backward: float
     parameter_bytes: int
     kept_bytes: int
+    backward_bytes: int
+    freed_bytes: int
+    peak_bytes: int
     flops: int
     moved_bytes: int
     calls: int

@@ -27,7 +27,10 @@ _PHASE_TEXTS = {
 }
 _COLUMNS = {
     "lines": ("line", "phase", "ms per step", "share"),
-    "modules": ("module", "forward", "backward", "share", "kept", "FLOP per byte"),
+    "modules": (
+        *("module", "forward", "backward", "share"),
+        *("kept by forward", "allocated by backward", "freed by backward", "peak memory", "FLOP per byte"),
+    ),
     "trials": ("change", "ms per step", "gain", "output differs by", "peak memory"),
     "latencies": ("batch size", "P50", "P95", "P99"),
 }
@@ -155,7 +158,7 @@ def _module_row(item: ModuleCost, result: TimeProfile) -> dict[str, Any]:
         milliseconds(item.forward),
         milliseconds(item.backward),
         f"{share:.0%}",
-        format_bytes(item.kept_bytes),
+        *map(format_bytes, (item.kept_bytes, item.backward_bytes, item.freed_bytes, item.peak_bytes)),
         f"{item.intensity:.1f}" if item.flops else _NO_VALUE,
     ]
     return {"cells": cells, "part": share}

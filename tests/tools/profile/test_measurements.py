@@ -24,7 +24,7 @@ from nbdebug.tools.profile.modules import measure_modules
 from nbdebug.tools.profile.operations import OperationTotals, measure_roofline
 from nbdebug.tools.profile.phases import PHASES, WARMUP_STEPS, LoopEnd, LoopTimer, StepTime
 from nbdebug.tools.profile.result import Profile
-from nbdebug.tools.profile.time_profile import MIN_GAIN, Latency, LineTime, Roofline, SpeedTrial
+from nbdebug.tools.profile.time_profile import MIN_GAIN, Latency, LineTime, ModuleCost, Roofline, SpeedTrial
 from nbdebug.tools.profile.trials import Candidate, measure_candidates
 
 from .programs import BATCH, FEATURES, make_loop, make_setup
@@ -104,18 +104,38 @@ def test_host_clock_advances_with_sleep_and_never_back() -> None:
     assert all(b - a > -1e-3 for a, b in pairwise(stamps))
 
 
-def test_operations_and_kept_bytes_of_layers_are_exact() -> None:
+def test_operations_of_layers_are_exact() -> None:
     setup = make_setup()
     batch = Batch((torch.randn(BATCH, FEATURES),), targets=(torch.zeros(BATCH, dtype=torch.long),))
     with Preserve(*setup.mutable_objects):
         modules, counter = measure_modules(setup, batch)
     costs = {cost.path: cost for cost in modules}
     assert (costs["0"].flops, costs["2"].flops) == (2 * BATCH * FEATURES * 16, 2 * BATCH * 16 * 2)
-    assert costs["0"].kept_bytes == 4 * BATCH * 16
     assert costs["0"].parameter_bytes == 4 * (FEATURES * 16 + 16)
     assert all(cost.forward > 0 and cost.backward > 0 for cost in modules)
     assert counter.total[0] > counter.flops["0"]
     assert 0 < counter.loss_calls < 10
+
+
+WIDTHS = (FEATURES, 16, 12, 2)
+
+
+def test_memory_of_a_stack_of_linear_layers_is_that_of_its_gradients_and_saved_activations() -> None:
+    layers = [item for a, b in pairwise(WIDTHS) for item in (nn.Linear(a, b), nn.Tanh())]
+    setup = make_setup()
+    setup.model = nn.Sequential(*layers, nn.Flatten())
+    setup.optimizers = (torch.optim.SGD(setup.model.parameters(), 0.01),)
+    batch = Batch((torch.randn(BATCH, FEATURES),), targets=(torch.zeros(BATCH, dtype=torch.long),))
+    with Preserve(*setup.mutable_objects):
+        costs = {cost.path: cost for cost in measure_modules(setup, batch)[0]}
+        peak = TrainingStep(setup).peak_memory(batch)
+    for i, (inputs, outputs) in enumerate(pairwise(WIDTHS)):
+        linear, tanh = costs[str(2 * i)], costs[str(2 * i + 1)]
+        assert linear.backward_bytes == linear.parameter_bytes + (4 * BATCH * inputs if i else 0)
+        assert (linear.kept_bytes, linear.freed_bytes) == (0, 4 * BATCH * outputs)
+        assert tanh.kept_bytes == tanh.backward_bytes == 4 * BATCH * outputs
+        assert tanh.freed_bytes == 8 * BATCH * outputs  # its result, and the gradient of that
+    assert max(cost.peak_bytes for cost in costs.values()) == peak
 
 
 def test_views_are_not_counted() -> None:
@@ -273,6 +293,11 @@ def test_result_has_frames_text_and_chart() -> None:
     assert result.modules_frame().empty
     assert result.trials_frame().empty
     assert "P99 300 ms" in str(result)
+    module = ModuleCost("0", "Linear", 0.1, 0.2, 8, 1024, 2048, 3072, 4096, 1, 1, 1)
+    shown = replace(result, modules=(module,), peak_bytes=4096)
+    text = "keeps 1 KiB; backward 200 ms, allocates 2 KiB, frees 3 KiB; peak memory 4 KiB"
+    assert f"module 0 (Linear): forward 100 ms, {text}" in str(shown)
+    assert "<td>1 KiB</td><td>2 KiB</td><td>3 KiB</td><td>4 KiB</td>" in shown.view().html()
     assert len(result.plot().patches) == 9
 
 
