@@ -33,7 +33,6 @@ SMALL_BY_NATURE = {
     "nbdebug.trackers.registry": "one lookup among the trackers",
     "nbdebug.tools.data.clipped_copies": "one question about pairs of images",
     "nbdebug.loss_curves.adversaries": "one question about two networks, which no other curve answers",
-    "nbdebug.setup.attribute_paths": "one search among the variables of a notebook",
     "nbdebug.setup.callable_state": "one question, whether a callable has state that can be restored",
     "nbdebug.tools.repeatable.caches": "one source of differences, which nothing else needs",
     "nbdebug.crashes.stuck_samples": "one search, for the sample at which a loader hangs",

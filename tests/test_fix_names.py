@@ -34,6 +34,13 @@ def test_objects_have_the_names_of_the_notebook(fix: str, expected: str, monkeyp
     assert fix_names.name_objects(fix, setup) == expected
 
 
+def test_object_in_a_container_has_the_path_of_its_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = healthy_classifier()
+    variables = {"parts": {"my net": [setup.model]}, "numbers": [0] * 1000}
+    monkeypatch.setattr(fix_names, "user_variables", lambda: variables)
+    assert fix_names.name_objects("model.eval()", setup) == 'parts["my net"][0].eval()'
+
+
 def test_fix_stays_as_it_is_without_a_notebook() -> None:
     assert fix_names.name_objects("model.eval()", healthy_classifier()) == "model.eval()"
 

@@ -36,8 +36,8 @@ class RebindingNotice:
 class NotebookNames:
     """The objects of a setup by role, each with the names that it had in the notebook; empty in a script.
 
-    An object without a variable has its attribute path, such as ``trainer.net``. Names that are neither are not
-    followed, such as those in a function, and a name that was deleted says nothing.
+    An object without a variable has its path, such as ``trainer.net`` or ``models["net"]``. Names that are neither are
+    not followed, such as those in a function, and a name or an item that was deleted says nothing.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class NotebookNames:
         """Return the name and the present object of each role whose names all hold other objects."""
         variables, current = user_variables(), {}
         for role, item in _objects(self.arguments):
-            paths = {path: value_at(path, variables) for path in self.names.get(role, ())}
+            paths = {path: value_at(path, variables, item) for path in self.names.get(role, ())}
             held = {path: value for path, value in paths.items() if value is not None}
             if held and all(value is not item and _replaces(role, value, item) for value in held.values()):
                 current[role] = next(iter(held.items()))

@@ -22,8 +22,13 @@ SourceScope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 def find_unique_line(matches: Callable[[ast.AST], bool], context: Iterable[Any]) -> SourceLine | None:
     """Return the only line with an expression that matches; None if there is none, or more than one."""
-    lines = _find_lines(lambda node: [node] if matches(node) else [], context)
+    lines = find_lines(matches, context)
     return lines.pop() if len(lines) == 1 else None
+
+
+def find_lines(matches: Callable[[ast.AST], bool], context: Iterable[Any]) -> set[SourceLine]:
+    """Return the lines with an expression that matches."""
+    return _find_lines(lambda node: [node] if matches(node) else [], context)
 
 
 def find_unique_assignment(attribute: str, value: Any, context: Iterable[Any]) -> SourceLine | None:

@@ -18,6 +18,7 @@ function initialize({ model }) {
     { kernel, context } = model.widget_manager ?? {},
     /** @type {Set<string>} */ wanted = new Set(),
     /** @type {Map<string, any>} */ timers = new Map(),
+    /** @type {Set<string>} */ unsaved = new Set(),
     identity = { session: model.get("session"), number: model.get("number"), close };
   const current = shared.nbdebugBridge;
   if (current && current.session === identity.session && current.number > identity.number) return;
@@ -67,8 +68,21 @@ function initialize({ model }) {
     const stored = context && storeRun(context.model, run, wanted.has(run.run));
     if (stored === "missing") sendNow({ run: run.run, kind: "picture" });
     else wanted.delete(run.run);
-    if (stored === "stored" && !run.running) sendNow({ run: run.run, kind: "stored" });
+    if (stored !== "stored" || run.running) return;
+    unsaved.add(run.run);
+    if (!context.model.dirty) confirmSaved([...unsaved]);
   }
+
+  /** Tell the kernel that the file has the output of ended runs, so that no page needs it again. @param {string[]} runs */
+  function confirmSaved(runs) {
+    for (const run of runs) if (unsaved.delete(run)) sendNow({ run, kind: "stored" });
+  }
+  /** @type {string[]} */
+  let inThisSave = [];
+  const onSave = (/** @type {unknown} */ _, /** @type {string} */ state) => {
+    if (state === "started") inThisSave = [...unsaved];
+    else if (state === "completed") confirmSaved(inThisSave);
+  };
 
   /** @param {RunPage} page @param {any} message @param {any} buffers */
   function receive(page, message, buffers) {
@@ -103,6 +117,7 @@ function initialize({ model }) {
   function close() {
     removeEventListener("nbdebug-ask", ask);
     removeEventListener("nbdebug-page", onPage);
+    context?.saveState?.disconnect(onSave);
     for (const timer of timers.values()) clearTimeout(timer);
     if (shared.nbdebugBridge !== identity) return;
     shared.nbdebugBridge = null;
@@ -115,6 +130,7 @@ function initialize({ model }) {
   kernel?.statusChanged?.connect((/** @type {unknown} */ _, /** @type {string} */ status) => {
     if (["restarting", "autorestarting", "terminating", "dead"].includes(status)) close();
   });
+  context?.saveState?.connect(onSave);
   addEventListener("nbdebug-ask", ask);
   addEventListener("nbdebug-page", onPage);
   sendNow({ kind: "connected" });

@@ -41,6 +41,14 @@ class _DisplayedResult:
     cell: int
     headline: str = ""
     handle: Any = None
+    page: LivePage | None = None
+
+    def collapse(self) -> None:
+        """Replace the output by its headline."""
+        bundle = {"text/plain": self.headline}
+        if self.page is not None:
+            self.page.final_bundle = bundle  # for pages that are loaded before the notebook is saved
+        self.handle.update(bundle, raw=True, metadata=self.page.metadata if self.page is not None else {})
 
 
 class Screen:
@@ -139,7 +147,7 @@ class LiveScreen(Screen):
         if handle is not None and self._attempt(lambda: self._replace(_bundle(result))):
             collapse_earlier_results(result)
             _displayed_results.append(
-                _DisplayedResult(weakref.ref(result), execution_count(), _collapsed_headline(result), handle)
+                _DisplayedResult(weakref.ref(result), execution_count(), _collapsed_headline(result), handle, self.page)
             )
 
     def show(self) -> None:
@@ -380,7 +388,7 @@ def collapse_earlier_results(result: Any) -> None:
     """Collapse earlier results of this cell to their headlines when ``result`` is a browser too."""
     for displayed in _results_of_this_cell():
         if _collapsed_headline(result) and displayed.headline and displayed.handle is not None:
-            displayed.handle.update({"text/plain": displayed.headline}, raw=True)
+            displayed.collapse()
             _displayed_results.remove(displayed)
 
 

@@ -27,7 +27,8 @@ class LivePage:
 
     ``current_view`` returns what it shows, and ``snapshot`` the complete state for a page that connects. A page is
     HTML with a script, and is saved as a picture of the moment; it goes live when it reaches the kernel. One that
-    begins with its ``final_bundle`` is an output that only must not get lost.
+    begins with its ``final_bundle`` is an output that only must not get lost. It ``is_stored`` once the file has the
+    final output; until then a page that is loaded again receives it.
     """
 
     title: str = ""

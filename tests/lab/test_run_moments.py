@@ -13,6 +13,7 @@ from tests.lab.server import LabServer
     [
         ("reload", "forward pass of step 1"),
         ("close and reopen", "loop ended"),
+        ("reload", "cell ended"),
         ("network cut", "backward pass of step 7"),
     ],
 )

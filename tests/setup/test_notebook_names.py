@@ -59,6 +59,15 @@ fit = Fit()
 FIT_DEBUGGER = "dbg = nbdebug.Debugger(fit.net, loader, loss_fn=loss_fn, optimizer=[fit.opt])"
 SCHEDULER = "schedule = torch.optim.lr_scheduler.StepLR(opt, 5)"
 SCHEDULER_DEBUGGER = "dbg = nbdebug.Debugger(net, loader, loss_fn=loss_fn, optimizer=opt, scheduler=[schedule])"
+CONFIG = """
+cfg = {'models': {'a': Net()}, 'loss': [loss_fn]}
+cfg['optimizer'] = torch.optim.SGD(cfg['models']['a'].parameters())
+"""
+CONFIG_DEBUGGER = "dbg = nbdebug.Debugger(cfg['models']['a'], loader, loss_fn=loss_fn, optimizer=cfg['optimizer'])"
+LISTS = "nets = [Net(), Net()]"
+LIST_DEBUGGER = "dbg = nbdebug.Debugger(nets[1], loader, loss_fn=loss_fn)"
+TEACHERS = "teachers = nn.ModuleDict({'t-1': Net()})"
+TEACHER_DEBUGGER = "dbg = nbdebug.Debugger(teachers['t-1'], loader, loss_fn=loss_fn)"
 LIT = """
 import lightning
 class Lit(lightning.LightningModule):
@@ -128,9 +137,17 @@ def test_tool_after_object_was_made_again_says_so_first(
     [
         ((FIT, FIT_DEBUGGER), "fit = Fit()", "fit.net and fit.opt now hold other objects", "fit.net"),
         ((SCHEDULER, SCHEDULER_DEBUGGER), SCHEDULER, "schedule now holds another object", "net"),
+        (
+            (CONFIG, CONFIG_DEBUGGER),
+            CONFIG,
+            'cfg["models"]["a"] and cfg["optimizer"] now hold other objects',
+            "cfg['models']['a']",
+        ),
+        ((LISTS, LIST_DEBUGGER), "nets[1] = Net()", "nets[1] now holds another object", "nets[1]"),
+        ((TEACHERS, TEACHER_DEBUGGER), TEACHERS, 'teachers["t-1"] now holds another object', "teachers['t-1']"),
         ((LIT, LIT_DEBUGGER), "lit = Lit()", "lit now holds another object", "lit.net"),
     ],
-    ids=["attributes", "list", "lightning"],
+    ids=["attributes", "list", "items", "item of a list", "module dict", "lightning"],
 )
 def test_objects_without_a_name_of_their_own_are_followed(
     run_cells: Notebook, cells: tuple[str, ...], again: str, subject: str, current: str
@@ -212,6 +229,8 @@ def test_watch_after_other_objects_were_made_again_reports_no_fault(
         (CLASSES,),
         (MADE_IN_FUNCTION, "dbg = make()", MODEL),
         ("_ = net", "for net_2 in [Net()]: pass"),
+        (LISTS, LIST_DEBUGGER, "nets.insert(0, Net())"),
+        (CONFIG, CONFIG_DEBUGGER, "del cfg['models']['a'], cfg['optimizer']"),
     ],
 )
 def test_tool_of_present_or_unnamed_objects_says_nothing(run_cells: Notebook, cells: tuple[str, ...]) -> None:

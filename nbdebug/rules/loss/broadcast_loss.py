@@ -22,9 +22,10 @@ from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import wrap_node
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.notebook_cells import current_cells
 from nbdebug.source.producers import SHAPE_CHANGES, part_producer
 from nbdebug.source.scopes import Expression, file_scope
-from nbdebug.source.search import call_name, find_unique_line, matches_call, search_files
+from nbdebug.source.search import call_name, find_lines, matches_call, search_files
 
 _TORCH_LOSSES = ("_loss", "kl_div")
 _OPERATORS: dict[str, type[ast.operator]] = {
@@ -48,7 +49,8 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
     ## How it is measured
     By running the loss once on the output of the first batch and reading the shapes of its operands. For a loss of
     torch, the finding names the only line of your program that calls it. If your code changes the shape of an operand
-    there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what the loss receives. Weights are only
+    there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what the loss receives. In a notebook
+    without a call of the loss so far, that is not known yet, and the finding is a note. Weights are only
     reported if the loss stays the same with the weights of other samples; in a watched loop, if the product of all
     errors with all weights is summed. A target also counts as broadcast if the
     output is that of each sample at the indices of all samples, as in ``q[:, actions]``.
@@ -63,16 +65,19 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
     Documentation of torch.nn.functional.mse_loss, which warns about differing sizes; PyTorch broadcasting semantics.
     """
     for first in broadcasts[:1]:
-        call = _call_of_loss(setup) if first.line is None else None
-        if call is not None and _is_reshaped(call):
+        calls = _calls_of_loss(setup)
+        unchanged = {line for line in calls if not _is_reshaped(line)}
+        if calls and not unchanged:
             raise NotChecked("the loop changes the shape of an operand of the loss; run it inside `with dbg.watch():`")
-        broadcast = first if call is None else replace(first, line=call)
+        is_only_line = first.line is None and len(unchanged) == 1
+        broadcast = replace(first, line=unchanged.pop()) if is_only_line else first
+        # Only the checkup calls the loss so far, and a cell that has not run may change the shapes.
+        is_unknown = setup.loss_fn is not None and not calls and bool(current_cells())
         yield Finding(
             message=f"{broadcast.call} broadcasts output {broadcast.output} and target {broadcast.target} to "
             f"{broadcast.result}.",
             where=get_location(broadcast.axis_line or broadcast.line),
-            cause="Each prediction is compared with the targets of other samples or outputs"
-            + (", unless your loop changes the shapes before the loss." if broadcast.line is None else "."),
+            cause=_cause(is_unknown, broadcast.line is None),
             fix=_matching_shapes_fix(broadcast),
             evidence={
                 "output": broadcast.output,
@@ -83,8 +88,9 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
             explains=("L208", "L214", "T601", "T606", "T607", "T608", "T610", "E709", "M307", "G409", "G415"),
             edits=_squeeze_edits(broadcast),
             setup_fix=_squeezed_loss(broadcast),
-            # A loop shows the operands of torch's losses only.
-            assumes=(LOSS_BROADCASTS,) if broadcast.call.endswith(_TORCH_LOSSES) else (),
+            # A loop shows the operands of torch's losses only, and its first step those of any loss.
+            assumes=(LOSS_BROADCASTS,) if broadcast.call.endswith(_TORCH_LOSSES) or is_unknown else (),
+            severity="note" if is_unknown else None,
         )
     for broadcast in weight_broadcasts[:1]:
         yield Finding(
@@ -103,12 +109,22 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
         )
 
 
-def _call_of_loss(setup: Setup) -> SourceLine | None:
-    """Return the only line of the user's program that calls the loss; None if there is none, or more than one."""
+def _cause(is_unknown: bool, has_no_line: bool) -> str:
+    """Return what the broadcast means, and what is not known of it."""
+    text = "Each prediction is compared with the targets of other samples or outputs"
+    if is_unknown:
+        return f"{text}, unless your loop changes the shapes: no cell with a call of the loss has run yet."
+    return f"{text}, unless your loop changes the shapes before the loss." if has_no_line else f"{text}."
+
+
+def _calls_of_loss(setup: Setup) -> set[SourceLine]:
+    """Return the lines of the user's program that call the loss of the setup; none if it was seen in their loop."""
+    if setup.loss_fn is None:
+        return set()
     context = user_written_objects(setup)
     creation = find_creation(setup.loss_fn, search_files(context))
     names = creation.names if creation is not None else {getattr(setup.loss_fn, "__name__", "")}
-    return find_unique_line(lambda node: any(matches_call(name)(node) for name in names), context)
+    return find_lines(lambda node: any(matches_call(name)(node) for name in names), context)
 
 
 def _is_reshaped(line: SourceLine) -> bool:
