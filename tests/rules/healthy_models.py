@@ -190,7 +190,7 @@ class ContrastivePair(nn.Module):
         return -log_likelihood.mean() / 2
 
 
-def with_sgd(setup: Setup, lr: float) -> Setup:
+def with_sgd(setup: Setup, lr: float, momentum: float = 0.0) -> Setup:
     """Replace the optimizer of a setup by SGD."""
-    setup.optimizers = (torch.optim.SGD(setup.model.parameters(), lr=lr),)
+    setup.optimizers = (torch.optim.SGD(setup.model.parameters(), lr=lr, momentum=momentum),)
     return setup

@@ -157,6 +157,11 @@ FAULTY_SETUPS: dict[str, tuple[str, SetupBuilder, str]] = {
         lambda: with_sgd(minimal_setup(network(1), X, VALUES, summed_squared_error), 0.1),
         "16 samples",
     ),
+    "sum at a small rate with momentum": (
+        "L216",
+        lambda: with_sgd(minimal_setup(network(1), X, VALUES, summed_squared_error), 0.01, momentum=0.9),
+        "16 samples",
+    ),
     "sum beside a mean": ("L216", with_tail(None, lambda o, t: F.mse_loss(o, t) + o.square().sum(), VALUES, 1), "mean"),
 }
 

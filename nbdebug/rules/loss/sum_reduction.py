@@ -20,6 +20,7 @@ from nbdebug.source.location import get_location
 
 _NON_ADAPTIVE = (torch.optim.SGD, torch.optim.ASGD)
 _RATIO_TOLERANCE = 0.01
+_MIN_DAMPING = 0.01  # 1 - momentum
 
 
 @rule("L216", "warning", origin="loss")
@@ -39,10 +40,10 @@ def sum_reduction(
 
     ## How it is measured
     On the output of the first batch. Reported as a warning if plain SGD steps by more than ``most`` (learning rate
-    times samples, the rate that a mean would need for the same step), otherwise as a note: Adam and its variants divide
-    the scale out. Terms are the scalars that the loss adds up. A sum beside a mean is a warning if it is more than
-    ``share`` of the mean before training, otherwise a note, since a factor may make up for it. A sum is not
-    reported if a watched loop divides it by the number of samples or targets.
+    times samples, the rate that a mean would need for the same step, divided by 1 minus momentum), otherwise as a note:
+    Adam and its variants divide the scale out. Terms are the scalars that the loss adds up. A sum beside a mean is a
+    warning if it is more than ``share`` of the mean before training, otherwise a note, since a factor may make up for
+    it. A sum is not reported if a watched loop divides it by the number of samples or targets.
 
     ## How to fix
     Take the mean, or divide the loss by the number of samples. Reduce all terms over the samples in the same way.
@@ -61,12 +62,12 @@ def sum_reduction(
     if abs(ratio - 2) > _RATIO_TOLERANCE:
         return
     rates = [
-        group["lr"]
+        float(group["lr"]) / max(1 - float(group.get("momentum") or 0), _MIN_DAMPING)
         for optimizer in setup.optimizers
         if isinstance(optimizer, _NON_ADAPTIVE)
         for group in optimizer.param_groups
     ]
-    rate_times_samples = max(map(float, rates), default=0.0) * size
+    rate_times_samples = max(rates, default=0.0) * size
     yield Finding(
         message=f"The loss is a sum over the {size} samples of a batch: with twice the samples it is {ratio:.2f} "
         "times as large.",

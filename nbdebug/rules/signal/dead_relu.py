@@ -36,6 +36,8 @@ _FIRST_SNAPSHOTS = 3
 _MIN_ZERO_SHARE = 0.95  # of the dead units must be zero in a snapshot: a gradient can be zero for other reasons
 _MIN_ACTIVITY_RATIO = 5.0
 _POOR_SHARE = 0.5  # of the loss of a constant prediction, as in the rules on underfitting
+_GOOD_SHARE = 0.2  # of the loss of a constant prediction
+_WHOLE_LAYER = 0.95  # of the units of a layer, which then passes on almost nothing
 _NEGATIVE_SHARE = 0.5
 _LASTING_QUANTILE = 0.25  # of the snapshots: dead units stay dead, those that a batch of few rows leaves out do not
 
@@ -61,7 +63,8 @@ def dead_relu(
     exactly zero also indicates a dead unit, and is the only indication if the activation is a function or a module of
     your own. A layer without any gradient below which another layer has one is a branch that was not selected, not a
     layer of dead units. Up to ``most``, the finding is a note unless the run is known to have learned little: wide
-    layers have units to spare.
+    layers have units to spare. It is a note, too, after a run that ends below a fifth of the loss of a constant
+    prediction, unless almost the whole layer is dead.
 
     ## How to fix
     Use a lower learning rate or a warm-up, biases that start at zero, LeakyReLU or GELU.
@@ -84,7 +87,9 @@ def dead_relu(
         if layer.share > most or (layer.share > rising and layer.share > layer.first + _MIN_RISE)
     ]
     if affected:
-        is_harmless = max(layer.share for layer in affected) <= most and not _is_known_to_be_poor(record)
+        largest = max(layer.share for layer in affected)
+        is_harmless = largest <= most and not _is_known_to_be_poor(record)
+        is_harmless |= largest < _WHOLE_LAYER and _is_known_to_be_good(record)
         finding = _finding(affected, layers, biases)
         edits = _bias_edits(setup, finding.where.parameter) if isinstance(setup, Setup) else ()
         yield replace(finding, edits=edits, severity="note" if is_harmless else None)
@@ -98,6 +103,15 @@ def _is_known_to_be_poor(record: Record) -> bool:
         return False
     share = run.remaining_share
     return not run.is_finite or (not run.beats_constant and share is not None and share > _POOR_SHARE)
+
+
+def _is_known_to_be_good(record: Record) -> bool:
+    """Return whether the run ended far below the loss of a constant prediction: the other units suffice."""
+    try:
+        run = get_run_summary(record)
+    except NotChecked:
+        return False
+    return run.chance is not None and run.remaining_share is not None and run.remaining_share < _GOOD_SHARE
 
 
 @dataclass(frozen=True)

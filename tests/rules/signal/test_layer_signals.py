@@ -175,6 +175,20 @@ def test_dead_relu_distinguishes_dead_from_rarely_active_units() -> None:
     assert findings("G401", record_with_dead_units(dead=0.8, silent=0.998)) == []
 
 
+@pytest.mark.parametrize(
+    ("dead", "chance", "severity"),
+    [(0.8, 10.0, "note"), (0.8, 1.2, "warning"), (0.8, None, "warning"), (0.99, 10.0, "warning")],
+)
+def test_dead_relu_of_a_run_that_learned_is_a_note_unless_the_whole_layer_is_dead(
+    dead: float, chance: float | None, severity: str
+) -> None:
+    record = record_with_dead_units(dead, silent=0.99)
+    if chance is not None:
+        record.about["chance"] = chance
+    (finding,) = findings("G401", record)
+    assert finding.severity == severity
+
+
 def packed_histogram(values: np.ndarray) -> np.ndarray:
     """Return the packed histogram of weights."""
     bins = np.clip(np.floor(2 * (np.log2(np.abs(values)) + 30)), 0, 87).astype(int) + 1
