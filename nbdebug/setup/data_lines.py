@@ -145,6 +145,19 @@ def alias_line(setup: Setup) -> SourceLine | None:
     return None
 
 
+def added_axis_line(setup: Setup) -> SourceLine | None:
+    """Return the line that gives the target of each sample an axis of length 1, by ``unsqueeze`` or ``[None]``."""
+    loader = setup.train_loader
+    for function in sample_functions(loader, [*nested_datasets(getattr(loader, "dataset", None))]):
+        pair = executed_return(*function)
+        for step, _ in part_steps(pair, -1, TARGET_KEYS) if pair else ():
+            index = getattr(step.node, "slice", None)
+            parts = getattr(index, "elts", [index])
+            if call_name(step.node) == "unsqueeze" or any(getattr(part, "value", 0) is None for part in parts):
+                return step.line
+    return None
+
+
 def _sampler_line(loader: Any) -> SourceLine | None:
     """Return the line at which the user's sampler yields its first index; the caller preserves its state."""
     samplers: list[Any] = [getattr(loader, name, None) for name in ("batch_sampler", "sampler")]

@@ -36,6 +36,13 @@ PROGRAMS = {
     "D106 counts as weights": (
         f"{RARE_LOADER}counts = torch.bincount(y).float()\nloss_fn = nn.CrossEntropyLoss(counts)  # here\n"
     ),
+    "L205 an axis of length 1 that the dataset adds": (
+        "class Boxes(torch.utils.data.Dataset):\n    def __init__(self, x, y):\n        self.x, self.boxes = x, y\n"
+        "    def __len__(self):\n        return len(self.x)\n    def __getitem__(self, i):\n"
+        "        return self.x[i], self.boxes[i][None]  # here\n"
+        f"model = nn.Linear(8, 4)\n{FOOTER}loader = DataLoader(Boxes(x, torch.randn(96, 4)), batch_size=16)\n"
+        "loss_fn = nn.SmoothL1Loss()\n"
+    ),
     "D107 one weight for each class": (
         f"{RARE}def by_class(labels):\n    weights = 1 / torch.bincount(labels)\n"
         f"    return {SAMPLER}(weights, 96)  # here\n"

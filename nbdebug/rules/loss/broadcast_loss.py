@@ -17,6 +17,7 @@ from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import added_axis_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
@@ -71,12 +72,15 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
             raise NotChecked("the loop changes the shape of an operand of the loss; run it inside `with dbg.watch():`")
         is_only_line = first.line is None and len(unchanged) == 1
         broadcast = replace(first, line=unchanged.pop()) if is_only_line else first
+        squeezed = _squeezed_operand(broadcast)
+        # A last axis of length 1 may be as right as an output without it.
+        added = added_axis_line(setup) if squeezed and not squeezed[0] and squeezed[1] != -1 else None
         # Only the checkup calls the loss so far, and a cell that has not run may change the shapes.
         is_unknown = setup.loss_fn is not None and not calls and bool(current_cells())
         yield Finding(
             message=f"{broadcast.call} broadcasts output {broadcast.output} and target {broadcast.target} to "
             f"{broadcast.result}.",
-            where=get_location(broadcast.axis_line or broadcast.line),
+            where=get_location(broadcast.axis_line or added or broadcast.line),
             cause=_cause(is_unknown, broadcast.line is None),
             fix=_matching_shapes_fix(broadcast),
             evidence={
