@@ -114,8 +114,9 @@ class Report(Result):
     def with_stated_consequences(self) -> Report:
         """Return a copy in which each consequence of a fault names its first cause in place of a cause and a fix.
 
-        It is no error of its own beside an error. Only what a user reads says so: a run may still disprove the cause.
-        The copy is always the same object, which a notebook displays once.
+        It is no error of its own beside an error, and the cause of an error of the program is one too. Only what a user
+        reads says so: a run may still disprove the cause. The copy is always the same object, which a notebook displays
+        once.
         """
         return self._stated
 
@@ -124,8 +125,13 @@ class Report(Result):
         firsts = _first_causes(self.findings)
         if all(first is finding for finding, first in zip(self.findings, firsts, strict=True)):
             return self
+        explained = {
+            id(first) for finding, first in zip(self.findings, firsts, strict=True) if _is_broken_part(finding)
+        }
         stated = [
-            finding if first is finding else _state_consequence(finding, first)
+            _state_cause(finding, id(finding) in explained)
+            if first is finding
+            else _state_consequence(finding, _state_cause(first, id(first) in explained))
             for finding, first in zip(self.findings, firsts, strict=True)
         ]
         return replace(self, findings=rank_findings(stated))
@@ -261,6 +267,15 @@ def _first_causes(findings: Sequence[Finding]) -> list[Finding]:
     return [findings[first(index)] for index in range(len(findings))]
 
 
+def _is_broken_part(finding: Finding) -> bool:
+    """Return whether a finding is an error of the program itself, and no outcome of a run, which any fault has."""
+    return finding.severity == "error" and finding.code not in _OUTCOMES and not finding.code.startswith("T")
+
+
+def _state_cause(cause: Finding, explains_error: bool) -> Finding:
+    return replace(cause, severity="error") if explains_error and cause.severity == "warning" else cause
+
+
 def _state_consequence(finding: Finding, cause: Finding) -> Finding:
     """Return a finding without a cause, a fix and edits of its own, unless what explains it is only a note."""
     if cause.severity == "note":
@@ -281,22 +296,26 @@ def _state_consequence(finding: Finding, cause: Finding) -> Finding:
 def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings by rank: faults before notes, and causes before the findings that they explain.
 
-    A cause ranks as high as the worst finding that it explains.
+    A cause ranks as high as the worst finding that it explains, also through others, and above a finding of the same
+    severity that explains none.
     """
     unranked = sorted(findings, key=lambda finding: (_severity_rank(finding), _family_rank(finding)))
     faults = [finding for finding in unranked if finding.severity != "note"]
     causes = cause_indices([vars(finding) for finding in unranked])
+    firsts = _first_causes(unranked)
     explained = {id(finding) for finding, cause in zip(unranked, causes, strict=True) if cause is not None}
     has_cause = any(cause.code not in _OUTCOMES and id(cause) not in explained for cause in faults)
 
-    def rank(finding: Finding) -> tuple[bool, bool, bool, int, int, int]:
+    def rank(finding: Finding) -> tuple[bool, bool, bool, int, int, bool, int]:
         consequences = [fault for fault in faults if is_consequence(fault.code, fault.aspect, finding.explains)]
+        consequences += [fault for fault, first in zip(unranked, firsts, strict=True) if first is finding is not fault]
         return (
             finding.severity == "note",
             has_cause and finding.code in _OUTCOMES,
             id(finding) in explained,
             min(map(_severity_rank, [finding, *consequences])),
             _severity_rank(finding),
+            not consequences,
             _family_rank(finding),
         )
 
