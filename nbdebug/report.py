@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -114,6 +115,7 @@ class Report(Result):
     def with_stated_consequences(self) -> Report:
         """Return a copy in which each consequence of a fault names its first cause in place of a cause and a fix.
 
+        Notes that another finding confirms become warnings there, which a later report may contradict.
         It is no error of its own beside an error, and the cause of an error of the program is one too. Only what a user
         reads says so: a run may still disprove the cause. The copy is always the same object, which a notebook displays
         once.
@@ -122,17 +124,17 @@ class Report(Result):
 
     @cached_property
     def _stated(self) -> Report:
-        firsts = _first_causes(self.findings)
-        if all(first is finding for finding, first in zip(self.findings, firsts, strict=True)):
+        faults = [finding for finding in self.findings if finding.severity != "note"]
+        findings = rank_findings(_strengthen(finding, faults) for finding in self.findings)
+        firsts = _first_causes(findings)
+        if findings == self.findings and all(map(operator.is_, firsts, findings)):
             return self
-        explained = {
-            id(first) for finding, first in zip(self.findings, firsts, strict=True) if _is_broken_part(finding)
-        }
+        explained = {id(first) for finding, first in zip(findings, firsts, strict=True) if _is_broken_part(finding)}
         stated = [
             _state_cause(finding, id(finding) in explained)
             if first is finding
             else _state_consequence(finding, _state_cause(first, id(first) in explained))
-            for finding, first in zip(self.findings, firsts, strict=True)
+            for finding, first in zip(findings, firsts, strict=True)
         ]
         return replace(self, findings=rank_findings(stated))
 
@@ -341,15 +343,12 @@ class ReportLog(dict[str, Report]):
 def merge_reports(reports: Iterable[Report]) -> Report:
     """Merge reports, the oldest first, into one with each finding once.
 
-    Findings that a later report replaces or that a run has disproved are withdrawn, or become notes. Notes that another
-    finding confirms become warnings.
+    Findings that a later report replaces or that a run has disproved are withdrawn, or become notes.
     """
     reports_list = list(reports)
     disproved = {claim: text for report in reports_list for claim, text in report.disproved.items()}
     standing = [finding for finding in _current_findings(reports_list) if not _is_withdrawn(finding, disproved)]
     findings = {(f.code, f.message): _weaken(f, disproved) for f in standing if not _is_repeated(f, standing)}
-    faults = [finding for finding in findings.values() if finding.severity != "note"]
-    findings = {key: _strengthen(finding, faults) for key, finding in findings.items()}
     checked_rules = frozenset(code for report in reports_list for code in report.checked_rules)
     skipped = {
         rule.code: rule for report in reports_list for rule in report.not_checked if rule.code not in checked_rules
