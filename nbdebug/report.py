@@ -31,6 +31,8 @@ FAMILY_ORDER = "XDLMGOTERP"
 # Findings that describe a poor model without a cause; any other fault that none of them explains ranks above them.
 _OUTCOMES = frozenset({"T608", "E702", "E703", "E704", "E705", "E706", "E709"})
 
+_AFTER_ERRORS = frozenset({"T614"})  # a longer run may end well in spite of an error
+
 _CONSEQUENCE = "Probably a consequence of {code}. Fix it first and run again."
 _BETTER_REFERENCE = "T610"  # a simple learner finds what the model has not
 
@@ -127,8 +129,6 @@ class Report(Result):
         faults = [finding for finding in self.findings if finding.severity != "note"]
         findings = rank_findings(_strengthen(finding, faults) for finding in self.findings)
         firsts = _first_causes(findings)
-        if findings == self.findings and all(map(operator.is_, firsts, findings)):
-            return self
         explained = {id(first) for finding, first in zip(findings, firsts, strict=True) if _is_broken_part(finding)}
         stated = [
             _state_cause(finding, id(finding) in explained)
@@ -136,7 +136,9 @@ class Report(Result):
             else _state_consequence(finding, _state_cause(first, id(first) in explained))
             for finding, first in zip(findings, firsts, strict=True)
         ]
-        return replace(self, findings=rank_findings(stated))
+        first_error = next(filter(_is_broken_part, stated), None)
+        ranked = rank_findings(_postpone(finding, first_error) if first_error else finding for finding in stated)
+        return self if all(map(operator.is_, ranked, self.findings)) else replace(self, findings=ranked)
 
     def with_trials(self, try_fix: Callable[[Finding], Result]) -> Report:
         """Return a copy whose page tries the fixes of its findings by ``try_fix``."""
@@ -272,6 +274,13 @@ def _first_causes(findings: Sequence[Finding]) -> list[Finding]:
 def _is_broken_part(finding: Finding) -> bool:
     """Return whether a finding is an error of the program itself, and no outcome of a run, which any fault has."""
     return finding.severity == "error" and finding.code not in _OUTCOMES and not finding.code.startswith("T")
+
+
+def _postpone(finding: Finding, error: Finding) -> Finding:
+    """Return a finding whose change would hide an error, such as a longer run, without the change."""
+    if finding.code not in _AFTER_ERRORS or not finding.fix:
+        return finding
+    return replace(finding, fix=f"Mend {error.code} first, and run again.", setup_fix="", edits=(), changes=())
 
 
 def _state_cause(cause: Finding, explains_error: bool) -> Finding:

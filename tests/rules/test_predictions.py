@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from nbdebug.debugger import Debugger
-from nbdebug.finding import Finding, Location, Severity
+from nbdebug.finding import Edit, Finding, Location, Severity
 from nbdebug.report import Report, ReportLog, merge_reports, rank_findings
 from nbdebug.rule_engine.predictions import PREDICTIONS
 from nbdebug.rule_engine.rule_registry import load_rules
@@ -288,6 +288,17 @@ def finding(code: str, severity: Severity, explains: tuple[str, ...] = ()) -> Fi
 )
 def test_rank_findings_puts_causes_first_and_notes_last(findings: list[Finding], expected: str) -> None:
     assert " ".join(item.code for item in rank_findings(findings)) == expected
+
+
+@pytest.mark.parametrize(("code", "severity"), [("M310", "error"), ("M310", "warning"), ("E709", "error")])
+def test_page_offers_a_longer_run_only_where_no_error_is_to_be_mended_first(code: str, severity: Severity) -> None:
+    longer = replace(finding("T614", "warning"), fix="Train longer.", edits=(Edit("a.py", 1, 0, 1, 1, "5"),))
+    page = Report((finding(code, severity), longer)).with_stated_consequences()
+    (stated,) = (item for item in page if item.code == "T614")
+    is_postponed = (code, severity) == ("M310", "error")
+    assert (stated.fix, bool(stated.edits)) == (
+        ("Mend M310 first, and run again.", False) if is_postponed else ("Train longer.", True)
+    )
 
 
 def test_page_states_a_cause_as_the_error_that_it_explains() -> None:
