@@ -418,7 +418,7 @@ def _strengthen(finding: Finding, faults: list[Finding]) -> Finding:
     denied = any(f.code == _BETTER_REFERENCE and not set(finding.assumes) <= set(f.confirms) for f in faults)
     if confirming is None or others or denied:
         return finding
-    message = f"{finding.message} The watched run agrees ({confirming.code} {confirming.name})."
+    message = f"{finding.message} The watched run supports this ({confirming.code} {confirming.name})."
     return replace(finding, severity="warning", message=message)
 
 

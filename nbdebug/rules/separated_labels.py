@@ -31,7 +31,7 @@ def _lag_finding(setup: Setup, lag: LabelLag, line: SourceLine | None) -> Findin
     of_inputs, of_labels = shift if lag.direction > 0 else shift[::-1]
     rows = f"rows further {'down' if lag.direction > 0 else 'up'}" if grows else f"the row {lag.first} {direction}"
     return Finding(
-        message=f"The train labels belong to other rows. If each of the first {lag.rows:,} rows gets the label of "
+        message=f"The train labels belong to other rows. If each of {lag.rows:,} rows gets the label of "
         f"{rows}{', at a distance that grows' if grows else ''}, a simple learner explains {lag.score:.0%} of the "
         f"variance of the labels. With labels from elsewhere in the data, it explains {lag.chance_score:.0%} ± "
         f"{lag.chance_std:.0%}.",

@@ -81,6 +81,7 @@ def unshuffled_training(
                 f"same label {overall}": label_order.overall_agreement,
                 "chance": label_order.p_value,
                 "classes of the first batches": label_order.class_counts,
+                "classes": label_order.classes,
             },
             explains=("T604", "T605", "T612", "T607", "T610", "G401", "G415", "M307", "E702", "E706"),
         )

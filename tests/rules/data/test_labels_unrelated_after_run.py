@@ -83,7 +83,7 @@ def test_page_raises_note_that_a_fault_confirms_unless_another_cause_stands(
 ) -> None:
     page = merge_reports([Report((NOTE,)), Report(others)]).with_stated_consequences()
     assert [finding.severity for finding in page if finding.code == "D105"] == [severity]
-    assert any("The watched run agrees" in finding.message for finding in page) == (severity == "warning")
+    assert any("The watched run supports this" in finding.message for finding in page) == (severity == "warning")
 
 
 def test_page_leaves_a_note_whose_confirmation_an_earlier_report_explains() -> None:
