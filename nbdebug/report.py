@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 FAMILY_ORDER = "XDLMGOTERP"
 # Findings that describe a poor model without a cause; any other fault that none of them explains ranks above them.
 _OUTCOMES = frozenset({"T608", "E702", "E703", "E704", "E705", "E706", "E709"})
+
+_AFTER_ERRORS = frozenset({"T614"})  # a longer run may end well in spite of an error
 
 _CONSEQUENCE = "Probably a consequence of {code}. Fix it first and run again."
 _BETTER_REFERENCE = "T610"  # a simple learner finds what the model has not
@@ -114,21 +117,28 @@ class Report(Result):
     def with_stated_consequences(self) -> Report:
         """Return a copy in which each consequence of a fault names its first cause in place of a cause and a fix.
 
-        It is no error of its own beside an error. Only what a user reads says so: a run may still disprove the cause.
-        The copy is always the same object, which a notebook displays once.
+        Notes that another finding confirms become warnings there, which a later report may contradict.
+        It is no error of its own beside an error, and the cause of an error of the program is one too. Only what a user
+        reads says so: a run may still disprove the cause. The copy is always the same object, which a notebook displays
+        once.
         """
         return self._stated
 
     @cached_property
     def _stated(self) -> Report:
-        firsts = _first_causes(self.findings)
-        if all(first is finding for finding, first in zip(self.findings, firsts, strict=True)):
-            return self
+        faults = [finding for finding in self.findings if finding.severity != "note"]
+        findings = rank_findings(_strengthen(finding, faults) for finding in self.findings)
+        firsts = _first_causes(findings)
+        explained = {id(first) for finding, first in zip(findings, firsts, strict=True) if _is_broken_part(finding)}
         stated = [
-            finding if first is finding else _state_consequence(finding, first)
-            for finding, first in zip(self.findings, firsts, strict=True)
+            _state_cause(finding, id(finding) in explained)
+            if first is finding
+            else _state_consequence(finding, _state_cause(first, id(first) in explained))
+            for finding, first in zip(findings, firsts, strict=True)
         ]
-        return replace(self, findings=rank_findings(stated))
+        first_error = next(filter(_is_broken_part, stated), None)
+        ranked = rank_findings(_postpone(finding, first_error) if first_error else finding for finding in stated)
+        return self if all(map(operator.is_, ranked, self.findings)) else replace(self, findings=ranked)
 
     def with_trials(self, try_fix: Callable[[Finding], Result]) -> Report:
         """Return a copy whose page tries the fixes of its findings by ``try_fix``."""
@@ -261,6 +271,22 @@ def _first_causes(findings: Sequence[Finding]) -> list[Finding]:
     return [findings[first(index)] for index in range(len(findings))]
 
 
+def _is_broken_part(finding: Finding) -> bool:
+    """Return whether a finding is an error of the program itself, and no outcome of a run, which any fault has."""
+    return finding.severity == "error" and finding.code not in _OUTCOMES and not finding.code.startswith("T")
+
+
+def _postpone(finding: Finding, error: Finding) -> Finding:
+    """Return a finding whose change would hide an error, such as a longer run, without the change."""
+    if finding.code not in _AFTER_ERRORS or not finding.fix:
+        return finding
+    return replace(finding, fix=f"Mend {error.code} first, and run again.", setup_fix="", edits=(), changes=())
+
+
+def _state_cause(cause: Finding, explains_error: bool) -> Finding:
+    return replace(cause, severity="error") if explains_error and cause.severity == "warning" else cause
+
+
 def _state_consequence(finding: Finding, cause: Finding) -> Finding:
     """Return a finding without a cause, a fix and edits of its own, unless what explains it is only a note."""
     if cause.severity == "note":
@@ -281,22 +307,26 @@ def _state_consequence(finding: Finding, cause: Finding) -> Finding:
 def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings by rank: faults before notes, and causes before the findings that they explain.
 
-    A cause ranks as high as the worst finding that it explains.
+    A cause ranks as high as the worst finding that it explains, also through others, and above a finding of the same
+    severity that explains none.
     """
     unranked = sorted(findings, key=lambda finding: (_severity_rank(finding), _family_rank(finding)))
     faults = [finding for finding in unranked if finding.severity != "note"]
     causes = cause_indices([vars(finding) for finding in unranked])
+    firsts = _first_causes(unranked)
     explained = {id(finding) for finding, cause in zip(unranked, causes, strict=True) if cause is not None}
     has_cause = any(cause.code not in _OUTCOMES and id(cause) not in explained for cause in faults)
 
-    def rank(finding: Finding) -> tuple[bool, bool, bool, int, int, int]:
+    def rank(finding: Finding) -> tuple[bool, bool, bool, int, int, bool, int]:
         consequences = [fault for fault in faults if is_consequence(fault.code, fault.aspect, finding.explains)]
+        consequences += [fault for fault, first in zip(unranked, firsts, strict=True) if first is finding is not fault]
         return (
             finding.severity == "note",
             has_cause and finding.code in _OUTCOMES,
             id(finding) in explained,
             min(map(_severity_rank, [finding, *consequences])),
             _severity_rank(finding),
+            not consequences,
             _family_rank(finding),
         )
 
@@ -322,15 +352,12 @@ class ReportLog(dict[str, Report]):
 def merge_reports(reports: Iterable[Report]) -> Report:
     """Merge reports, the oldest first, into one with each finding once.
 
-    Findings that a later report replaces or that a run has disproved are withdrawn, or become notes. Notes that another
-    finding confirms become warnings.
+    Findings that a later report replaces or that a run has disproved are withdrawn, or become notes.
     """
     reports_list = list(reports)
     disproved = {claim: text for report in reports_list for claim, text in report.disproved.items()}
     standing = [finding for finding in _current_findings(reports_list) if not _is_withdrawn(finding, disproved)]
     findings = {(f.code, f.message): _weaken(f, disproved) for f in standing if not _is_repeated(f, standing)}
-    faults = [finding for finding in findings.values() if finding.severity != "note"]
-    findings = {key: _strengthen(finding, faults) for key, finding in findings.items()}
     checked_rules = frozenset(code for report in reports_list for code in report.checked_rules)
     skipped = {
         rule.code: rule for report in reports_list for rule in report.not_checked if rule.code not in checked_rules
@@ -391,7 +418,7 @@ def _strengthen(finding: Finding, faults: list[Finding]) -> Finding:
     denied = any(f.code == _BETTER_REFERENCE and not set(finding.assumes) <= set(f.confirms) for f in faults)
     if confirming is None or others or denied:
         return finding
-    message = f"{finding.message} The watched run agrees ({confirming.code} {confirming.name})."
+    message = f"{finding.message} The watched run supports this ({confirming.code} {confirming.name})."
     return replace(finding, severity="warning", message=message)
 
 

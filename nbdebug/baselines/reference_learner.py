@@ -25,7 +25,7 @@ _MIN_EIGENVALUE = 1e-6
 _TREES, _MIN_TREES = 40, 4
 # About 0.1 µs for each comparison and 1 ms for each tree, on 200 to 2,000 rows of 8 to 1,000 features: 0.4 s in all.
 _MAX_COMPARISONS, _COMPARISONS_PER_TREE = 4e6, 1e4
-KERNEL_RIDGE, TREES = "a kernel ridge", "a random forest"
+KERNEL_RIDGE, TREES = "a kernel ridge regression", "a random forest"
 
 
 @dataclass(frozen=True, eq=False)

@@ -351,13 +351,16 @@ class LabelOrder:
     """Share of pairs with equal labels within the first batches, and within random ones.
 
     ``p_value`` is the share of random draws with at least that agreement; ``class_counts`` are the class counts of each
-    batch.
+    batch. If not ``is_whole``, the random batches are drawn from what was read of both splits, whose class shares may
+    be others than those of an epoch; ``classes`` are the classes there.
     """
 
     batch_agreement: float
     overall_agreement: float
     p_value: float
     class_counts: list[dict[int, int]]
+    classes: tuple[int, ...]
+    is_whole: bool
 
     @property
     def sortedness(self) -> float:
@@ -375,7 +378,8 @@ def label_order(setup: Setup, batches: list[Batch], tables: dict[str, SplitTable
     is_complete = "train" in tables and tables["train"].is_complete
     drawn = _get_sampled_labels(setup, tables["train"]) if "train" in tables else None
     labels = split_labels[0] if is_complete else torch.cat(split_labels)
-    labels = torch.tensor(drawn) if drawn and len(set(drawn)) > 1 else labels
+    is_drawn = bool(drawn) and len(set(drawn or ())) > 1
+    labels = torch.tensor(drawn) if is_drawn else labels
     batch_labels = [part for part in parts if part is not None]
     if not is_complete and _compute_agreement([labels]) == 1:
         labels = torch.cat([labels, *_read_more_labels(setup)])
@@ -391,6 +395,8 @@ def label_order(setup: Setup, batches: list[Batch], tables: dict[str, SplitTable
         overall_agreement,
         _compute_p_value(labels, batch_labels, batch_agreement) if batch_agreement > overall_agreement else 1.0,
         batch_counts,
+        tuple(sorted(set(labels.tolist()))),
+        is_complete or is_drawn,
     )
 
 

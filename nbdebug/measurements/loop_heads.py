@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.data import DataLoader
 
 from nbdebug.autograd.layout_changes import LayoutChange, apply_changes, find_changes, find_part, find_whole
 from nbdebug.autograd.loss_terms import LossTerm, find_terms, is_loss_call
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements.heads import HeadSetup, get_options, get_torch_loss, make_head, name_heads
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.loaders import UncollatedBatches, is_map_style, is_uncollated
+from nbdebug.setup.loaders import is_map_style, is_uncollated
 from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME
 from nbdebug.tensors.pytree import tree_get, tree_leaves, tree_map, tree_tensors
 
@@ -88,8 +89,9 @@ def record_call(setup: Setup, step: TracedStep) -> RecordedCall:
     terms = _find_loss_terms(step)
     targets = ((_copy(terms[0].target),),) if len(terms) == 1 else ()
     unknown = dict.fromkeys(("val_loader", "loss_fn", "forward", "unpack", "step_fn", "task", "class_names"))
-    batches = UncollatedBatches([None]) if is_uncollated(setup.train_loader) else [None]
-    own = {**setup.arguments, **unknown, "train_loader": batches}
+    batches: Any = [None]
+    loader = DataLoader(batches, batch_size=None) if is_uncollated(setup.train_loader) else batches
+    own = {**setup.arguments, **unknown, "train_loader": loader}
     recorded = Batch(args, kwargs, targets, _sample_positions(setup, step))
     call = RecordedCall(**own, recorded=recorded, is_other=_passes_other_arguments(setup, step))
     if targets:

@@ -15,6 +15,7 @@ from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.autograd.replaced_calls import Replacements
 from nbdebug.exceptions import NotChecked
 from nbdebug.hooks.module_hooks import hooked
+from nbdebug.measurements.input_usage import display_names
 from nbdebug.measurements.padding_calls import PaddingPass, find_content_call, record_pass, run_pass
 from nbdebug.measurements.padding_masks import masks_padding
 from nbdebug.measurements.perturbation import EvalOutputs
@@ -89,7 +90,7 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
                 _predict_with_other_padding(eval_outputs, declared, tensor),
                 declared,
                 True,
-                f"input {name!r}",
+                f"input {display_names([name], eval_outputs)[0]!r}",
             )
             if result.affected and _is_neutral(eval_outputs, declared):
                 return replace(result, affected=0)

@@ -203,20 +203,20 @@ def shift_right(setup: Setup, position: int, token: int | None) -> tuple[str, tu
     start = "start" if token is None else str(token)
     of_batch = f"torch.cat([torch.full((len(target), 1), {start}), target[:, :-1]], dim=1)"
     datasets = list(nested_datasets(getattr(setup.train_loader, "dataset", None)))
-    for function, owner in sample_functions(setup.train_loader, datasets):
-        if function.__name__ not in _SAMPLE_METHODS:
-            return of_batch, ()
-        file, parts = function.__code__.co_filename, _returned_parts(function, owner)
-        texts = [node_text(file, part) for part in parts]
-        is_alias = _is_alias(texts, parts, position)
-        code = f"torch.cat([torch.tensor([{start}]), {texts[-1] if is_alias else 'target'}[:-1]])"
-        if not is_alias or token is None:
-            return code, ()
-        changed = ", ".join(code if index == position else text for index, text in enumerate(texts))
-        return f"return {changed}", (replace_node(file, parts[position], code),)
-    if any(isinstance(dataset, TensorDataset) for dataset in datasets):
+    function, owner = next(iter(sample_functions(setup.train_loader, datasets)), (None, None))
+    if function is None:
+        is_stored = any(isinstance(dataset, TensorDataset) for dataset in datasets)
+        return of_batch if is_stored else f"torch.cat([torch.tensor([{start}]), target[:-1]])   # of each sample", ()
+    if function.__name__ not in _SAMPLE_METHODS:
         return of_batch, ()
-    return f"torch.cat([torch.tensor([{start}]), target[:-1]])   # of each sample", ()
+    file, parts = function.__code__.co_filename, _returned_parts(function, owner)
+    texts = [node_text(file, part) for part in parts]
+    is_alias = _is_alias(texts, parts, position)
+    code = f"torch.cat([torch.tensor([{start}]), {texts[-1] if is_alias else 'target'}[:-1]])"
+    if not is_alias or token is None:
+        return code, ()
+    changed = ", ".join(code if index == position else text for index, text in enumerate(texts))
+    return f"return {changed}", (replace_node(file, parts[position], code),)
 
 
 def shift_targets(setup: Setup, position: int) -> tuple[Edit, ...]:

@@ -309,3 +309,15 @@ def remove_minus(line: SourceLine) -> tuple[Edit, ...]:
     if len(negated) != 1:
         return ()
     return (replace_node(line.file, negated[0], node_text(line.file, negated[0].operand)),)
+
+
+def select_operands(line: SourceLine | None, operands: Sequence[str], condition: str) -> tuple[Edit, ...]:
+    """Return the change of the only call on a line that takes some variables, to their values where a condition holds.
+
+    Such as ``loss(output, target)`` to ``loss(output[target != 0], target[target != 0])``.
+    """
+    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call)]
+    calls = [call for call in calls if [ast.unparse(argument) for argument in call.args] == [*operands]]
+    if line is None or len(calls) != 1:
+        return ()
+    return tuple(wrap_node(line.file, argument, f"{{}}[{condition}]") for argument in calls[0].args)

@@ -1,4 +1,4 @@
-"""Changes of the lines that put inputs or targets into another order than the other."""
+"""Changes of the lines that put inputs or targets into another order than the other, or remove rows from one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup
+from nbdebug.setup.reordered_lines import LoneRemoval
 from nbdebug.setup.source_lines import find_setup_creation
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import Creation
-from nbdebug.source.edits import insert_after_statement
+from nbdebug.source.edits import insert_after_statement, node_text, replace_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import enclosing_scope, syntax_tree
+from nbdebug.source.search import SourceScope, enclosing_scope, syntax_tree
 
 _SHUFFLES = ("shuffle", "permuted")
 
@@ -103,3 +105,33 @@ def _is_order(index: ast.expr) -> bool:
 
 def _is_counterpart(first: tuple[ast.stmt, str, str], other: tuple[ast.stmt, str, str]) -> bool:
     return first[1] != other[1] and first[2] == other[2] and first[2].isidentifier()
+
+
+def remove_from_both(removal: LoneRemoval) -> tuple[Edit, ...]:
+    """Return the edit that keeps the same rows of inputs and targets, for a statement such as ``x = x[mask]``.
+
+    Return () for another statement, or where the other part is not known by a name before it.
+    """
+    node, file = removal.expression.node, removal.expression.scope.file
+    line, scope = removal.expression.line, enclosing_scope(removal.expression.line)
+    statement = covering_statement(line)
+    if not isinstance(statement, ast.Assign) or not isinstance(node, ast.Subscript) or scope is None:
+        return ()
+    name = ast.unparse(statement.targets[0])
+    is_of_itself = len(statement.targets) == 1 and ast.unparse(statement.value) == ast.unparse(node)
+    other = next((other for other in removal.others if _is_known_before(other, scope, statement)), None)
+    if not is_of_itself or ast.unparse(node.value) != name or other is None:
+        return ()
+    names = {part.id for part in ast.walk(scope) if isinstance(part, ast.Name)}
+    keep = node.slice.id if isinstance(node.slice, ast.Name) else "keep" if "keep" not in names else "is_kept"
+    first = "" if isinstance(node.slice, ast.Name) else f"{keep} = {node_text(file, node.slice)}\n"
+    indentation = " " * statement.col_offset
+    text = f"{name}, {other} = {name}[{keep}], {other}[{keep}]"
+    return (replace_node(file, statement, f"{first}{indentation if first else ''}{text}"),)
+
+
+def _is_known_before(name: str, scope: SourceScope, statement: ast.stmt) -> bool:
+    """Return whether a variable of a function is a parameter, or is assigned before a statement."""
+    parameters = {argument.arg for argument in scope.args.args} if isinstance(scope, ast.FunctionDef) else set[str]()
+    stored = (part for part in ast.walk(scope) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
+    return name in parameters or any(part.id == name and part.lineno < statement.lineno for part in stored)

@@ -13,6 +13,7 @@ from nbdebug.finding import Edit
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name
 
 _SUMS = {"add", "radd"}
 
@@ -96,6 +97,8 @@ def _along_steps(line: SourceLine, operand: ast.expr) -> str:
         owner = _length_owner(length)
         if owner is not None:
             text = text.replace(node_text(line.file, length), f"{node_text(line.file, owner)}.size(1)")
+    if isinstance(operand, ast.Call) and call_name(operand) == "unsqueeze" and text.endswith(".unsqueeze(1)"):
+        return f"{text.removesuffix('.unsqueeze(1)')}.unsqueeze(0)"
     return f"{text}.transpose(0, 1)" if isinstance(operand, (ast.Call, ast.Subscript)) else f"({text}).transpose(0, 1)"
 
 

@@ -77,7 +77,7 @@ def describe_restored_rate(optimizer: torch.optim.Optimizer, steps: int) -> tupl
     return (
         f"The learning rate was {max(rates):.3g} in all {steps} optimizer steps. The optimizer was created with "
         f"{created:.3g}, and no scheduler changed the rate in the loop.",
-        "The state of the optimizer comes from a run whose schedule had lowered the rate, as one loaded from a file.",
+        "The state of the optimizer was taken from an earlier run, in which a schedule had already lowered the rate.",
         f"for group in optimizer.param_groups:\n    group['lr'] = {created:.3g}   # after load_state_dict",
     )
 

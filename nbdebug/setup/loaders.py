@@ -82,14 +82,9 @@ def _stored_attributes(owner: type) -> set[str]:
     return {step.argval for steps in instructions for step in steps if step.opname == "STORE_ATTR"}
 
 
-class UncollatedBatches(list[Any]):
-    """Batches that a dataset has made, in place of their loader."""
-
-
 def is_uncollated(loader: Any) -> bool:
     """Check for a loader that passes on what its dataset returns, so that no axis is known to count samples."""
-    is_passed_on = isinstance(loader, DataLoader) and loader.batch_sampler is None and loader.batch_size is None
-    return is_passed_on or isinstance(loader, UncollatedBatches)
+    return isinstance(loader, DataLoader) and loader.batch_sampler is None and loader.batch_size is None
 
 
 def unwrap_loader(loader: Any) -> Any:

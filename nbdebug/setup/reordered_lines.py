@@ -1,4 +1,4 @@
-"""The line that reorders the inputs or the targets of a split alone, before they are paired."""
+"""The line that reorders the inputs or the targets of a split alone, or removes rows from one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbdebug.setup.setup import Setup
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import part_producer, part_steps
-from nbdebug.source.scopes import Expression
+from nbdebug.source.scopes import Expression, Scope
 from nbdebug.source.search import assignment_targets, call_name, covers_line, file_nodes, syntax_tree
 from nbdebug.source.variable_values import Part, assigned_part, possible_assignments, statements_before
 
@@ -24,6 +24,29 @@ _IN_PLACE = {"shuffle", "sort", "reverse"}
 _ORDERS = _SHUFFLES | {"randperm", "argsort", "lexsort", "arange", "range", "list", "choice", "randint", "multinomial"}
 _MAX_STEPS = 60
 _Order = tuple[object, ...]
+
+
+_REMOVALS = {"dropna", "drop_duplicates"}
+_MASKS = {"isfinite", "isnan", "isna", "isnull", "notna", "notnull", "isin", "logical_not", "logical_and", "logical_or"}
+
+
+@dataclass(frozen=True)
+class LoneRemoval:
+    """An expression that keeps some rows of the inputs or the targets alone.
+
+    ``others`` are the variables of the same function that hold the other part alone, the last one first.
+    """
+
+    expression: Expression
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Removal:
+    """A selection of rows: the text of the mask, or the place of the call, and the expression that selects."""
+
+    key: object
+    expression: Expression
 
 
 @dataclass(frozen=True)
@@ -56,11 +79,33 @@ def find_lone_reordering(setup: Setup, split: str = "train") -> SourceLine | Non
     return None
 
 
+def find_lone_removal(setup: Setup) -> LoneRemoval | None:
+    """Return the only removal of rows from the training inputs or targets that the other part does not have.
+
+    Two masks of the same text count as one.
+    """
+    try:
+        histories = [_ReorderingHistory(setup, setup.train_loader, position) for position in (0, -1)]
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+    alone = []
+    for own, other in (histories, histories[::-1]):
+        keys = {removal.key for removal in other.removals}
+        alone += [(removal.expression, own, other) for removal in own.removals if removal.key not in keys]
+    if len(alone) != 1:
+        return None
+    ((expression, own, other),) = alone
+    names, others = (history.names_in(expression.scope) for history in (own, other))
+    return LoneRemoval(expression, tuple(name for name in others if name not in names))
+
+
 class _ReorderingHistory:
-    """The reorderings of the inputs or targets of a loader, the last first, and the calls of functions on the way."""
+    """The changes of the rows of the inputs or targets of a loader, the last first, and the calls on the way."""
 
     def __init__(self, setup: Setup, loader: Any, position: int) -> None:
         self.reorderings: list[_Reordering] = []
+        self.removals: list[_Removal] = []
+        self.names: list[Expression] = []
         self.entered: set[_Order] = set()
         self._setup, self._loader = setup, loader
         self._calls: dict[int, tuple[Expression, ...]] = {}
@@ -68,6 +113,12 @@ class _ReorderingHistory:
         self._visited: set[_Order] = set()
         if part := find_part(setup, loader, position):
             self._follow(*part)
+
+    def names_in(self, scope: Scope) -> list[str]:
+        """Return the variables of a function that were followed, the last one first."""
+        place = scope.file, scope.function
+        names = (ast.unparse(name.node) for name in self.names if (name.scope.file, name.scope.function) == place)
+        return [*dict.fromkeys(names)]
 
     def _follow(self, expression: Expression, position: int | None) -> None:
         """Record the reorderings of what makes an expression."""
@@ -78,6 +129,7 @@ class _ReorderingHistory:
         previous = expression
         for step, step_position in part_steps(expression, position, TARGET_KEYS, passes_conversions=True):
             self._enter(previous, step)
+            self.names += [step] if isinstance(step.node, ast.Name) else []
             self._record_in_place(step)
             if isinstance(step.node, ast.Name) and step.node.id in step.scope.arguments:
                 for assigned in possible_assignments(step, step_position):  # a parameter that is assigned again
@@ -139,6 +191,10 @@ class _ReorderingHistory:
         scope = expression.scope
         if isinstance(value, ast.Attribute) and value.attr in ("iloc", "loc"):
             value = value.value
+        is_variable = isinstance(index, (ast.Name, ast.Attribute))
+        mask = part_producer(Expression(scope, index), None).node if is_variable else index
+        if _is_mask(mask):
+            self.removals.append(_Removal(ast.unparse(mask), expression))
         if isinstance(index, (ast.Slice, ast.Constant, ast.Tuple, ast.List, ast.UnaryOp)):
             if isinstance(index, ast.Slice) and index.step is not None:
                 self._record(("step", ast.unparse(index)), expression)
@@ -153,6 +209,8 @@ class _ReorderingHistory:
 
     def _comprehended(self, expression: Expression, node: ast.ListComp) -> Iterator[Part]:
         loop = node.generators[0]
+        if loop.ifs:
+            self.removals.append(_Removal(tuple(map(ast.unparse, loop.ifs)), expression))
         items = [part for part in ast.walk(node.elt) if isinstance(part, ast.Subscript)]
         items = [item for item in items if ast.unparse(item.slice) == ast.unparse(loop.target)]
         if len(items) == 1:
@@ -163,6 +221,8 @@ class _ReorderingHistory:
     def _record_call(self, expression: Expression, call: ast.Call) -> None:
         """Record a call that shuffles, sorts or selects rows."""
         arguments = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
+        if call_name(call) in _REMOVALS:
+            self.removals.append(_Removal(expression.span, expression))
         if call_name(call) in _SELECTIONS and arguments:
             order = Expression(expression.scope, arguments[-1])
             self._record(self._order_of(part_producer(order, None), order), expression)
@@ -178,6 +238,15 @@ class _ReorderingHistory:
         seeds = [ast.unparse(seed) for seed in _seeds(maker.node)]
         calls = self._calls.get(id(maker.scope), ())
         return ("seed", *seeds) if seeds else (*maker.span, *(call.span for call in calls), *shuffles[-1:])
+
+
+def _is_mask(node: ast.expr) -> bool:
+    """Check for a condition on rows, such as ``x > 0``, ``~missing`` or ``a & b``."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, (ast.BitAnd, ast.BitOr))
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Invert)
+    return isinstance(node, ast.Compare) or call_name(node) in _MASKS
 
 
 def _seeds(node: ast.expr) -> Iterator[ast.expr]:

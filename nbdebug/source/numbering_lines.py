@@ -42,14 +42,14 @@ def numbering_of_attribute(
 
     ``passed`` returns the argument for a parameter of its constructor.
     """
-    found: list[Expression] = []
+    makers: list[Expression] = []
     for line in find_assignments(owner, attribute) if depth else ():
         value = None if is_library_code(line.file) else assigned_value(line, attribute)
         if value is not None:
             expression = Expression(scope_around(line, owner), value[0])
-            found += numbering_of_expression(expression, value[1], owner, passed, depth - 1) or [expression]
-    varying = [maker for maker in found if not _is_constant(maker)]
-    return varying or found
+            makers += numbering_of_expression(expression, value[1], owner, passed, depth - 1) or [expression]
+    varying = [maker for maker in makers if not _is_constant(maker)]
+    return varying or makers
 
 
 def numbering_of_expression(
@@ -71,7 +71,7 @@ def numbering_of_expression(
     if _is_empty(made.node):
         return [*_filling_values(expression, made, owner)] or [made]
     if sources := [*_passed_values(made, position, passed), *_possible_results(made, position, passed)]:
-        return [found for part in sources for found in numbering_of_expression(*part, owner, passed, depth - 1)]
+        return [maker for part in sources for maker in numbering_of_expression(*part, owner, passed, depth - 1)]
     source = _copied(made.node)
     if source is None:
         return [made]
@@ -80,8 +80,8 @@ def numbering_of_expression(
         return numbering_of_attribute(owner, source.attr, passed, depth - 1) or [made]
     if isinstance(source, ast.Name):
         parts = possible_assignments(inner, None)
-        lists = [found for part in parts for found in numbering_of_expression(*part, owner, passed, depth - 1)]
-        return [made if _is_set(found.node) else found for found in lists] or [made]
+        makers = [maker for part in parts for maker in numbering_of_expression(*part, owner, passed, depth - 1)]
+        return [made if _is_set(maker.node) else maker for maker in makers] or [made]
     return [made]
 
 

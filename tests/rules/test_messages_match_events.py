@@ -243,9 +243,13 @@ CLAIMS: dict[str, tuple[tuple[str, Check], ...]] = {
     ),
     "T606": ((rf"step {NUMBER} of", is_start_of_plateau),),
     "T607": (
-        (rf"same {NUMBER} training", equals(training_rows)), (rf"constant {NUMBER}\.$", equals(accuracy_of_constant)),
+        (rf"same {NUMBER} training", equals(training_rows)),
+        (rf"prediction is {NUMBER}\.$", equals(accuracy_of_constant)),
     ),
-    "T610": ((rf"accuracy is {NUMBER};", equals(training_accuracy)), (rf"same {NUMBER} rows", equals(training_rows))),
+    "T610": (
+        (rf"accuracy is {NUMBER}\. A", equals(training_accuracy)),
+        (rf"same {NUMBER} rows", equals(training_rows)),
+    ),
     "T612": (
         (rf"the {NUMBER} epochs", equals(epochs)),
         (rf"epochs is {NUMBER}\.$", lambda facts, claim: abs(epoch_correlation(facts) - claim) < 0.15),
@@ -258,8 +262,8 @@ UNCHECKED: dict[str, tuple[str, ...]] = {
     "T601": (r"after (\d+) steps", r"\((4) standard errors or (2)% of"),
     "T604": (r"least (25)%", r"(\d+) times"),
     "T605": (r"(\d+) \(batch (\d+) of (\d+)\)", r"and (\d+) more"),
-    "T607": (r"ridge is ([\d.]+)",),
-    "T610": (r"reaches ([\d.]+) on rows",),
+    "T607": (r"\) is ([\d.]+) if",),
+    "T610": (r"reaches ([\d.]+) on the same",),
     "T612": (r"amplitude is ([\d.]+),",),
     "T614": (r"\((\d+) standard errors\)",),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.axes import TransposedTarget
 from nbdebug.measurements.collation import CollateMisalignment
 from nbdebug.measurements.inverted_ranks import InvertedRanks
-from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
+from nbdebug.measurements.label_alignment import LabelAlignment
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
 from nbdebug.measurements.redrawn_targets import RedrawnTargets, RedrawnTargetSearch
@@ -29,12 +30,13 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.order_edits import find_reordering
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
+from nbdebug.rules.separated_labels import separation_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.losses import LossKind
 from nbdebug.setup.reordered_lines import find_lone_reordering
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line
 
 _REGRESSION_LOSSES = ("squared", "absolute")
@@ -192,7 +194,7 @@ def labels_unrelated(
                 standard,
             )
         elif split == "train" and isinstance(label_alignment, LabelAlignment) and label_alignment.has_cause(lagging):
-            yield _alignment_finding(label_alignment, lagging)
+            yield replace(separation_finding(setup, label_alignment, lagging), explains=_CONSEQUENCES)
         elif related_splits and any(standard.rows <= relation.rows for standard in related_splits.values()):
             other, standard = next(iter(related_splits.items()))
             yield _finding(setup, split, relation, _describe_reference(other, standard), None, standard)
@@ -278,45 +280,6 @@ def _finding(
         explains=_CONSEQUENCES,
         severity=severity,
         assumes=(LABELS_UNRELATED,) if severity else (),
-    )
-
-
-def _alignment_finding(alignment: LabelAlignment, lagging: float) -> Finding:
-    """Report what separates the labels from their inputs: a growing lag, or stored arrays of different lengths."""
-    if alignment.lag is not None and alignment.lag.sigma >= lagging:
-        return _lag_finding(alignment.lag, alignment.unequal_lengths.line if alignment.unequal_lengths else None)
-    assert alignment.unequal_lengths is not None
-    return _length_finding(alignment.unequal_lengths)
-
-
-def _lag_finding(lag: LabelLag, line: SourceLine | None) -> Finding:
-    direction, shorter, longer = ("later", "inputs", "labels") if lag.direction > 0 else ("earlier", "labels", "inputs")
-    distance = f"{lag.first} to {lag.last} rows" if lag.last > lag.first else f"{lag.first} rows"
-    return Finding(
-        message=f"The train labels belong to other rows: a simple learner explains {lag.score:.0%} of the variance of "
-        f"the labels of {distance} {direction}, and {lag.chance_score:.0%} ± {lag.chance_std:.0%} for labels of other "
-        "parts of the data.",
-        where=get_location(line),
-        cause=f"Rows were removed from the {shorter} but not from the {longer}: the distance grows with each of them."
-        if lag.last > lag.first
-        else "The labels are shifted by a number of rows.",
-        fix="is_complete = ~x.isnan().any(1)\nx, y = x[is_complete], y[is_complete]   # remove rows from both",
-        evidence={"split": "train", "first": lag.first, "last": lag.last, "sigma": lag.sigma, "rows": lag.rows},
-        explains=_CONSEQUENCES,
-    )
-
-
-def _length_finding(unequal: UnequalLengths) -> Finding:
-    (shorter, longer), (fewer, more) = unequal.names, unequal.lengths
-    return Finding(
-        message=f"The dataset reads the parts of a sample by one index from {shorter}, of length {fewer}, and from "
-        f"{longer}, of length {more}. The labels have no detectable relation to the inputs.",
-        where=get_location(unequal.line),
-        cause=f"Samples were removed from {shorter} but not from {longer}.",
-        fix=f"self.{shorter}, self.{longer} = self.{shorter}[keep], self.{longer}[keep]",
-        evidence={"split": "train", shorter: fewer, longer: more},
-        explains=_CONSEQUENCES,
-        severity="warning",
     )
 
 

@@ -11,16 +11,18 @@ from torch import Tensor, nn
 from nbdebug.autograd import Graph
 from nbdebug.autograd.call_recorders import FirstLayerCall
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.feature_values import FeatureValues
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.known_positions import Holes
 from nbdebug.measurements.loss_places import counting_line, reduced_line
 from nbdebug.rule_engine.data_edits import fill_missing
+from nbdebug.rule_engine.expression_edits import select_operands
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.data_lines import origin_line, written_line
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.scopes import user_function
 from nbdebug.tensors.pytree import tree_tensors
@@ -112,7 +114,8 @@ def missing_values(
     if isinstance(target_holes, Holes) and target_holes.learned > share:
         line = _counting_line(setup, [target_holes.filler], first_pass)
         line = line or (reduced_line(graph) if _has_own_loss(setup) and isinstance(graph, Graph) else None)
-        yield _hole_finding(target_holes, line or origin_line(setup, "targets"))
+        edits = _hole_edits(setup, line, target_holes.filler)
+        yield _hole_finding(target_holes, line or origin_line(setup, "targets"), edits)
 
 
 def _has_own_loss(setup: Setup) -> bool:
@@ -151,14 +154,24 @@ def _by_series(features: FeatureValues) -> FeatureValues:
     return replace(features, values=by_series.transpose(0, 1).flatten(1))
 
 
-def _hole_finding(holes: Holes, line: SourceLine | None) -> Finding:
+def _hole_edits(setup: Setup, line: SourceLine | None, filler: float) -> tuple[Edit, ...]:
+    """Return the edit of the user's loss by which another loss that it calls gets only the known targets."""
+    own_loss = user_function(setup.loss_fn)
+    code = own_loss[0].__code__ if own_loss else None
+    names = [name for name in code.co_varnames[: code.co_argcount] if name != "self"] if code else []
+    return select_operands(line, names, f"{names[1]} != {filler:g}") if len(names) == 2 else ()
+
+
+def _hole_finding(holes: Holes, line: SourceLine | None, edits: tuple[Edit, ...]) -> Finding:
     """Report holes in the maps of targets that the loss takes for measurements, where a loss of the user's own does."""
     return Finding(
         message=f"In the first batch, {holes.share:.0%} of the target values are {holes.filler:g} and lie apart from "
         f"all others, which are {holes.low:.3g} to {holes.high:.3g}. They contribute to the loss.",
         where=get_location(line),
         cause=f"{holes.filler:g} stands for positions without a measurement, and the model learns to predict it there.",
-        fix=f"known = target != {holes.filler:g}\nloss = errors[known].mean()",
+        fix=describe_edits(edits)
+        or f"known = target != {holes.filler:g}\nloss = loss_fn(output[known], target[known])",
+        edits=edits,
         evidence={"share": holes.share, "filler": holes.filler, "low": holes.low, "high": holes.high},
         explains=(*_CONSEQUENCES, "T606", "L215"),
     )

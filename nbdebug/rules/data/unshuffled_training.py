@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -19,8 +19,11 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import find_ordering_sampler
+from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.location import SourceLine, get_location, is_library_code
 from nbdebug.source.search import enclosing_scope
+
+_LISTED_LABELS = 5
 
 
 @rule("D116", "warning", origin="loader", prediction=POOR_TRAINING)
@@ -66,24 +69,40 @@ def unshuffled_training(
     if isinstance(label_order, NotChecked):
         raise label_order
     if label_order.sortedness >= share and label_order.p_value <= level:
-        first = ", ".join(str(label) for label in sorted(label_order.class_counts[0])[:5])
-        batches = len(label_order.class_counts)
         cause, fix = _explain(setup.train_loader)
+        overall = "overall" if label_order.is_whole else "in what was read"
         yield Finding(
-            message=f"Training batches are ordered by class: {label_order.batch_agreement:.0%} of the pairs of samples "
-            f"within the first {f'{batches} batches' if batches > 1 else 'batch'} have the same label, compared with "
-            f"{label_order.overall_agreement:.0%} if shuffled. Labels in the first batch: {first}.",
-            where=get_location(_unused_order_line(setup.train_loader)),
+            message=f"Training batches are ordered by class: {_describe_order(label_order)}",
+            where=get_location(_order_line(setup)),
             cause=cause,
             fix=fix,
             evidence={
                 "same label within a batch": label_order.batch_agreement,
-                "same label overall": label_order.overall_agreement,
+                f"same label {overall}": label_order.overall_agreement,
                 "chance": label_order.p_value,
                 "classes of the first batches": label_order.class_counts,
+                "classes": label_order.classes,
             },
             explains=("T604", "T605", "T612", "T607", "T610", "G401", "G415", "M307", "E702", "E706"),
         )
+
+
+def _describe_order(order: LabelOrder) -> str:
+    """Say how equal the labels within a batch are, and how equal if shuffled where the class shares are known."""
+    batches = len(order.class_counts)
+    first, known = (_list_labels(labels) for labels in (order.class_counts[0], order.classes))
+    shuffled = f", compared with {order.overall_agreement:.0%} if shuffled" if order.is_whole else ""
+    others = "" if order.is_whole else f" Labels in all batches that were read, of both splits: {known}."
+    return (
+        f"{order.batch_agreement:.0%} of the pairs of samples within the first "
+        f"{f'{batches} batches' if batches > 1 else 'batch'} have the same label{shuffled}. "
+        f"Labels in the first batch: {first}.{others}"
+    )
+
+
+def _list_labels(labels: Collection[int]) -> str:
+    listed = ", ".join(map(str, sorted(labels)[:_LISTED_LABELS]))
+    return listed + ", ..." * (len(labels) > _LISTED_LABELS)
 
 
 def _sorted_finding(setup: Setup, targets: SortedTargets) -> Finding:
@@ -94,7 +113,7 @@ def _sorted_finding(setup: Setup, targets: SortedTargets) -> Finding:
         message=f"Training batches are ordered by the target: {share:.0%} of {targets.pairs} samples have a "
         f"{comparison} target than the sample before, compared with 50% if shuffled. The targets of the first batch "
         f"are between {low:.3g} and {high:.3g}, those of all samples between {lowest:.3g} and {highest:.3g}.",
-        where=get_location(_unused_order_line(setup.train_loader)),
+        where=get_location(_order_line(setup)),
         cause=cause,
         fix=fix,
         evidence={
@@ -105,6 +124,18 @@ def _sorted_finding(setup: Setup, targets: SortedTargets) -> Finding:
         },
         explains=("L208", "T604", "T605", "T612", "T607", "T606", "T610"),
     )
+
+
+def _order_line(setup: Setup) -> SourceLine | None:
+    """Return the line to change, if it is not the one that makes the samples or the loader.
+
+    A stream gets its order from what it is given, so the line that creates it can put a buffer around it.
+    """
+    stream = getattr(setup.train_loader, "dataset", None)
+    creation = find_setup_creation(setup, stream) if isinstance(stream, IterableDataset) else None
+    if creation is not None and (creation.call.args or creation.call.keywords):
+        return creation.line
+    return _unused_order_line(setup.train_loader)
 
 
 def _unused_order_line(loader: Any) -> SourceLine | None:
@@ -133,8 +164,8 @@ def _explain(loader: Any, order: str = "class") -> tuple[str, str]:
     if isinstance(getattr(loader, "dataset", None), IterableDataset):
         name = type(loader.dataset).__name__
         return (
-            f"{name} yields its samples sorted by {order}, and a stream is not shuffled.",
-            f"# in {name}.__iter__: permute the source, or draw from a buffer of many samples",
+            f"{name} yields its samples sorted by {order}, and a loader does not shuffle a stream.",
+            f"# in {name}.__iter__: permute the source, or fill a buffer with many samples and yield random ones of it",
         )
     if isinstance(loader, DataLoader):
         return (

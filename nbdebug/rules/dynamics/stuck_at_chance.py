@@ -88,8 +88,9 @@ def _describe(comparison: ReferenceComparison | None) -> str:
     if comparison is None:
         return ""
     return (
-        f" On the same {comparison.rows:,} training rows, the {comparison.metric} of {comparison.learner} is "
-        f"{comparison.reference:.3g} out of fold, that of a constant {comparison.constant:.3g}."
+        f" On the same {comparison.rows:,} training rows, the {comparison.metric} of a simple learner "
+        f"({comparison.learner}) is {comparison.reference:.3g} if it predicts each row from the others; that of a "
+        f"constant prediction is {comparison.constant:.3g}."
     )
 
 

@@ -102,9 +102,9 @@ def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComp
     """Report a reference learner that is better on the training samples of the network."""
     metric = comparison.metric
     return Finding(
-        message=f"After {summary.step_count} steps, the training {metric} is {comparison.network:.3g}; "
-        f"{comparison.learner} on the same {comparison.rows:,} rows reaches {comparison.reference:.3g} on rows that it "
-        f"was not fitted on.",
+        message=f"After {summary.step_count} steps, the training {metric} is {comparison.network:.3g}. A simple "
+        f"learner ({comparison.learner}) reaches {comparison.reference:.3g} on the same {comparison.rows:,} rows, "
+        "although it predicts each row from the others.",
         cause="The inputs hold what the network has not learned: the model is too small or too strongly regularized, "
         "its initialization or learning rate is unsuitable, or it does not receive these inputs and targets in the "
         "loop.",

@@ -218,7 +218,7 @@ def _decision_finding(decision: ConstantDecision) -> Finding:
     if decision.is_index:
         message = (
             f"{decision.operation} on this line runs along an axis of one value, so each of its indices was 0 in "
-            f"{decision.comparisons} calls; expected predictions that depend on the output of the model."
+            f"{decision.comparisons} calls. All predictions are the same, whatever the output of the model is."
         )
     return Finding(
         message=message,

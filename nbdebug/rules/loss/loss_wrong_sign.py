@@ -393,9 +393,10 @@ def _unbounded_output_finding(unbounded: UnboundedOutput, line: SourceLine | Non
     )
     return Finding(
         where=get_location(line),
-        message="The loss is unbounded below: it falls without end in each of "
-        f"{unbounded.directions} random directions of the output. On the first batch the loss is "
-        f"{unbounded.first:.3g}. With random outputs of {sizes} standard deviations, it is at most {losses}.",
+        message=f"The loss has no lower bound: it falls further the larger the outputs are, in each of "
+        f"{unbounded.directions} random directions. With the outputs of the model as it is now, the loss of the first "
+        f"batch is {unbounded.first:.3g}. With random outputs whose standard deviation is {sizes}, it is at most "
+        f"{losses}.",
         cause="The loss is a log-likelihood, or another score to maximize, without its minus sign.",
         fix="loss = -loss",
         edits=negate_value(line),

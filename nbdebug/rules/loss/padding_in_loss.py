@@ -112,7 +112,7 @@ def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Find
         f"All of them are {positions.filler:g}, and they contribute to the loss, which does not use {mask}.",
         where=where,
         cause=f"Where {mask} is zero, the target is unknown, and the model learns the value {positions.filler:g}.",
-        fix="loss = (errors * mask).sum() / mask.sum()   # mask: 1 where the target is known",
+        fix="loss = loss_fn(output[mask], target[mask])   # mask: true where the target is known",
         evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
         explains=("L208", "D113", "T606", "T610"),
     )
@@ -129,7 +129,7 @@ def _ignore_edits(setup: Setup, padding: PaddingGradient) -> tuple[Edit, ...]:
 def _get_fix(padding: PaddingGradient) -> str:
     """Return code that excludes padding; a target that also stands for real positions cannot be ignored as a whole."""
     if not padding.is_class:
-        return "loss = (errors * mask).sum() / mask.sum()   # mask: 1 at real positions, 0 at padding"
+        return "loss = loss_fn(output[mask], target[mask])   # mask: true at real positions"
     if padding.is_real_target:
         return "targets[is_padding] = -100   # nn.CrossEntropyLoss ignores this index"
     return f"loss_fn = nn.CrossEntropyLoss(ignore_index={padding.value:g})"

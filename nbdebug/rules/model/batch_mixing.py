@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.data import RandomSampler
 
 from nbdebug.autograd.call_recorders import TorchCall
@@ -220,7 +224,7 @@ def _position_finding(setup: Setup, dependence: PositionDependence, size: int) -
     takes_sequences = call.name in _SEQUENCE_CALLS and bool(call.module)
     table = find_misplaced_table(setup.eager_model, call)
     finding = Finding(
-        message=f"Shifting the {size} samples of a batch by one position changes the output for a sample. "
+        message=f"The output for a sample changes if the {size} samples of its batch are rotated by one row. "
         f"{_describe_use_of_position(call, size, takes_sequences=takes_sequences)}",
         where=dependence.where,
         cause=f"The batch axis is where {call.name} expects the steps."
@@ -356,9 +360,30 @@ def _mixing_fix(mixing_call: MixingCall | None, size: int) -> str:
         )
     if mixing_call.call.name in _PRODUCTS:
         return "# unless samples are meant to interact: multiply each with its own, (a * b).sum(-1) or torch.bmm"
-    return (
-        f"# apply {mixing_call.call.name} along an axis other than {mixing_call.axis}: dim=-1 for features or classes"
-    )
+    return _axis_fix(mixing_call.call.name, mixing_call.axis)
+
+
+def _axis_fix(name: str, axis: int) -> str:
+    """Return how to keep samples apart in a function that combines values along their axis."""
+    if name == "batch_norm":
+        return "x = F.batch_norm(x, running_mean, running_var, training=self.training)   # keep running statistics"
+    if _takes_axis(name):
+        return f"# apply {name} along an axis other than {axis}: dim=-1 for features or classes"
+    if axis:
+        return f"# bring the samples to axis 0 before {name}: x.transpose(0, {axis})"
+    return f"# apply {name} to values of one sample at a time: it combines values along axis 0, that of the samples"
+
+
+def _takes_axis(name: str) -> bool:
+    """Return whether a function of torch has an argument ``dim``, by its signature or that in its documentation."""
+    functions = [getattr(owner, name, None) for owner in (torch, F, torch.linalg, Tensor)]
+    for function in filter(callable, functions):
+        with suppress(ValueError, TypeError):
+            if "dim" in inspect.signature(function).parameters:
+                return True
+        if re.search(rf"\b{re.escape(name)}\([^)]*\bdim\b", inspect.getdoc(function) or ""):
+            return True
+    return False
 
 
 class RecurrentClassifier(nn.Module):

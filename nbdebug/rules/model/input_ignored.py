@@ -106,8 +106,7 @@ def input_ignored(
         cause = f"{lost_by.name} returns the same values for other values of {names}."
         fix = f"# let {lost_by.name} return other values for other values of {names}"
     yield Finding(
-        message=f"The output depends on {len(ignored_inputs) - len(ignored)} of {len(ignored_inputs)} inputs: "
-        f"changing {subject} does not change any output.",
+        message=f"{_describe_use(len(ignored_inputs), len(ignored))}: changing {subject} does not change any output.",
         where=where,
         cause=cause,
         fix=fix,
@@ -115,6 +114,13 @@ def input_ignored(
         explains=("M307", "T601", "T606", "T608", "T610"),
         severity="error" if ignores_all else min(severities, key=SEVERITIES.index),
     )
+
+
+def _describe_use(count: int, ignored: int) -> str:
+    """Say how many of some inputs the output depends on."""
+    if ignored < count:
+        return f"The output depends on {count - ignored} of {count} inputs"
+    return "The output does not depend on the input" if count == 1 else f"The output depends on none of {count} inputs"
 
 
 def _hidden_positions_finding(influence: PositionInfluence, eval_outputs: EvalOutputs) -> Finding:

@@ -18,9 +18,10 @@ from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.trailing_padding import TrailingPadding
 from nbdebug.rule_engine.expression_edits import invert_padding_mask, line_of
 from nbdebug.rule_engine.layer_edits import add_padding_mask
-from nbdebug.rule_engine.padding_edits import exclude_padding
+from nbdebug.rule_engine.padding_edits import describe_exclusion, exclude_padding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Setup
+from nbdebug.source.edits import describe_edits
 
 _INVERSION_CONSEQUENCES = (
     *("T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709", "M306", "M307", "G401", "G402", "G415"),
@@ -96,14 +97,16 @@ def padding_changes_output(
     effect = f" It changes them {padding.relative_effect:.3g} times as much as other content does." if outweighs else ""
     call = padding.mixing_call or padding.reading_call
     is_crosswise = call is not None and reshapes_mask(call)
-    cause, fix = _CROSSWISE if is_crosswise else _UNMASKED
+    edits = () if is_crosswise else _edits(setup, padding, trailing_padding, eval_outputs)
+    batch = None if isinstance(eval_outputs, NotChecked) else eval_outputs.batch
+    cause, fix = _CROSSWISE if is_crosswise else (_UNMASKED, describe_exclusion(setup, batch, padding.positions, call))
     yield Finding(
-        message=f"Changing the content of {padding.padded_positions} padded positions (identified by {padding.source}) "
-        f"changes {padding.affected} of {padding.real} outputs for real input.{effect}",
+        message=f"Changing the content of {padding.padded_positions} padded positions (known from {padding.source}) "
+        f"changes {padding.affected} of {padding.real} outputs that should not depend on it.{effect}",
         where=call.where if call else Location(),
         cause=cause,
-        fix=fix,
-        edits=() if is_crosswise else _edits(setup, padding, trailing_padding, eval_outputs),
+        fix=describe_edits(edits) or fix,
+        edits=edits,
         evidence={"touched": padding.affected, "real": padding.real, "places": padding.padded_positions},
         explains=("E703", "E709", "M306"),
         severity="error" if padding.has_mask_or_lengths else "warning" if padding.mixing_call or outweighs else "note",
@@ -169,10 +172,7 @@ def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
     )
 
 
-_UNMASKED = (
-    "Padded positions take part in an attention, a mean or a state as if they were real.",
-    "x = encoder(x, src_key_padding_mask=~mask)  # mask: true where input is real; or pack_padded_sequence",
-)
+_UNMASKED = "Padded positions take part in an attention, a mean or a state as if they were real."
 _CROSSWISE = (
     "The mask does not vary along the axis that the softmax or the sum runs over, so it hides no padding.",
     "mask = mask[:, None, None, :]   # along the keys, the last axis; scores without heads take mask[:, None, :]",

@@ -62,7 +62,7 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
     for reshape in firsts.values():
         yield Finding(
             message=f"{reshape.call.name} turns shape {reshape.shape_before} into {reshape.shape_after}"
-            f"{_describe_rows(reshape)}. A reshape keeps the order of the values, so their values are mixed.",
+            f"{_describe_rows(reshape)}. A reshape keeps the order of the values, so that it mixes these axes.",
             where=reshape.call.where,
             cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
             fix=_fix(reshape),
@@ -81,7 +81,9 @@ def _describe_rows(reshape: ScrambledReshape) -> str:
     rows = np.unravel_index(np.arange(length), before)  # the first row: consecutive values
     axes = [axis for axis, places in enumerate(rows) if len({*places.tolist()}) > 1]
     held = f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes[:-1]))} and {axes[-1]}"
-    return f": each row then holds {length} neighbors along {held}, not the {length} values along axis {wanted}"
+    return (
+        f": a row then has {length} values that were neighbors along {held}, and not the {length} along axis {wanted}"
+    )
 
 
 def _fix(reshape: ScrambledReshape) -> str:

@@ -114,15 +114,18 @@ def _balance_finding(
         effect = f"each step removes {balance.shrinkage:.2g} of {balance.parameter}"
         cause = "The weights shrink faster than the gradient lets them grow, so they stay too small."
     else:
-        effect = f"at the end of the run, its term for {balance.parameter} is {balance.ratio:.2g} times the gradient"
+        effect = (
+            f"at the end of the run, the decay that it adds to the gradient of {balance.parameter} is "
+            f"{balance.ratio:.2g} times as large as that gradient"
+        )
         cause = (
             "The optimizer adds the decay to the gradient and follows both, so the weights stay too small. AdamW "
             "applies the same number without changing the gradient."
         )
     training = (
-        f"{trials.steps} steps of two copies with new initial weights"
+        f"{trials.steps} steps of two copies of the model from new initial weights"
         if balance.from_new_weights
-        else f"{trials.steps} more steps of two copies"
+        else f"{trials.steps} more steps of two copies of the model"
     )
     return Finding(
         message=f"weight_decay is {decay:g} in group {index}: {effect}. After {training}, the loss of held-out samples "
@@ -183,7 +186,8 @@ def _excessive_effect(
     if is_decoupled(optimizer, group):
         return None
     ratio = _decay_to_gradient_ratio(gradient_norms, entries, float(group["weight_decay"]))
-    effect = f"adds a term of {ratio:.3g} times the gradient of the first batch (limit {max_ratio:g})"
+    size = f"{ratio:.3g} times as large as the gradient of the first batch (limit {max_ratio:g})"
+    effect = f"adds decay to the gradient, {size}"
     return (effect, ratio) if ratio > max_ratio else None
 
 

@@ -102,8 +102,8 @@ def _finding(setup: Setup | NotChecked, parameters: tuple[str, ...], largest: Va
     factor = 10 ** round(-3 - np.log10(largest[too_small].max()))
     return Finding(
         message=f"The ratio of update norm to weight norm is too small in {len(too_small)} of {len(parameters)} weight "
-        f"tensors (90th percentile of the run): {describe_values(names, largest[too_small])}; {comparison}; about "
-        "0.001 is usual.",
+        f"tensors. In nine of ten steps, it is below the number in parentheses: "
+        f"{describe_values(names, largest[too_small])}; {comparison}; about 0.001 is usual.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="The learning rate is orders of magnitude too low for these gradients."
         if is_all

@@ -132,16 +132,18 @@ def _verdict_if_not_memorized(facts: VerdictInputs) -> OverfitVerdict:
         return OverfitVerdict("fail", "no gradient", "The loss is not connected to any parameter: it has no gradient.")
     if all(not point.gradient for point in last_attempt.points):
         return OverfitVerdict("fail", "no gradient", f"All gradients are zero, at a loss of {final_loss(best):.4g}.")
-    reached_text = f"The loss reached {final_loss(best):.4g}, not the goal of {_loss_text(facts.goal.loss)}"
+    goal_text = f"a model that memorizes the examples reaches {_loss_text(facts.goal.loss)}"
+    reached_text = f"The loss reached {final_loss(best):.4g}; {goal_text}"
     if facts.doubts:
         return OverfitVerdict("cannot tell", "", f"{reached_text}.")
     if facts.trainable < facts.needed and not last_attempt.without_gradient:
         capacity_text = f"{facts.trainable:,} trainable parameters cannot memorize {facts.needed:,} target values"
-        return OverfitVerdict("fail", "capacity", f"{reached_text}: {capacity_text}.")
+        return OverfitVerdict("fail", "capacity", f"{reached_text}. {capacity_text}.")
     return OverfitVerdict(
         "fail",
         "model",
-        f"{reached_text}, and stopped falling; the loss and the targets allow {_loss_text(facts.floor.value)}.",
+        f"{reached_text}. It stopped falling; the lowest loss that these targets allow is "
+        f"{_loss_text(facts.floor.value)}.",
     )
 
 

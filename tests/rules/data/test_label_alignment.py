@@ -107,6 +107,12 @@ def test_labels_unrelated_of_attributes_of_different_lengths_names_the_assignmen
     assert finding.where.source == "        self.rows = self.rows[IS_COMPLETE]"
 
 
+def test_labels_unrelated_of_a_constant_distance_states_it() -> None:
+    (finding,) = rule_faults(SEPARATED["shifted by seven"](), "D105")
+    assert "gets the label of the row 7 later" in finding.message
+    assert "x, y = x[:-7], y[7:]" in finding.fix
+
+
 @pytest.mark.parametrize("name", TOGETHER)
 def test_labels_unrelated_of_rows_removed_from_both_or_of_unlearnable_labels_is_quiet(name: str) -> None:
     assert rule_faults(TOGETHER[name](), "D105") == []

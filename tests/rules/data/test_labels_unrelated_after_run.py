@@ -78,11 +78,19 @@ def test_labels_unrelated_with_labels_in_order_is_quiet(model: Callable[[], nn.M
         ((BLIND, Finding("a remark", code="M302", severity="note")), "warning"),
     ],
 )
-def test_merge_reports_raises_note_that_a_fault_confirms_unless_another_cause_stands(
+def test_page_raises_note_that_a_fault_confirms_unless_another_cause_stands(
     others: tuple[Finding, ...], severity: Severity
 ) -> None:
-    merged = merge_reports([Report((NOTE,)), Report(others)])
-    assert [finding.severity for finding in merged if finding.code == "D105"] == [severity]
+    page = merge_reports([Report((NOTE,)), Report(others)]).with_stated_consequences()
+    assert [finding.severity for finding in page if finding.code == "D105"] == [severity]
+    assert any("The watched run supports this" in finding.message for finding in page) == (severity == "warning")
+
+
+def test_page_leaves_a_note_whose_confirmation_an_earlier_report_explains() -> None:
+    checkup = Report((Finding("scrambled", code="M309", severity="error"),))
+    watch = merge_reports([Report((NOTE,)), Report((BLIND,))])
+    page = merge_reports([checkup, watch]).with_stated_consequences()
+    assert [finding.severity for finding in page if finding.code == "D105"] == ["note"]
 
 
 @pytest.mark.parametrize("is_aligned", [True, False])

@@ -51,6 +51,25 @@ def test_holes_in_a_loss_of_the_users_own_are_placed_where_the_errors_are_made()
     assert finding.message.startswith("In the first batch, ")
 
 
+def inner_loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.mse_loss(output, target)
+
+
+FIXES = {
+    F.mse_loss: "loss = loss_fn(output[known], target[known])",
+    mean_error: "loss = loss_fn(output[known], target[known])",
+    inner_loss: "return F.mse_loss(output[target != 0], target[target != 0])",
+}
+
+
+@pytest.mark.parametrize("loss_fn", FIXES)
+def test_fix_of_holes_leaves_them_out_of_a_loss_that_is_one_number(loss_fn: Callable[..., Tensor]) -> None:
+    model, target = nn.Conv2d(1, 1, 3, padding=1), DEPTHS.masked_fill(IS_HOLE, 0.0)
+    (finding,) = rule_faults(minimal_setup(model, SHADES, target, loss_fn), "D113")
+    assert FIXES[loss_fn] in finding.fix
+    assert bool(finding.edits) == (loss_fn is inner_loss)
+
+
 @pytest.mark.parametrize("loss_fn", [known_error, weighted_error])
 def test_holes_that_the_loss_leaves_out_are_quiet(loss_fn: Callable[..., Tensor]) -> None:
     assert codes(DEPTHS.masked_fill(IS_HOLE, 0.0), loss_fn) == []

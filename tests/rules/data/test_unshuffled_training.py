@@ -140,6 +140,29 @@ def test_unshuffled_training_by_a_sampler_is_placed_at_the_permutation_that_it_l
     assert "np.random.permutation(self.order)" in str(finding.where.source)
 
 
+class GivenParts(IterableDataset[Any]):
+    """A stream of the parts that it is given, one after the other."""
+
+    def __init__(self, parts: list[Tensor]) -> None:
+        self.parts = parts
+
+    def __iter__(self) -> Iterator[Any]:
+        for label, part in enumerate(self.parts):
+            for row in part:
+                yield row, label
+
+
+def test_unshuffled_training_of_a_stream_read_in_part_states_no_share_and_is_placed_where_it_gets_its_order() -> None:
+    parts = [torch.randn(2000, 4) for _ in range(3)]
+    stream = GivenParts(parts)
+    loader, val_loader = DataLoader(stream, 16), DataLoader(TensorDataset(X, Y), 16)
+    (finding,) = rule_findings(Setup(network(3), loader, val_loader, loss_fn=CE), "D116")
+    assert finding.message.startswith("Training batches are ordered by class: 100% of the pairs of samples within the ")
+    assert "if shuffled" not in finding.message
+    assert "of both splits: 0, 1, 2." in finding.message
+    assert finding.where.source == "    stream = GivenParts(parts)"
+
+
 @pytest.mark.parametrize("name", HEALTHY)
 def test_unshuffled_training_of_mixed_batches_is_quiet(name: str) -> None:
     assert rule_findings(HEALTHY[name](), "D116") == []

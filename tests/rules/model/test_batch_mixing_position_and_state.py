@@ -135,12 +135,12 @@ SUMS: dict[str, tuple[Callable[[], nn.Module], str, str]] = {
     "buffer": (SlicedTable, "x + self.table[: x.size(1)].transpose(0, 1)", "self.table has shape (40, 1, 4): axis 0"),
     "length": (
         lambda: LengthOfStates(0),
-        "(2 * x) + self.positions[: x.size(1)].unsqueeze(1).transpose(0, 1)",
+        "(2 * x) + self.positions[: x.size(1)].unsqueeze(0)",
         "self.positions has shape (16, 4): axis 0",
     ),
     "embedding": (
         EmbeddedPositions,
-        "self.embed(torch.arange(x.size(1))).unsqueeze(1).transpose(0, 1) + x",
+        "self.embed(torch.arange(x.size(1))).unsqueeze(0) + x",
         "runs along the batch axis",
     ),
 }

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup
-from tests.rules.rule_findings import rule_faults
+from tests.rules.rule_findings import rule_faults, rule_findings
 
 GENERATOR = torch.Generator().manual_seed(0)
 TABLE = torch.randn(64, 5, generator=GENERATOR)
@@ -74,6 +75,32 @@ def test_batch_norm_without_running_statistics_gets_them_at_its_line() -> None:
     assert finding.where.source is not None
     assert "track_running_stats=tracks" in finding.where.source
     assert [edit.text for edit in finding.edits] == ["True"]
+
+
+class Across(nn.Module):
+    """A head on values that a function of torch combines along the batch axis."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function, self.head = function, nn.Linear(5, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.function(x))
+
+
+FIXES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "function of an axis": (lambda x: x - x.logsumexp(0, keepdim=True), "along an axis other than 0"),
+    "statistics of the batch": (lambda x: F.batch_norm(x, None, None, training=True), "running_mean, running_var"),
+    "function without an axis": (lambda x: F.layer_norm(x.T, x.T.shape[1:]).T, "x.transpose(0, 1)"),
+}
+
+
+@pytest.mark.parametrize("name", FIXES)
+def test_batch_mixing_names_an_axis_only_of_functions_that_take_one(name: str) -> None:
+    function, fix = FIXES[name]
+    (finding,) = rule_findings(minimal_setup(Across(function), TABLE, torch.randn(64, 4), nn.MSELoss()), "M304")
+    assert fix in finding.fix
+    assert ("dim=" in finding.fix) == (name == "function of an axis")
 
 
 class Views(nn.Module):

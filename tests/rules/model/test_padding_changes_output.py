@@ -223,6 +223,44 @@ def test_padding_changes_output_points_to_line_that_mixes_in_padding(name: str) 
     assert line in (finding.where.source or "")
 
 
+def mean_beside_lengths(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
+    return self.layer(x)[0].mean(1) + valid.unsqueeze(1) * 0.0
+
+
+def all_states_of_unread_lengths(self: TokenClassifier, x: Tensor, counts: Tensor) -> Tensor:
+    return self.layer(x)[1][0] + counts.unsqueeze(1) * 0.0
+
+
+FIXES = {
+    "last state": (last_state, nn.GRU, "self.layer(x)[0][torch.arange(len(valid)), valid - 1]", True),
+    "final state": (all_states_of_unread_lengths, nn.GRU, "_, h_n = self.layer(packed)", False),
+    "final state of an LSTM": (
+        lambda self, x, counts: self.layer(x)[1][0][0] + counts.unsqueeze(1) * 0.0,
+        nn.LSTM,
+        "enforce_sorted=False)`, then `_, (h_n, _) = self.layer(packed)`",
+        False,
+    ),
+    "mean": (
+        mean_beside_lengths,
+        nn.GRU,
+        "(x * (tokens != 0).unsqueeze(2)).sum(1)",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIXES)
+def test_padding_changes_output_of_recurrent_layer_is_mended_by_lengths(name: str) -> None:
+    function, kind, code, has_edit = FIXES[name]
+    (finding,) = checkup_findings(
+        masked_setup(TokenClassifier(function, kind(8, 8, batch_first=True)), LENGTHS)(), "M310"
+    )
+    assert code in finding.fix
+    assert "src_key_padding_mask" not in finding.fix
+    assert bool(finding.edits) == has_edit
+    assert "known from input 'valid'" in finding.message
+
+
 class BagOfEmbeddings(nn.Module):
     """A bag of embeddings that excludes padding by its index."""
 

@@ -50,7 +50,10 @@ def decay_messages(setup: Setup, *, final_tests: bool = True, epochs: int = 12) 
 
 @pytest.mark.parametrize(
     ("decay", "training"),
-    [(0.02, "100 more steps of two copies,"), (0.03, "100 steps of two copies with new initial weights,")],
+    [
+        (0.02, "100 more steps of two copies of the model,"),
+        (0.03, "100 steps of two copies of the model from new initial weights,"),
+    ],
     ids=["some progress", "collapsed weights"],
 )
 @pytest.mark.parametrize("seed", range(3))

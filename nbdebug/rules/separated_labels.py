@@ -1,0 +1,58 @@
+"""What separates labels from their inputs: rows that were removed from one of them, or arrays of different lengths."""
+
+from __future__ import annotations
+
+from nbdebug.finding import Finding
+from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
+from nbdebug.rule_engine.order_edits import remove_from_both
+from nbdebug.setup import Setup
+from nbdebug.setup.reordered_lines import find_lone_removal
+from nbdebug.source.edits import describe_edits
+from nbdebug.source.location import SourceLine, get_location
+
+_REMOVE_FROM_BOTH = "x, y = x[keep], y[keep]   # keep: the mask by which rows are removed, from both"
+
+
+def separation_finding(setup: Setup, alignment: LabelAlignment, lagging: float) -> Finding:
+    """Report labels at a distance from their inputs, or else stored arrays of different lengths."""
+    if alignment.lag is not None and alignment.lag.sigma >= lagging:
+        return _lag_finding(setup, alignment.lag, alignment.unequal_lengths.line if alignment.unequal_lengths else None)
+    assert alignment.unequal_lengths is not None
+    return _length_finding(alignment.unequal_lengths)
+
+
+def _lag_finding(setup: Setup, lag: LabelLag, line: SourceLine | None) -> Finding:
+    """Report labels of later or earlier rows; the distance is stated if it is the same for all rows that were read."""
+    direction, shorter, longer = ("later", "inputs", "labels") if lag.direction > 0 else ("earlier", "labels", "inputs")
+    grows = lag.last > lag.first
+    removal = find_lone_removal(setup) if grows and line is None else None
+    edits = remove_from_both(removal) if removal else ()
+    shift = f"[:-{lag.first}]", f"[{lag.first}:]"
+    of_inputs, of_labels = shift if lag.direction > 0 else shift[::-1]
+    rows = f"rows further {'down' if lag.direction > 0 else 'up'}" if grows else f"the row {lag.first} {direction}"
+    return Finding(
+        message=f"The train labels belong to other rows. If each of {lag.rows:,} rows gets the label of "
+        f"{rows}{', at a distance that grows' if grows else ''}, a simple learner explains {lag.score:.0%} of the "
+        f"variance of the labels. With labels from elsewhere in the data, it explains {lag.chance_score:.0%} ± "
+        f"{lag.chance_std:.0%}.",
+        where=get_location(removal.expression.line if removal else line),
+        cause=f"Rows were removed from the {shorter} but not from the {longer}: the distance grows with each of them."
+        if grows
+        else "The labels are shifted by a number of rows.",
+        fix=describe_edits(edits) or (_REMOVE_FROM_BOTH if grows else f"x, y = x{of_inputs}, y{of_labels}"),
+        edits=edits,
+        evidence={"split": "train", "first": lag.first, "last": lag.last, "sigma": lag.sigma, "rows": lag.rows},
+    )
+
+
+def _length_finding(unequal: UnequalLengths) -> Finding:
+    (shorter, longer), (fewer, more) = unequal.names, unequal.lengths
+    return Finding(
+        message=f"The dataset reads the parts of a sample by one index from {shorter}, of length {fewer}, and from "
+        f"{longer}, of length {more}. The labels have no detectable relation to the inputs.",
+        where=get_location(unequal.line),
+        cause=f"Samples were removed from {shorter} but not from {longer}.",
+        fix=f"self.{shorter}, self.{longer} = self.{shorter}[keep], self.{longer}[keep]",
+        evidence={"split": "train", shorter: fewer, longer: more},
+        severity="warning",
+    )
