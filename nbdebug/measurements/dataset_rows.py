@@ -24,6 +24,7 @@ from nbdebug.setup.loaders import get_reachable_indices, is_map_style, reads_ten
 from nbdebug.setup.time_limit import UserCodeTimeout, sample_time_limit
 from nbdebug.setup.unpacking import guess_batch
 from nbdebug.tensors.pytree import tree_leaves, tree_tensors
+from nbdebug.tensors.row_search import get_row_hashes
 
 _MAX_STORED_VALUES = 60_000_000
 _DEFAULT_BATCH_SIZE = 64
@@ -195,6 +196,24 @@ class SplitTable:
         flat = target.reshape(-1)
         is_categorical = len(flat.unique()) <= len(flat) / 2 and float(flat.max()) < max(len(flat), _MAX_CLASSES)  # type: ignore[no-untyped-call]
         return flat.long() if is_categorical and bool((flat == flat.round()).all()) else None
+
+    @cached_property
+    def _sorted_input_hashes(self) -> NDArray[np.int64]:
+        """The hashes of the inputs in order; empty if the inputs have no values."""
+        return np.sort(get_row_hashes(self.inputs))
+
+    @cached_property
+    def may_have_equal_inputs(self) -> bool:
+        """False if no two samples have bitwise equal inputs, which takes a quarter of the time of grouping them."""
+        hashes = self._sorted_input_hashes
+        return len(hashes) < len(self) or bool((hashes[1:] == hashes[:-1]).any())
+
+    def may_share_inputs_with(self, other: SplitTable) -> bool:
+        """Return False if no sample has inputs that are bitwise equal to those of a sample of another table."""
+        own, others = self._sorted_input_hashes, other._sorted_input_hashes
+        if len(own) < len(self) or len(others) < len(other) or not len(own):
+            return True
+        return bool((own[np.searchsorted(own, others).clip(max=len(own) - 1)] == others).any())
 
     def target_values(self) -> NDArray[np.float64] | None:
         """Return the class of each sample, or the only real value of its target; None for others and missing values."""

@@ -19,7 +19,7 @@ from nbdebug.measurements.split_permutation import get_classes, shared_by_chance
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.tensors.pytree import tree_tensors
-from nbdebug.tensors.row_search import find_rows_with_values, get_row_keys
+from nbdebug.tensors.row_search import SearchableColumn, find_rows_with_values, get_row_keys
 
 _MIN_DISTINCT_VALUES, _DISTINCT_ROWS = 16, 64
 _MIN_CHANCE_SHARE = 0.01  # of rows that are equal to another one, if the data have few distinct rows
@@ -63,6 +63,8 @@ def shared_samples(setup: Setup, tables: dict[str, SplitTable], batches: list[Ba
     if len(tables) < 2 or _brings_row_mask(batches):
         return SharedSamples([], 0, 0, "content")
     train, val = tables["train"], tables["val"]
+    if not train.may_share_inputs_with(val):
+        return SharedSamples([], len(train), len(val), "content", is_complete=val.is_complete)
     sample_keys = {split: get_sample_keys(table) for split, table in tables.items()}
     matches = _match_positions(sample_keys["train"], sample_keys["val"])
     pairs = [(train.indices[i], val.indices[j]) for i, j in matches]
@@ -341,16 +343,23 @@ def _match_windows(train: SplitTable, val: SplitTable, axis: int) -> SharedWindo
         return SharedWindows([], 0)
     length, pairs, max_shift = train_windows.shape[1], dict[int, int](), 0
     sampled_rows = _random_indices(len(val), _SAMPLED_PARTS)
-    varieties = _count_distinct_values(train_windows)
+    varieties, searchable = _count_distinct_values(train_windows), dict[tuple[int, int], SearchableColumn]()
     for shift in range(1, min(length // 4, _MAX_SHIFT) + 1):
         previous_count = len(pairs)
         late, early = slice(shift, None), slice(None, -shift)
         for train_steps, val_steps in ((late, early), (early, late)):
-            column = int(varieties[train_steps].argmax())
+            position = _varied_position(varieties, train_steps)
+            if position not in searchable:
+                searchable[position] = SearchableColumn(_window_column(train_windows, *position))
+            column = searchable[position]
             train_part, val_part = train_windows[:, train_steps], val_windows[:, val_steps]
-            if len(val) > _SAMPLED_PARTS and not _match_parts(train_part, val_part[sampled_rows], column):
+            val_position = position[0] + (shift if train_steps is early else -shift), position[1]
+            val_column = _window_column(val_windows, *val_position)
+            if len(val) > _SAMPLED_PARTS and not _match_parts(
+                train_part, column, val_part[sampled_rows], val_column[sampled_rows]
+            ):
                 continue  # no row of a random sample has a match
-            matches = _match_parts(train_part, val_part, column)
+            matches = _match_parts(train_part, column, val_part, val_column)
             pairs = {val_row: train_row for train_row, val_row in matches} | pairs
         max_shift = shift if len(pairs) > previous_count else max_shift
     return SharedWindows([(train.indices[i], val.indices[j]) for j, i in pairs.items()], len(val), length, max_shift)
@@ -362,12 +371,24 @@ def _count_distinct_values(windows: Tensor) -> Tensor:
     return torch.tensor([len(set(values)) for values in columns]).reshape(windows.shape[1], -1)
 
 
-def _match_parts(train_part: Tensor, val_part: Tensor, column: int) -> list[tuple[int, int]]:
-    """Return the rows of equal parts of windows; ``column`` is the most varied value of a part."""
-    step, channel = divmod(column, max(train_part[0, 0].numel(), 1))
-    train_column, val_column = (part[:, step].reshape(len(part), -1)[:, channel] for part in (train_part, val_part))
-    train_rows = find_rows_with_values(train_column, val_column)  # equal in their most varied value
-    val_rows = find_rows_with_values(val_column, train_column[train_rows])
+def _varied_position(varieties: Tensor, steps: slice) -> tuple[int, int]:
+    """Return the step and channel of a varied value near the middle of some steps, so that most shifts share it."""
+    most_varied = varieties[steps].amax(1)
+    numbers = torch.arange(len(varieties))[steps][most_varied >= most_varied.max() / 2]
+    step = int(numbers[(numbers - len(varieties) // 2).abs().argmin()])
+    return step, int(varieties[step].argmax())
+
+
+def _window_column(windows: Tensor, step: int, channel: int) -> Tensor:
+    return windows[:, step].reshape(len(windows), -1)[:, channel]
+
+
+def _match_parts(
+    train_part: Tensor, train_column: SearchableColumn, val_part: Tensor, val_column: Tensor
+) -> list[tuple[int, int]]:
+    """Return the rows of equal parts of windows; the columns are one varied value of the parts."""
+    train_rows = train_column.find_rows(val_column)
+    val_rows = find_rows_with_values(val_column, train_column.values[train_rows])
     keys = _get_window_keys(train_part[train_rows]), _get_window_keys(val_part[val_rows])
     return [(int(train_rows[i]), int(val_rows[j])) for i, j in _match_positions(*keys)]
 

@@ -46,6 +46,8 @@ def repeated_input(tables: dict[str, SplitTable]) -> RepeatedInput | None:
     targets = _get_targets(table)
     if targets is None or sum(part[0].numel() for part in table.inputs) < _MIN_VALUES:
         return None
+    if not table.may_have_equal_inputs:
+        return None
     keys = get_row_keys(table.inputs)
     commonest, count = Counter(keys).most_common(1)[0]
     if count < _MIN_SHARE * len(keys):

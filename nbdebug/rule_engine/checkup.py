@@ -181,12 +181,13 @@ def judge_call(call: RecordedCall, checked_rules: Collection[str], seconds: floa
     rules = [rule for rule in project_rules() if rule.code in codes]
     if not rules or call.passes_communicate:
         return Report()
-    with Preserve(*call.mutable_objects):
+    of_head = call.head.mutable_objects if call.head is not None else ()
+    with Preserve(*call.mutable_objects, *of_head):
         known: dict[str, Any] = {}
         if call.head is None:
             first_pass = run_forward(call, next(call.batches(1)), with_loss=False)
             known = {"first_pass": first_pass, "heads": []}
-        report = _judge(call.head or call, rules, known, _TimedScreen(seconds))
+        report = _run_rules(call.head or call, rules, known, _TimedScreen(seconds))
     return replace(report, stopped=False, not_checked=(), asked_again=codes)
 
 
@@ -279,9 +280,14 @@ def locate_findings(setup: Setup, report: Report) -> Report:
 
 def _judge(setup: Setup, rules: list[Rule], external_values: Mapping[str, Any], screen: Screen | None = None) -> Report:
     with Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
-        runner = RuleRunner(Measurements(setup, **external_values), rules, {})
-        runner.run(screen or Screen())
-        return runner.report()
+        return _run_rules(setup, rules, external_values, screen or Screen())
+
+
+def _run_rules(setup: Setup, rules: list[Rule], external_values: Mapping[str, Any], screen: Screen) -> Report:
+    """Return the findings of some rules within a Preserve block of the setup's objects."""
+    runner = RuleRunner(Measurements(setup, **external_values), rules, {})
+    runner.run(screen)
+    return runner.report()
 
 
 def _is_cheap_cause(rule: Rule) -> bool:

@@ -194,10 +194,9 @@ class StepSampler:
             return
         square = squared_norm(present, self.sampler.device)
         if isinstance(scale, Tensor):
-            square = square / scale.to(square) ** 2
-        self.squared_norm = (
-            defer_scalar(square) if self.squared_norm is None else self.squared_norm + defer_scalar(square)
-        )
+            square = square / (scale.to(square) if isinstance(square, Tensor) else float(scale)) ** 2
+        number = defer_scalar(square) if isinstance(square, Tensor) else square
+        self.squared_norm = number if self.squared_norm is None else self.squared_norm + number
 
     def sample_gradients(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Sample the available gradients, and add them to those of other optimizers."""

@@ -185,10 +185,16 @@ class TimeBudget:
         """Call ``callback`` unless the same activity has failed before; an exception is stored, not raised."""
         if activity not in self.errors:
             try:
-                with self.shard_access():
-                    callback(*args)
+                self._call(callback, args)
             except Exception as error:
                 self.errors[activity] = f"{type(error).__name__}: {error}"
+
+    def _call(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call ``callback`` in a block of ``shard_access``; entering one that does nothing takes time too."""
+        if self.shard_access is nullcontext:
+            return callback(*args)
+        with self.shard_access():
+            return callback(*args)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -225,8 +231,7 @@ class TimeBudget:
                 return None
             started, self.in_callback = time.perf_counter(), True
             try:
-                with self.shard_access():
-                    return callback(*args)
+                return self._call(callback, args)
             except Exception as error:
                 self.errors[activity] = f"{type(error).__name__}: {error}"
             finally:

@@ -42,6 +42,35 @@ def test_windows_of_a_large_split_are_searched_by_a_sample(monkeypatch: pytest.M
     assert max(searched) <= 2_048
 
 
+@pytest.mark.parametrize(("repeated_row", "shared_row"), [(None, None), (7, None), (None, 7), (7, 7)])
+def test_hashes_tell_whether_inputs_are_equal(repeated_row: int | None, shared_row: int | None) -> None:
+    x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
+    if repeated_row is not None:
+        x[0] = x[repeated_row]
+    if shared_row is not None:
+        x[250] = x[shared_row]
+    train, val = (
+        dataset_rows.SplitTable(split, (part,), (torch.zeros(len(part)),), range(len(part)), True)
+        for split, part in (("train", x[:200]), ("val", x[200:]))
+    )
+    assert train.may_have_equal_inputs is (repeated_row is not None)
+    assert train.may_share_inputs_with(val) is val.may_share_inputs_with(train) is (shared_row is not None)
+
+
+def test_windows_that_overlap_are_found_at_each_shift() -> None:
+    series = torch.randn(400, generator=torch.Generator().manual_seed(0))
+    series[1::2] = 0.0  # every other step does not vary
+    for shift in (-2, 2):
+        starts = range(20, 300, 40)
+        parts = [torch.stack([series[i + j : i + j + 12] for i in starts]) for j in (0, shift)]
+        train, val = (
+            dataset_rows.SplitTable(split, (part,), (), range(len(part)), True)
+            for split, part in zip(("train", "val"), parts, strict=True)
+        )
+        shared = duplicates._match_windows(train, val, 1)
+        assert (sorted(shared.pairs), shared.max_shift) == ([(i, i) for i in range(7)], 2)
+
+
 def test_encodings_in_a_large_table_are_found_though_a_sample_rules_most_columns_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

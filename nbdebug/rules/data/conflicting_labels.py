@@ -104,11 +104,9 @@ def _repeated_input_finding(setup: Setup, repeated: RepeatedInput) -> Finding:
 def _conflicting_groups(table: SplitTable) -> list[list[int]]:
     """Return groups of table rows with equal inputs and different labels."""
     labels = table.labels
-    if labels is None or not table.inputs:
+    if labels is None or not table.inputs or not table.may_have_equal_inputs:
         return []
     codes = get_row_keys(table.inputs)
-    if len(set(codes)) == len(codes):
-        return []
     groups: dict[Hashable, list[int]] = {}
     for position, key in enumerate(codes):
         groups.setdefault(key, []).append(position)

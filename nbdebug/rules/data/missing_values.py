@@ -179,6 +179,9 @@ def _hole_finding(holes: Holes, line: SourceLine | None, edits: tuple[Edit, ...]
 
 def _find_sentinels(row: int, values: Tensor, share: float) -> Iterator[_Sentinel]:
     """Yield the repeated extreme values of a feature that lie apart from its other values."""
+    values = values.contiguous()
+    if not any(_MIN_REPETITIONS <= int((values == end).sum()) < share * len(values) for end in values.aminmax()):
+        return  # the usual case, which needs no sorting
     distinct, counts = torch.unique(values, return_counts=True)
     if len(distinct) <= _MIN_DISTINCT_VALUES:
         return
