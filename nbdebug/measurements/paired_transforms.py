@@ -16,8 +16,9 @@ from nbdebug.measurements.registry import slow_measurement
 from nbdebug.measurements.transform_lines import find_transform_line, moves
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import collate_method, pairing_line
+from nbdebug.setup.data_lines import pairing_line
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.setup.sample_functions import collate_method
 from nbdebug.source.location import SourceLine, get_definition_line
 
 _SAMPLES, _READS, _TRACED_READS = 8, 6, 12

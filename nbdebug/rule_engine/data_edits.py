@@ -13,9 +13,9 @@ from torch.utils.data import TensorDataset
 
 from nbdebug.finding import Edit
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import nested_datasets, sample_functions
 from nbdebug.setup.fix_text import free_names
 from nbdebug.setup.notebook_names import user_variables
+from nbdebug.setup.sample_functions import nested_datasets, sample_functions
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation

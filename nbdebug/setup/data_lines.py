@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, Subset, TensorDataset
-from torch.utils.data.dataset import ConcatDataset
 
 from nbdebug.setup.batch import TARGET_KEYS
+from nbdebug.setup.sample_functions import Method, collate_method, nested_datasets, sample_functions
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.source_lines import call_argument, creation_line, find_setup_creation, option_line
 from nbdebug.source.assignments import (
@@ -25,7 +25,7 @@ from nbdebug.source.assignments import (
 )
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.source.producers import chosen_branch, executed_return, part_producer, part_steps, returned_expression
+from nbdebug.source.producers import chosen_branch, executed_return, part_producer, returned_expression
 from nbdebug.source.scopes import Expression, file_scope, user_function
 from nbdebug.source.search import (
     assigned_names,
@@ -40,9 +40,8 @@ Origin = (
     | Literal["validation", "validation values"]
     | Literal["optimizer", "parameters", "scheduler", "loss"]
 )
-_POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1, "padded targets": -1, "target order": -1}
 _MAX_NESTING = 8
-_Method = tuple[FunctionType, Any]  # a function, and the object of which it is a method
+_POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1, "padded targets": -1, "target order": -1}
 
 
 def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:
@@ -74,7 +73,7 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
     selection = _split_line(setup, loader) if origin.startswith("validation") else None
     if selection and origin == "validation values":
         selection = _line_in_own_function(setup, selection)
-    if origin == "padded targets" and (collated := next(_collate_functions(loader), None)):
+    if origin == "padded targets" and (collated := collate_method(loader)):
         return _returned_line(setup, collated, -1, [])
     passes_conversions = origin == "target order"
     return selection or _data_line(setup, loader, _POSITIONS.get(origin), passes_conversions=passes_conversions)
@@ -96,7 +95,7 @@ def collated_target_line(loader: Any) -> SourceLine | None:
     return _paired_target_line(collated, passes_conversions=True) if collated else None
 
 
-def _paired_target_line(function: _Method, *, passes_conversions: bool = False) -> SourceLine | None:
+def _paired_target_line(function: Method, *, passes_conversions: bool = False) -> SourceLine | None:
     """Return the line that makes the target in the function that pairs it with the input."""
     pair = executed_return(*function)
     for _ in range(_MAX_NESTING):
@@ -131,31 +130,6 @@ def _arrays(part: Any) -> Iterator[np.ndarray[Any, Any]]:
             yield from _arrays(inner)
     else:
         yield np.asarray(part)
-
-
-def alias_line(setup: Setup) -> SourceLine | None:
-    """Return the line that gives another name to the inputs of a sample, under which they become its target."""
-    loader = setup.train_loader
-    for function in sample_functions(loader, [*nested_datasets(getattr(loader, "dataset", None))]):
-        pair = executed_return(*function)
-        for step, _ in part_steps(pair, -1, TARGET_KEYS) if pair else ():
-            statement = covering_statement(step.line) if isinstance(step.node, ast.Name) else None
-            if isinstance(statement, ast.Assign) and statement.value is step.node:
-                return step.line
-    return None
-
-
-def added_axis_line(setup: Setup) -> SourceLine | None:
-    """Return the line that gives the target of each sample an axis of length 1, by ``unsqueeze`` or ``[None]``."""
-    loader = setup.train_loader
-    for function in sample_functions(loader, [*nested_datasets(getattr(loader, "dataset", None))]):
-        pair = executed_return(*function)
-        for step, _ in part_steps(pair, -1, TARGET_KEYS) if pair else ():
-            index = getattr(step.node, "slice", None)
-            parts = getattr(index, "elts", [index])
-            if call_name(step.node) == "unsqueeze" or any(getattr(part, "value", 0) is None for part in parts):
-                return step.line
-    return None
 
 
 def _sampler_line(loader: Any) -> SourceLine | None:
@@ -294,7 +268,7 @@ def _data_line(setup: Setup, loader: Any, position: int | None, *, passes_conver
 
 
 def _returned_line(
-    setup: Setup, function: _Method, position: int | None, datasets: list[Any], *, passes_conversions: bool = False
+    setup: Setup, function: Method, position: int | None, datasets: list[Any], *, passes_conversions: bool = False
 ) -> SourceLine | None:
     """Return the line that makes what a function returns, or its part at a position."""
     returned = executed_return(*function)
@@ -407,50 +381,3 @@ def _without_row_selection(parts: list[ast.expr]) -> list[ast.expr]:
     wholes = [selection.value for selection in selections]
     is_same_tensor = len({ast.unparse(whole) for whole in wholes}) < len(wholes)
     return parts if is_same_tensor or len(selections) < len(parts) else wholes
-
-
-def nested_datasets(dataset: Any) -> Iterator[Any]:
-    """Yield a dataset and those inside its subsets, the outermost first."""
-    for _ in range(_MAX_NESTING):
-        if dataset is None:
-            return
-        yield dataset
-        if isinstance(dataset, ConcatDataset):
-            dataset = dataset.datasets[0] if len(dataset.datasets) == 1 else None
-        else:
-            dataset = dataset.dataset if isinstance(dataset, Subset) else None
-
-
-def sample_functions(loader: Any, datasets: list[Any]) -> Iterator[_Method]:
-    """Yield the user's functions that make samples and their objects, the most important first.
-
-    A collate function makes the parts of a sample only if the dataset returns a single part.
-    """
-    if not _returns_parts(datasets):
-        yield from _collate_functions(loader)
-    for dataset in datasets:
-        name = "__iter__" if isinstance(dataset, IterableDataset) else "__getitem__"
-        method = getattr(type(dataset), name, None)
-        if isinstance(method, FunctionType) and is_user_code(method.__code__.co_filename):
-            yield method, dataset
-    yield from _collate_functions(loader)
-
-
-def _collate_functions(loader: Any) -> Iterator[_Method]:
-    """Yield the user's collate function, if the loader has one; it may be a method, or an object with ``__call__``."""
-    if collate := user_function(getattr(loader, "collate_fn", None)):
-        yield collate
-
-
-def collate_method(loader: Any) -> _Method | None:
-    """Return the user's function that collates the batches of a loader, and its object; None if it has none."""
-    return next(_collate_functions(loader), None)
-
-
-def _returns_parts(datasets: list[Any]) -> bool:
-    """Check whether a dataset returns several parts for an index."""
-    try:
-        sample = datasets[0][0]
-    except Exception:  # no dataset, or one without an index
-        return False
-    return isinstance(sample, (tuple, list, dict)) and len(sample) > 1

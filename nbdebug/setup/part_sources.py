@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from nbdebug.setup.data_lines import nested_datasets, sample_functions, tensor_argument
+from nbdebug.setup.data_lines import tensor_argument
+from nbdebug.setup.sample_functions import nested_datasets, sample_functions
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.source_lines import call_argument, find_setup_creation
 from nbdebug.source.creation import Creation

@@ -10,8 +10,9 @@ from typing import Any
 
 from torch.utils.data import Subset
 
-from nbdebug.setup.data_lines import nested_datasets, tensor_dataset_calls
+from nbdebug.setup.data_lines import tensor_dataset_calls
 from nbdebug.setup.part_sources import constructor_argument, find_part, operands
+from nbdebug.setup.sample_functions import nested_datasets
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.assignments import covering_statement, find_assignments

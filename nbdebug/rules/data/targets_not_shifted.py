@@ -23,7 +23,8 @@ from nbdebug.rule_engine.data_edits import shift_right, shift_targets
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import alias_line, copying_line
+from nbdebug.setup.data_lines import copying_line
+from nbdebug.setup.sample_functions import alias_line
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.tensors.pytree import tree_tensors

@@ -17,7 +17,7 @@ from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import added_axis_line
+from nbdebug.setup.sample_functions import added_axis_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
