@@ -405,16 +405,13 @@ class Watch:
         first_step, is_partial = self.session.first_step, self.session.step_trace.is_partial
         checked_rules = {code for report in self.reports.values() for code in report.checked_rules}
         known_codes = {finding.code for report in reports.values() for finding in report}
+        limit = self.time_budget.seconds_per_test
         if first_step.call is not None:
-            reports["call"] = judge_call(first_step.call, checked_rules, self.time_budget.seconds_per_test)
+            reports["call"] = judge_call(first_step.call, checked_rules, limit)
         if first_step.heads and not is_partial:
-            reports["heads"] = judge_heads(
-                first_step.heads, checked_rules | known_codes, self.time_budget.seconds_per_test
-            )
+            reports["heads"] = judge_heads(first_step.heads, checked_rules | known_codes, limit)
         if self.session.learned_unpack is not None:
-            reports["batches"] = judge_batches(
-                self.setup, checked_rules | known_codes, self.time_budget.seconds_per_test
-            )
+            reports["batches"] = judge_batches(self.setup, checked_rules | known_codes, limit)
 
     def first_step_report(self) -> Report:
         """Return what the loss of the first step shows, except what the checkup has shown already at a line.
@@ -423,14 +420,11 @@ class Watch:
         """
         assert self.session is not None
         known = [finding for report in self.reports.values() for finding in report if finding.where.line is not None]
-        known_faults = {finding.code for finding in known if finding.severity != "note"}
-        known_notes = {finding.code for finding in known} - known_faults
-        left_out = known_faults | ({_IGNORED_OUTPUTS} if self.session.step_trace.is_partial else set())
-        findings = (
-            finding
-            for finding in self.session.first_step.report
-            if finding.code not in left_out and (finding.severity != "note" or finding.code not in known_notes)
-        )
+        left_out = {(finding.code, is_note) for finding in known for is_note in (True, finding.severity == "note")}
+        if self.session.step_trace.is_partial:
+            left_out |= {(_IGNORED_OUTPUTS, True), (_IGNORED_OUTPUTS, False)}
+        report = self.session.first_step.report
+        findings = (finding for finding in report if (finding.code, finding.severity == "note") not in left_out)
         # They are observed in the loop, so the loop cannot disprove what a checkup assumes of it.
         return Report(tuple(replace(finding, assumes=()) for finding in findings))
 
