@@ -257,11 +257,10 @@ class Diagnosis:
             if calls < _MIN_CALLS:
                 continue
             seconds = sum(item.seconds for item in slow) + self._backward_seconds(*place, slow)
-            whole, remaining = sum(map(self._whole_seconds, slow)), seconds * whole_calls / calls
-            low, gain, high = (self._gain(seconds - remaining - f * whole) for f in (_WHOLE_RANGE, 1, 1 / _WHOLE_RANGE))
+            least = sum(map(self._whole_seconds, slow)) + seconds * whole_calls / calls
+            low, gain, high = (self._gain(seconds - f * least) for f in (_WHOLE_RANGE, 1, 1 / _WHOLE_RANGE))
             if gain < MIN_GAIN or low < _MIN_LOW_GAIN:
                 continue
-            least = whole + remaining
             slowest = max((item for item in slow if is_in_loop(item.line)), key=lambda item: item.seconds)
             headline = f"A Python loop in {function_name(slowest.line)}() makes {calls} operations in each step."
             cause = f"Its operations take {milliseconds(seconds)}, on whole tensors about {milliseconds(least)}."

@@ -38,10 +38,14 @@ class _Call:
     structure: Any
     count: int = 0
     shared: set[int] = field(default_factory=set)  # places of the tensors that later calls read too, such as weights
+    is_recurrent: bool = False  # whether a call reads the result of the one before
+    last_result: Any = None
 
-    def note(self, leaves: Sequence[Any]) -> None:
+    def note(self, leaves: Sequence[Any], result: Any) -> None:
         """Count a call."""
         self.count += 1
+        self.is_recurrent |= any(leaf is self.last_result for leaf in leaves if isinstance(leaf, Tensor))
+        self.last_result = result
         if self.count > 1:
             both = enumerate(zip(leaves, self.leaves, strict=True))
             self.shared |= {place for place, (leaf, first) in both if leaf is first and isinstance(leaf, Tensor)}
@@ -82,7 +86,7 @@ class LineCalls(TorchFunctionMode):
             call = self._calls[line].setdefault(key, _Call(func, leaves, structure))
         except TypeError:  # an argument that has no hash
             return
-        call.note(leaves)
+        call.note(leaves, result)
 
     def run_backward(self, loss: Tensor) -> dict[_Place | None, float]:
         """Run the backward pass, and return the seconds of the operations of each line."""
@@ -111,7 +115,7 @@ class LineCalls(TorchFunctionMode):
         total = 0.0
         for call in calls:
             try:
-                whole, single = (self._seconds(call, size) for size in (passes, 1))
+                whole, single = (self._seconds(call, size) + self._scan_seconds(call, size) for size in (passes, 1))
             except Exception:  # such as one that torch cannot run on several inputs at once
                 return None
             total += call.count // passes * max(whole - single, 0.0)
@@ -144,6 +148,13 @@ class LineCalls(TorchFunctionMode):
             if _computes(run, way, expected):
                 return self._passes_seconds(run, way)
         return self._passes_seconds(batched, inputs)
+
+    def _scan_seconds(self, call: _Call, size: int) -> float:
+        """Return the seconds of a running sum, which a recurrence on whole tensors needs in addition; 0 for others."""
+        tensors = [leaf for leaf in call.leaves if isinstance(leaf, Tensor)]
+        if not call.is_recurrent:
+            return 0.0
+        return self._passes_seconds(lambda tensor: tensor.cumsum(0), [_repeated(max(tensors, key=Tensor.numel), size)])
 
     def _passes_seconds(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> float:
         """Return the seconds of forward and backward pass of a function, after one that warms up."""

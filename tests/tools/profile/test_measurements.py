@@ -197,6 +197,22 @@ def test_line_on_whole_tensors_is_measured_with_its_weights_shared() -> None:
     assert calls.whole_seconds((__file__, number_of("# selected"))) == 0.0
 
 
+def test_recurrence_needs_a_running_sum_on_whole_tensors() -> None:
+    def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        total, alone = output[0] * 0, []
+        for row in output:
+            total = total + row  # recurrent
+            alone.append(row + row)  # alone
+        return total.square().sum() + torch.stack(alone).sum()
+
+    setup = make_setup(loss_fn=loss_fn)
+    batch = Batch((torch.randn(BATCH, FEATURES),), targets=(torch.zeros(BATCH, dtype=torch.long),))
+    with Preserve(*setup.mutable_objects):
+        calls = measure_line_calls(setup, batch, 1.0)
+    forms = [[*calls._calls[__file__, number_of(f"# {name}")].values()] for name in ("recurrent", "alone")]
+    assert [[call.is_recurrent for call in calls_of_line] for calls_of_line in forms] == [[True], [False]]
+
+
 def number_of(text: str) -> int:
     with open(__file__, encoding="utf-8") as file:
         return next(number for number, line in enumerate(file, 1) if line.rstrip().endswith(text))
