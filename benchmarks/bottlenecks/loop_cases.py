@@ -41,8 +41,8 @@ def heads_one_by_one(change: Change) -> Program:
     return Program(Heads(), cached(64))
 
 
-@plant(CASES, "module")
-def large_layers_behind_a_loop(change: Change) -> Program:
+@plant(CASES)
+def balanced_large_layers_behind_a_loop(change: Change) -> Program:
     class Clipped(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -51,7 +51,7 @@ def large_layers_behind_a_loop(change: Change) -> Program:
         def forward(self, x: Tensor) -> Tensor:
             if change.fixed:
                 return self.body(x / x.norm(dim=1, keepdim=True).clamp(min=1.0))
-            rows = [row / row.norm().clamp(min=1.0) for row in x * 1.0]  # here
+            rows = [row / row.norm().clamp(min=1.0) for row in x * 1.0]
             return self.body(torch.stack(rows))
 
     return Program(Clipped(), cached(256))
