@@ -1,7 +1,7 @@
 """Measure how well ``profile()`` names planted bottlenecks, and what applying its advice brings.
 
-Run ``python -m benchmarks.bottlenecks.run tuning``, ``fresh``, ``held_out`` or ``everyday``, with names of cases to run
-only those.
+Run ``python -m benchmarks.bottlenecks.run tuning``, ``loop``, ``fresh``, ``held_out`` or ``everyday``, with names of
+cases to run only those.
 A bottleneck is right if the first advice is of its kind, placed if the advice names one of its marked lines, and
 close if the predicted gain is within 10 % of what the program with the advice applied brings. Of those that are not
 close, it is counted apart whether the prediction lies in the 95 % interval of what the advice brings, and whether the
@@ -37,7 +37,7 @@ from nbdebug.debugger import Debugger
 def debug(p):
     return Debugger(p.model, p.train_loader, p.val_loader, loss_fn=p.loss_fn, optimizer=p.optimizer)
 """
-NAMES = ("tuning", "fresh", "held_out", "everyday")
+NAMES = ("tuning", "loop", "fresh", "held_out", "everyday")
 
 
 @dataclass

@@ -15,6 +15,7 @@ from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import search_files
+from nbdebug.tools.profile.line_calls import LineCalls
 from nbdebug.tools.profile.line_times import (
     called_names,
     find_line,
@@ -34,6 +35,8 @@ _NEAR_BEST = 0.85  # of the throughput of the best batch size
 _MIN_CALLS = 48  # operations per step, from which a Python loop is worth vectorizing
 _LOSS_CALLS = 10  # operations of a loss on whole tensors
 _VECTORIZED_COST = 3.0  # times its roofline, for forward and backward pass
+_WHOLE_RANGE = 2.0  # times less or more that operations on whole tensors may take than each alone
+_SLOW_MEASURED = 1.5  # the same for both passes, where the seconds on whole tensors were measured
 _SLOW = 3.0  # times the least seconds of both passes, from which the forward pass of a line is worth vectorizing
 _MIN_GROWTH = 1.8
 RARER, RARER_EVALUATION = 100, 10  # times
@@ -54,6 +57,7 @@ class Facts:
 
     setup: Setup
     counter: OperationTotals
+    calls: LineCalls | None = None
     loader_starts_per_step: float = 0.0
     step_codes: tuple[CodeType, ...] = ()
     step_lines: tuple[SourceLine, ...] = ()
@@ -66,6 +70,7 @@ class Diagnosis:
         self.profile, self.facts = profile, facts
         self.step_seconds = profile.step_seconds
         self.files = search_files(user_written_objects(facts.setup))
+        self._measured: dict[LineTime, float | None] = {}
 
     def advice(self) -> tuple[Advice, ...]:
         """Return the advice with the largest gain first; a larger batch, which changes the training, counts less."""
@@ -245,24 +250,22 @@ class Diagnosis:
         for item in self.profile.lines:
             if item.phase == "forward" and not item.is_loop_line:
                 by_function.setdefault((item.line.file, function_name(item.line)), []).append(item)
-        total_calls = sum(calls.total() for calls in self.facts.counter.line_operations.values())
-        phases = self.profile.phases
-        others = self.profile.computing_seconds - phases["forward"] - phases["loss"] - phases["optimizer"]
-        for lines in by_function.values():
-            slow = [item for item in lines if item.seconds > _SLOW * self._least_seconds(item)]
+        for place, lines in by_function.items():
+            slow = [item for item in lines if self._is_slow(item)]
             looped = [self._costs(item)[2:] for item in slow if is_in_loop(item.line)]
             calls, whole_calls = (sum(amounts) for amounts in zip((0, 0), *looped, strict=True))
             if calls < _MIN_CALLS:
                 continue
-            seconds = sum(item.seconds for item in slow) + others * calls / max(total_calls, 1)
-            least = sum(map(self._least_seconds, slow)) + seconds * whole_calls / calls
-            if (gain := self._gain(seconds - least)) < MIN_GAIN:
+            seconds = sum(item.seconds for item in slow) + self._backward_seconds(*place, slow)
+            least = sum(map(self._whole_seconds, slow)) + seconds * whole_calls / calls
+            low, gain, high = (self._gain(seconds - f * least) for f in (_WHOLE_RANGE, 1, 1 / _WHOLE_RANGE))
+            if gain < MIN_GAIN or low < _MIN_LOW_GAIN:
                 continue
             slowest = max((item for item in slow if is_in_loop(item.line)), key=lambda item: item.seconds)
             headline = f"A Python loop in {function_name(slowest.line)}() makes {calls} operations in each step."
             cause = f"Its operations take {milliseconds(seconds)}, on whole tensors about {milliseconds(least)}."
             code = "# replace the Python loop by operations on whole tensors"
-            yield Advice("module", gain, headline, cause, code, slowest.line)
+            yield Advice("module", gain, headline, cause, code, slowest.line, low, high)
 
     def _plain_python(self) -> Iterator[Advice]:
         """Advise on code in the model that takes time without any operation on tensors."""
@@ -313,6 +316,38 @@ class Diagnosis:
         flops, moved, _, _ = self._costs(item)
         roofline = self.profile.roofline
         return _VECTORIZED_COST * roofline.seconds(flops, moved) if roofline else 0.0
+
+    def _is_slow(self, item: LineTime) -> bool:
+        """Check whether a line takes much longer than its operations do on whole tensors."""
+        whole = self._measured_seconds(item)
+        if whole is None:
+            return item.seconds > _SLOW * self._least_seconds(item)
+        return item.seconds + self._backward_seconds("", "", [item]) > _SLOW_MEASURED * whole
+
+    def _backward_seconds(self, file: str, function: str, items: list[LineTime]) -> float:
+        """Return the seconds of the backward pass of some lines, and of all lines in loops of a function.
+
+        A line that only selects a part of a tensor takes no time in the forward pass, but much in the backward pass.
+        """
+        if (calls := self.facts.calls) is None:
+            return 0.0
+        places = {(item.line.file, item.line.number) for item in items}
+        looped = [line for line in calls.lines.values() if line.file == file and is_in_loop(line)]
+        places |= {(line.file, line.number) for line in looped if function_name(line) == function}
+        return sum(calls.backward_seconds.get(place, 0.0) for place in places)
+
+    def _measured_seconds(self, item: LineTime) -> float | None:
+        """Return by how much longer a line takes on whole tensors than in one pass of its loop; None if unknown."""
+        if self.facts.calls is None or not is_in_loop(item.line):
+            return None
+        if item not in self._measured:
+            self._measured[item] = self.facts.calls.whole_seconds((item.line.file, item.line.number))
+        return self._measured[item]
+
+    def _whole_seconds(self, item: LineTime) -> float:
+        """Return the seconds of a line on whole tensors, beside those of one pass of its loop."""
+        seconds = self._measured_seconds(item)
+        return self._least_seconds(item) if seconds is None else seconds
 
     def _evaluation(self) -> Iterator[Advice]:
         """Advise to evaluate more rarely."""

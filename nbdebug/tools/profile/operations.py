@@ -63,7 +63,7 @@ class OperationTotals(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.flops[name] += flops
             self.moved_bytes[name] += moved
             self.calls[name] += 1
-        if (line := _user_line()) is not None:
+        if (line := get_user_line(sys._getframe(2))) is not None:
             costs = self.line_costs[line]
             # A product on whole tensors reads the weights once, not for each of its parts.
             for i, amount in enumerate((flops, 0 if flops else moved)):
@@ -86,9 +86,8 @@ def _is_view(func: Any) -> bool:
     return bool(returns) and all(item.alias_info is not None and not item.alias_info.is_write for item in returns)
 
 
-def _user_line() -> SourceLine | None:
-    """Return the innermost line of the user that runs."""
-    frame: Any = sys._getframe(3)
+def get_user_line(frame: Any) -> SourceLine | None:
+    """Return the innermost line of the user on a stack."""
     for _ in range(_MAX_DEPTH):
         if frame is None:
             return None

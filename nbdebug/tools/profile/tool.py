@@ -24,6 +24,7 @@ from nbdebug.tools.batch_size.search import TrainingStep, user_batch_size
 from nbdebug.tools.profile.changes import ModelChanges
 from nbdebug.tools.profile.diagnosis import Diagnosis, Facts, rank
 from nbdebug.tools.profile.latency import measure_latencies
+from nbdebug.tools.profile.line_calls import measure_line_calls
 from nbdebug.tools.profile.line_sampler import LineSampler, sample_lines
 from nbdebug.tools.profile.line_times import line_times
 from nbdebug.tools.profile.loops import preserve_loop, run_standard_loop, run_user_loop, used_up_iterators
@@ -227,6 +228,7 @@ class _Profiler:
     def _measure_model(self, result: Profile, batches: list[Batch]) -> Profile:
         """Measure modules, ceilings, memory and latency."""
         modules, self.counter = measure_modules(self.setup, batches[-1])
+        self.calls = measure_line_calls(self.setup, batches[-1], result.phases["backward"])
         result = replace(
             result,
             modules=modules,
@@ -261,7 +263,7 @@ class _Profiler:
     def _diagnose(self, result: Profile, batches: list[Batch], loop: LoopTimer) -> tuple[Advice, ...]:
         """Return the advice that gains enough."""
         starts = loop.loader_starts / max(loop.ended_steps, 1)
-        facts = Facts(self.setup, self.counter, starts, loop.step_codes, loop.step_lines)
+        facts = Facts(self.setup, self.counter, self.calls, starts, loop.step_codes, loop.step_lines)
         advice = [item for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN]
         for _ in range(_MAX_MEASURED_GAINS):
             if not advice or advice[0].is_measured or (first := self._measure_gain(result, advice[0], facts)) is None:

@@ -18,6 +18,7 @@ from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile.changes import ModelChanges
 from nbdebug.tools.profile.clocks import HostClock, host_seconds
 from nbdebug.tools.profile.diagnosis import Diagnosis, Facts
+from nbdebug.tools.profile.line_calls import measure_line_calls
 from nbdebug.tools.profile.line_sampler import LineSampler
 from nbdebug.tools.profile.line_times import function_name, line_times
 from nbdebug.tools.profile.modules import measure_modules
@@ -151,6 +152,70 @@ def test_calls_on_whole_tensors_are_those_of_one_pass_of_the_loop() -> None:
     looped, outside = counter.line_operations.values()
     assert (sum(looped.values()), sum(outside.values())) == (60, 2)
     assert [counter.whole_calls(line) for line in counter.line_operations] == [3, 2]
+
+
+class RowByRow(nn.Module):
+    """Computes each row of a wide layer, and takes only a part of it, by a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.head = nn.Linear(FEATURES, 256), nn.Linear(256, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.wide(x)
+        rows = []
+        for i in range(len(hidden)):
+            row = hidden[i]  # selected
+            rows.append(self.head(row).tanh())  # computed
+        return torch.stack(rows)
+
+
+def test_backward_pass_of_a_line_is_measured_also_if_it_only_selects() -> None:
+    setup = make_setup()
+    setup.model = RowByRow()
+    batch = Batch((torch.randn(BATCH * 32, FEATURES),), targets=(torch.zeros(BATCH * 32, dtype=torch.long),))
+    with Preserve(*setup.mutable_objects):
+        calls = measure_line_calls(setup, batch, 1.0)
+    selected, computed = (calls.backward_seconds[__file__, number_of(f"# {name}")] for name in ("selected", "computed"))
+    assert selected > 0.2  # each fills a tensor of all rows with zeros
+    assert 0.5 < selected + computed <= 1.0
+
+
+def test_line_on_whole_tensors_is_measured_with_its_weights_shared() -> None:
+    setup = make_setup()
+    setup.model = RowByRow()
+    batch = Batch((torch.randn(BATCH * 32, FEATURES),), targets=(torch.zeros(BATCH * 32, dtype=torch.long),))
+    with Preserve(*setup.mutable_objects):
+        calls = measure_line_calls(setup, batch, 1.0)
+    line = __file__, number_of("# computed")
+    linear, tanh = calls._calls[line].values()
+    assert (linear.count, linear.shared, tanh.shared) == (BATCH * 32, {1, 2}, set())
+    step = TrainingStep(setup)
+    started = host_seconds()
+    step.step(batch)
+    assert 0 <= calls.whole_seconds(line) < 0.5 * (host_seconds() - started)
+    assert calls.whole_seconds((__file__, number_of("# selected"))) == 0.0
+
+
+def test_recurrence_needs_a_running_sum_on_whole_tensors() -> None:
+    def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        total, alone = output[0] * 0, []
+        for row in output:
+            total = total + row  # recurrent
+            alone.append(row + row)  # alone
+        return total.square().sum() + torch.stack(alone).sum()
+
+    setup = make_setup(loss_fn=loss_fn)
+    batch = Batch((torch.randn(BATCH, FEATURES),), targets=(torch.zeros(BATCH, dtype=torch.long),))
+    with Preserve(*setup.mutable_objects):
+        calls = measure_line_calls(setup, batch, 1.0)
+    forms = [[*calls._calls[__file__, number_of(f"# {name}")].values()] for name in ("recurrent", "alone")]
+    assert [[call.is_recurrent for call in calls_of_line] for calls_of_line in forms] == [[True], [False]]
+
+
+def number_of(text: str) -> int:
+    with open(__file__, encoding="utf-8") as file:
+        return next(number for number, line in enumerate(file, 1) if line.rstrip().endswith(text))
 
 
 def test_roofline_bounds_by_arithmetic_or_by_memory() -> None:
