@@ -241,6 +241,12 @@ def _dataset_producer(
     return part_producer(expression, None, enters=enters or _has_constant_arguments, may_make=may_make)
 
 
+def dataset_call(setup: Setup, loader: Any) -> Expression | None:
+    """Return the call of its class that makes the dataset of a loader, as its argument is followed; else None."""
+    made = _dataset_producer(find_setup_creation(setup, loader), loader)
+    return made if made and call_name(made.node) == type(getattr(loader, "dataset", None)).__name__ else None
+
+
 def _may_make(dataset: Any, value: ast.expr) -> bool:
     """Return whether an expression may make a dataset: it calls its class, or no class at all."""
     name = call_name(value)

@@ -115,6 +115,14 @@ PROGRAMS = {
         "        for label in range(3):\n            yield from zip(x[y == label], y[y == label])  # here\n"
         f"model = body()\n{FOOTER}loader = DataLoader(Stream(), batch_size=16)\n"
     ),
+    "D116 stream of given parts": (
+        "from torch.utils.data import IterableDataset\nclass Stream(IterableDataset):\n"
+        "    def __init__(self, parts):\n        self.parts = parts\n    def __iter__(self):\n"
+        "        for part in self.parts:\n            yield from part\n"
+        "class Mixed(Stream):\n    pass\nparts = [list(zip(x[y == label], y[y == label])) for label in range(3)]\n"
+        "if len(parts) > 3:\n    stream = Mixed(Stream(parts))\nelse:\n    stream = Stream(parts)  # here\n"
+        f"model = body()\n{FOOTER}loader = DataLoader(stream, batch_size=16)\n"
+    ),
     "L216 sum inside a loss": (
         "class Loss(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.inner = nn.CrossEntropyLoss(reduction='sum')  # here\n"

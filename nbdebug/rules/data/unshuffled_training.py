@@ -18,6 +18,7 @@ from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import dataset_call
 from nbdebug.setup.loaders import find_ordering_sampler
 from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.location import SourceLine, get_location, is_library_code
@@ -131,11 +132,14 @@ def _order_line(setup: Setup) -> SourceLine | None:
 
     A stream gets its order from what it is given, so the line that creates it can put a buffer around it.
     """
-    stream = getattr(setup.train_loader, "dataset", None)
-    creation = find_setup_creation(setup, stream) if isinstance(stream, IterableDataset) else None
-    if creation is not None and (creation.call.args or creation.call.keywords):
-        return creation.line
-    return _unused_order_line(setup.train_loader)
+    loader = setup.train_loader
+    stream = getattr(loader, "dataset", None)
+    if isinstance(stream, IterableDataset):
+        creation, made = find_setup_creation(setup, stream), dataset_call(setup, loader)
+        call = creation.call if creation else made.node if made else None
+        if isinstance(call, ast.Call) and (call.args or call.keywords):
+            return creation.line if creation else made.line if made else None
+    return _unused_order_line(loader)
 
 
 def _unused_order_line(loader: Any) -> SourceLine | None:
