@@ -417,20 +417,14 @@ class Watch:
             )
 
     def first_step_report(self) -> Report:
-        """Return what the loss of the first step shows, except what the checkup has shown already at a line.
-
-        A note of the checkup leaves out no error or warning: the step has decided what was not known before.
-        """
+        """Return what the loss of the first step shows, except what the checkup has shown already at a line."""
         assert self.session is not None
         known = [finding for report in self.reports.values() for finding in report if finding.where.line is not None]
-        known_faults = {finding.code for finding in known if finding.severity != "note"}
-        known_notes = {finding.code for finding in known} - known_faults
-        left_out = known_faults | ({_IGNORED_OUTPUTS} if self.session.step_trace.is_partial else set())
-        findings = (
-            finding
-            for finding in self.session.first_step.report
-            if finding.code not in left_out and (finding.severity != "note" or finding.code not in known_notes)
-        )
+        # A note of the checkup leaves out no fault: the step has decided what was not known before.
+        shown = {(finding.code, kind) for finding in known for kind in {finding.severity == "note", True}}
+        left_out = {_IGNORED_OUTPUTS} if self.session.step_trace.is_partial else set()
+        steps = (finding for finding in self.session.first_step.report if finding.code not in left_out)
+        findings = (finding for finding in steps if (finding.code, finding.severity == "note") not in shown)
         # They are observed in the loop, so the loop cannot disprove what a checkup assumes of it.
         return Report(tuple(replace(finding, assumes=()) for finding in findings))
 
