@@ -13,13 +13,17 @@ const MAX_PAGES = 32,
 
 /** @param {{model: Model & {widget_manager?: any}}} props */
 function initialize({ model }) {
-  const shared = /** @type {{nbdebugPages?: Set<RunPage>, nbdebugBridge?: {session: string, number: number, close: () => void} | null}} */ (globalThis),
+  const shared = /** @type {{nbdebugPages?: Set<RunPage>, nbdebugBridge?: {session: string, number: number, close: () => void} | null, nbdebugSavers?: Map<string, boolean>}} */ (globalThis),
     pages = (shared.nbdebugPages ??= new Set()),
     { kernel, context } = model.widget_manager ?? {},
     /** @type {Set<string>} */ wanted = new Set(),
     /** @type {Map<string, any>} */ timers = new Map(),
     /** @type {Set<string>} */ unsaved = new Set(),
+    /** @type {Map<string, string>} */ drawnPictures = new Map(),
+    /** @type {Map<string, boolean>} */ savers = (shared.nbdebugSavers ??= new Map()),
     identity = { session: model.get("session"), number: model.get("number"), close };
+  let inFile = { ended: /** @type {string[]} */ ([]), pictures: /** @type {Map<string, string>} */ (new Map()) },
+    inThisSave = inFile;
   const current = shared.nbdebugBridge;
   if (current && current.session === identity.session && current.number > identity.number) return;
   current?.close();
@@ -61,11 +65,35 @@ function initialize({ model }) {
     timers.set(run, setTimeout(() => sendNow({ run, kind: "picture" }), pause));
   }
 
+  /**
+   * Whether this page saves the pictures of its notebook. Of the pages in one browser only one does, since JupyterLab
+   * reports a conflict if two save.
+   */
+  function isSaver() {
+    const path = context.path;
+    if (!savers.has(path)) {
+      savers.set(path, !navigator.locks);
+      navigator.locks?.request(`nbdebug ${path}`, () => {
+        savers.set(path, true);
+        return new Promise(() => {});
+      });
+    }
+    return savers.get(path);
+  }
+
+  /** Let JupyterLab save the picture of a running tool by itself, unless the file has one that is drawn alike. @param {Run} run */
+  function markUnsaved({ run, output }) {
+    const drawn = /atob\("([^"]*)"/.exec(output?.data["text/html"] ?? "")?.[1] ?? "";
+    drawnPictures.set(run, drawn);
+    if (inFile.pictures.get(run) !== drawn && isSaver()) context.model.dirty = true;
+  }
+
   /** Keep the output of a run in the notebook. @param {Run} run @param {number} [pause] */
   function keep(run, pause) {
     if (run.running && run.output && pause) askForPicture(run.run, 1000 * pause);
     if (!run.running) clearTimeout(timers.get(run.run));
     const stored = context && storeRun(context.model, run, wanted.has(run.run));
+    if (context && run.running && run.output) markUnsaved(run);
     if (stored === "missing") sendNow({ run: run.run, kind: "picture" });
     else wanted.delete(run.run);
     if (stored !== "stored" || run.running) return;
@@ -77,11 +105,11 @@ function initialize({ model }) {
   function confirmSaved(runs) {
     for (const run of runs) if (unsaved.delete(run)) sendNow({ run, kind: "stored" });
   }
-  /** @type {string[]} */
-  let inThisSave = [];
   const onSave = (/** @type {unknown} */ _, /** @type {string} */ state) => {
-    if (state === "started") inThisSave = [...unsaved];
-    else if (state === "completed") confirmSaved(inThisSave);
+    if (state === "started") inThisSave = { ended: [...unsaved], pictures: new Map(drawnPictures) };
+    if (state !== "completed") return;
+    inFile = inThisSave;
+    confirmSaved(inFile.ended);
   };
 
   /** @param {RunPage} page @param {any} message @param {any} buffers */
@@ -130,6 +158,7 @@ function initialize({ model }) {
   kernel?.statusChanged?.connect((/** @type {unknown} */ _, /** @type {string} */ status) => {
     if (["restarting", "autorestarting", "terminating", "dead"].includes(status)) close();
   });
+  if (context) isSaver();
   context?.saveState?.connect(onSave);
   addEventListener("nbdebug-ask", ask);
   addEventListener("nbdebug-page", onPage);

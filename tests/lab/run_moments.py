@@ -93,6 +93,7 @@ class HeldRun:
     network: CuttableNetwork
     moment: str
     seconds: float = 3.0
+    saves_itself: bool = False
 
     @property
     def is_live(self) -> bool:
@@ -105,7 +106,7 @@ class HeldRun:
         for file in files[:2]:
             file.touch()
         self.lab.run_cells(0, 1)
-        self.lab.save()
+        self.save(self.lab)
         for file in files:
             file.unlink(missing_ok=True)
         self.lab.run_cell(1)
@@ -136,6 +137,13 @@ class HeldRun:
         status.wait_for(timeout=TIMEOUT)
         lab.page.wait_for_function(STEPS_GROW, arg=[status.element_handle(), more_than], timeout=TIMEOUT)
         return shown_steps(lab, 1)
+
+    def save(self, lab: LabPage) -> None:
+        """Save, or wait until JupyterLab has: it reports a conflict if a save begins during its own one."""
+        if self.saves_itself:
+            lab.wait_until(lambda: not lab.page.evaluate("panel.context.model.dirty"), timeout=120)
+        else:
+            lab.save()
 
     def go_on(self) -> None:
         """End the hold, or the pause."""
@@ -179,7 +187,7 @@ def cut_network(run: HeldRun) -> None:
 
 def wait_for_autosave(run: HeldRun) -> None:
     """Wait until JupyterLab has saved the present run by itself."""
-    run.lab.wait_until(lambda: _is_saved(run), timeout=60)
+    run.lab.wait_until(lambda: _is_saved(run), timeout=120)  # a picture that costs much is taken seldom
 
 
 def _is_saved(run: HeldRun) -> bool:
@@ -213,7 +221,7 @@ def held_run(server: LabServer, name: str, moment: str, autosave: bool = False) 
         lab.address = f"http://127.0.0.1:{network.port}/lab/tree/{notebook}?reset&token={server.token}"
         try:
             lab.load()
-            run = HeldRun(server, lab, network, moment)
+            run = HeldRun(server, lab, network, moment, saves_itself=autosave)
             run.start()
             yield run
         finally:
@@ -275,7 +283,7 @@ def check_end(run: HeldRun, lab: LabPage) -> int:
     lab.run_cells(2)
     steps, counted, losses = map(int, lab.outputs(2)[0]["text"].split())
     assert counted <= steps == losses <= counted + 1, (counted, steps, losses)  # Stop may end the loop before its count
-    lab.save()
+    run.save(lab)
     output = run.saved_output()
     assert output.data["text/plain"].startswith("nbdebug watch:"), output.data["text/plain"][:200]
     assert f"{steps:,} steps" in output.data["text/plain"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from textwrap import indent
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
     from IPython.core.interactiveshell import InteractiveShell
 
     InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()
+    shell: Any = InteractiveShell.instance()
 
     def run(*cells: str) -> Report:
         for cell in cells:
