@@ -118,9 +118,8 @@ class Report(Result):
         """Return a copy in which each consequence of a fault names its first cause in place of a cause and a fix.
 
         Notes that another finding confirms become warnings there, which a later report may contradict.
-        It is no error of its own beside an error, and the cause of an error of the program is one too. Only what a user
-        reads says so: a run may still disprove the cause. The copy is always the same object, which a notebook displays
-        once.
+        It is no error of its own beside an error. Only what a user reads says so: a run may still disprove the cause.
+        The copy is always the same object, which a notebook displays once.
         """
         return self._stated
 
@@ -129,11 +128,8 @@ class Report(Result):
         faults = [finding for finding in self.findings if finding.severity != "note"]
         findings = rank_findings(_strengthen(finding, faults) for finding in self.findings)
         firsts = _first_causes(findings)
-        explained = {id(first) for finding, first in zip(findings, firsts, strict=True) if _is_broken_part(finding)}
         stated = [
-            _state_cause(finding, id(finding) in explained)
-            if first is finding
-            else _state_consequence(finding, _state_cause(first, id(first) in explained))
+            finding if first is finding else _state_consequence(finding, first)
             for finding, first in zip(findings, firsts, strict=True)
         ]
         first_error = next(filter(_is_broken_part, stated), None)
@@ -283,10 +279,6 @@ def _postpone(finding: Finding, error: Finding) -> Finding:
     return replace(finding, fix=f"Mend {error.code} first, and run again.", setup_fix="", edits=(), changes=())
 
 
-def _state_cause(cause: Finding, explains_error: bool) -> Finding:
-    return replace(cause, severity="error") if explains_error and cause.severity == "warning" else cause
-
-
 def _state_consequence(finding: Finding, cause: Finding) -> Finding:
     """Return a finding without a cause, a fix and edits of its own, unless what explains it is only a note."""
     if cause.severity == "note":
@@ -307,26 +299,22 @@ def _state_consequence(finding: Finding, cause: Finding) -> Finding:
 def rank_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings by rank: faults before notes, and causes before the findings that they explain.
 
-    A cause ranks as high as the worst finding that it explains, also through others, and above a finding of the same
-    severity that explains none.
+    A cause ranks as high as the worst finding that it explains.
     """
     unranked = sorted(findings, key=lambda finding: (_severity_rank(finding), _family_rank(finding)))
     faults = [finding for finding in unranked if finding.severity != "note"]
     causes = cause_indices([vars(finding) for finding in unranked])
-    firsts = _first_causes(unranked)
     explained = {id(finding) for finding, cause in zip(unranked, causes, strict=True) if cause is not None}
     has_cause = any(cause.code not in _OUTCOMES and id(cause) not in explained for cause in faults)
 
-    def rank(finding: Finding) -> tuple[bool, bool, bool, int, int, bool, int]:
+    def rank(finding: Finding) -> tuple[bool, bool, bool, int, int, int]:
         consequences = [fault for fault in faults if is_consequence(fault.code, fault.aspect, finding.explains)]
-        consequences += [fault for fault, first in zip(unranked, firsts, strict=True) if first is finding is not fault]
         return (
             finding.severity == "note",
             has_cause and finding.code in _OUTCOMES,
             id(finding) in explained,
             min(map(_severity_rank, [finding, *consequences])),
             _severity_rank(finding),
-            not consequences,
             _family_rank(finding),
         )
 

@@ -113,8 +113,8 @@ def test_overfit_removes_its_rules_from_not_checked(debugger: Debugger) -> None:
     assert {"T608"} <= debugger.findings.checked_rules
 
 
-def test_package_has_at_most_29_public_names_and_all_exist() -> None:
-    assert len(nbdebug.__all__) <= 29
+def test_package_has_at_most_30_public_names_and_all_exist() -> None:
+    assert len(nbdebug.__all__) <= 30
     assert all(hasattr(nbdebug, name) for name in nbdebug.__all__)
     with pytest.raises(AttributeError, match="it has Debugger"):
         nbdebug.debuger  # noqa: B018

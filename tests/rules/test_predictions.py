@@ -270,20 +270,6 @@ def finding(code: str, severity: Severity, explains: tuple[str, ...] = ()) -> Fi
             "L208 D110 O501",
         ),
         ([finding("D106", "note", ("E706",)), finding("E706", "error")], "E706 D106"),
-        (
-            [finding("L208", "warning"), finding("O507", "warning", ("O502",)), finding("O502", "warning")],
-            "O507 L208 O502",
-        ),
-        (
-            [
-                finding("D110", "warning", ("T612",)),
-                finding("T612", "warning"),
-                finding("O507", "warning", ("O502",)),
-                finding("O502", "warning", ("E709",)),
-                finding("E709", "error"),
-            ],
-            "O507 D110 O502 T612 E709",
-        ),
     ],
 )
 def test_rank_findings_puts_causes_first_and_notes_last(findings: list[Finding], expected: str) -> None:
@@ -299,17 +285,6 @@ def test_page_offers_a_longer_run_only_where_no_error_is_to_be_mended_first(code
     assert (stated.fix, bool(stated.edits)) == (
         ("Mend M310 first, and run again.", False) if is_postponed else ("Train longer.", True)
     )
-
-
-def test_page_states_a_cause_as_the_error_that_it_explains() -> None:
-    findings = (finding("O511", "warning", ("M307",)), finding("M307", "error"), finding("G401", "warning"))
-    stated = Report(rank_findings(findings)).with_stated_consequences()
-    assert [(item.code, item.severity) for item in stated] == [
-        ("O511", "error"),
-        ("G401", "warning"),
-        ("M307", "warning"),
-    ]
-    assert [item.severity for item in Report(findings[1:]).with_stated_consequences()] == ["error", "warning"]
 
 
 def test_rank_findings_puts_only_the_explained_aspect_after_its_cause() -> None:

@@ -50,7 +50,7 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
     ## How it is measured
     By running the loss once on the output of the first batch and reading the shapes of its operands. For a loss of
     torch, the finding names the only line of your program that calls it. If your code changes the shape of an operand
-    there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what the loss receives. In a notebook
+    there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what that loss receives. In a notebook
     without a call of the loss so far, that is not known yet, and the finding is a note. Weights are only
     reported if the loss stays the same with the weights of other samples; in a watched loop, if the product of all
     errors with all weights is summed. A target also counts as broadcast if the
@@ -76,7 +76,7 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
         # A last axis of length 1 may be as right as an output without it.
         added = added_axis_line(setup) if squeezed and not squeezed[0] and squeezed[1] != -1 else None
         # Only the checkup calls the loss so far, and a cell that has not run may change the shapes.
-        is_unknown = setup.loss_fn is not None and not calls and bool(current_cells())
+        is_unknown = first.line is None and not calls and bool(current_cells())
         yield Finding(
             message=f"{broadcast.call} broadcasts output {broadcast.output} and target {broadcast.target} to "
             f"{broadcast.result}.",

@@ -296,7 +296,8 @@ def _finding(
 
 def _bias_edits(setup: Setup, name: str | None) -> tuple[Edit, ...]:
     """Return the removal of the line that fills a bias, if at least half of its values are negative."""
-    if name is None or (setup.eager_model.get_parameter(name) < 0).float().mean() < _NEGATIVE_SHARE:
+    bias = dict(setup.eager_model.named_parameters()).get(name or "")
+    if name is None or bias is None or (bias < 0).float().mean() < _NEGATIVE_SHARE:
         return ()
     module, _, parameter = name.rpartition(".")
     return undo_initialization(setup, initialization_line(setup, module, parameter))

@@ -61,11 +61,13 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
 
 @pytest.mark.parametrize("loss", [TORCH_LOSS, OWN_LOSS], ids=["of torch", "of the user"])
 @pytest.mark.parametrize("is_changed", [True, False])
-def test_broadcast_is_a_note_until_the_loop_has_run(check: Notebook, loss: str, is_changed: bool) -> None:
-    change = CHANGED if is_changed else ""
+def test_broadcast_of_a_loss_of_torch_is_a_note_until_the_loop_has_run(
+    check: Notebook, loss: str, is_changed: bool
+) -> None:
+    change, is_of_torch = CHANGED if is_changed else "", loss is TORCH_LOSS
     before = check(SETUP, loss, DEBUGGER)
-    assert [finding.severity for finding in before] == ["note"]
-    assert "no cell with a call of the loss has run yet" in before[0].cause
+    assert [finding.severity for finding in before] == ["note" if is_of_torch else "error"]
+    assert ("no cell with a call of the loss has run yet" in before[0].cause) == is_of_torch
     after = check(LOOP.format(change), VALIDATION.format(change))
     assert [finding.severity for finding in after] == ([] if is_changed else ["error"])
     assert bool([rule for rule in after.not_checked if "changes the shape" in rule.why]) == is_changed

@@ -81,7 +81,7 @@ def facts_of(setup: Setup, train: Callable[[], Any]) -> Facts:
     timer = LoopTimer(setup, 2, 10.0)
     with preserve_loop(setup, train):
         run_user_loop(train, timer)
-    return Facts(setup, OperationTotals(), 0.0, timer.step_codes, timer.step_lines)
+    return Facts(setup, OperationTotals(), step_codes=timer.step_codes, step_lines=timer.step_lines)
 
 
 def measure(setup: Setup, advice: Advice, train: Any = None, profile: Profile | None = None) -> Advice:
@@ -98,7 +98,7 @@ def test_line_is_skipped_and_everything_is_as_before(text: str) -> None:
     setup, calls = make_setup(), list[int]()
     train = train_with(setup, calls)
     code, names, weights = train.__code__, {*globals()}, [p.clone() for p in setup.model.parameters()]
-    result = measure(setup, Advice("line", 2.0, "", "", "", SourceLine(__file__, number_of(text), "train")), train)
+    result = measure(setup, Advice("line", 2.0, "", "", "", line=SourceLine(__file__, number_of(text), "train")), train)
     assert result.is_measured
     assert result.low <= result.gain <= result.high
     assert 1.2 < result.gain < 3  # about half of the waits
@@ -247,6 +247,6 @@ def test_loop_that_ends_early_leaves_the_estimate() -> None:
             setup.optimizers[0].step()
             calls.append(step)  # short
 
-    advice = Advice("line", 2.0, "", "", "", SourceLine(__file__, number_of("short"), "train"))
+    advice = Advice("line", 2.0, "", "", "", line=SourceLine(__file__, number_of("short"), "train"))
     with pytest.raises(NotChecked, match="ends before"):
         measure(setup, advice, train)
