@@ -75,20 +75,8 @@ PUBLIC_MODULES = {
 __all__ = [
     *("Debugger", "Finding", "Report", "SetupError"),
     *("assert_healthy", "attach", "batch_size", "checkup", "compare", "compare_optimizers", "compare_pipelines"),
-    *(
-        "data",
-        "data_parallel",
-        "diagnose",
-        "drift",
-        "errors",
-        "explain",
-        "explain_error",
-        "guide",
-        "importance",
-        "load",
-        "lr_range",
-    ),
-    *("overfit", "play", "profile", "restore", "seed", "snapshot", "treatments", "watch"),
+    *("data", "data_parallel", "diagnose", "drift", "errors", "explain", "explain_error", "guide", "importance"),
+    *("load", "lr_range", "overfit", "play", "profile", "restore", "seed", "snapshot", "treatments", "watch"),
 ]
 try:
     __version__ = version("nbdebug-torch")

@@ -204,7 +204,7 @@ class SplitTable:
 
     @cached_property
     def may_have_equal_inputs(self) -> bool:
-        """False if no two samples have bitwise equal inputs, which takes a quarter of the time of grouping them."""
+        """Whether two samples may have bitwise equal inputs; this takes a quarter of the time of grouping them."""
         hashes = self._sorted_input_hashes
         return len(hashes) < len(self) or bool((hashes[1:] == hashes[:-1]).any())
 

@@ -23,18 +23,22 @@ def separation_finding(setup: Setup, alignment: LabelAlignment, lagging: float) 
 
 def _lag_finding(setup: Setup, lag: LabelLag, line: SourceLine | None) -> Finding:
     """Report labels of later or earlier rows; the distance is stated if it is the same for all rows that were read."""
-    direction, shorter, longer = ("later", "inputs", "labels") if lag.direction > 0 else ("earlier", "labels", "inputs")
+    shorter, longer = ("inputs", "labels") if lag.direction > 0 else ("labels", "inputs")
     grows = lag.last > lag.first
     removal = find_lone_removal(setup) if grows and line is None else None
     edits = remove_from_both(removal) if removal else ()
     shift = f"[:-{lag.first}]", f"[{lag.first}:]"
     of_inputs, of_labels = shift if lag.direction > 0 else shift[::-1]
-    rows = f"rows further {'down' if lag.direction > 0 else 'up'}" if grows else f"the row {lag.first} {direction}"
+    side = "down" if lag.direction > 0 else "up"
+    distance = (
+        f"further {side}, at a distance that grows"
+        if grows
+        else f"{lag.first} row{'s' * (lag.first > 1)} further {side}"
+    )
     return Finding(
-        message=f"The train labels belong to other rows. If each of {lag.rows:,} rows gets the label of "
-        f"{rows}{', at a distance that grows' if grows else ''}, a simple learner explains {lag.score:.0%} of the "
-        f"variance of the labels. With labels from elsewhere in the data, it explains {lag.chance_score:.0%} ± "
-        f"{lag.chance_std:.0%}.",
+        message=f"The train labels belong to other rows. With labels from {distance}, a simple learner explains "
+        f"{lag.score:.0%} of the variance of {lag.rows:,} labels. With labels from elsewhere in the data, it explains "
+        f"{lag.chance_score:.0%} ± {lag.chance_std:.0%}.",
         where=get_location(removal.expression.line if removal else line),
         cause=f"Rows were removed from the {shorter} but not from the {longer}: the distance grows with each of them."
         if grows

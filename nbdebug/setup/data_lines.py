@@ -40,8 +40,8 @@ Origin = (
     | Literal["validation", "validation values"]
     | Literal["optimizer", "parameters", "scheduler", "loss"]
 )
-_MAX_NESTING = 8
 _POSITIONS: dict[Origin, int] = {"inputs": 0, "targets": -1, "padded targets": -1, "target order": -1}
+_MAX_NESTING = 8
 
 
 def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:

@@ -23,11 +23,9 @@ _SELECTIONS = {"take", "index_select", "reindex", "take_along_axis", "gather"}
 _IN_PLACE = {"shuffle", "sort", "reverse"}
 _ORDERS = _SHUFFLES | {"randperm", "argsort", "lexsort", "arange", "range", "list", "choice", "randint", "multinomial"}
 _MAX_STEPS = 60
-_Order = tuple[object, ...]
-
-
 _REMOVALS = {"dropna", "drop_duplicates"}
 _MASKS = {"isfinite", "isnan", "isna", "isnull", "notna", "notnull", "isin", "logical_not", "logical_and", "logical_or"}
+_Order = tuple[object, ...]
 
 
 @dataclass(frozen=True)

@@ -110,18 +110,21 @@ def _ctc_findings(setup: Setup, node: Node) -> Iterator[Finding]:
         return
     values, is_blank = sorted(set(wrong.tolist())), bool((wrong == blank).all())
     is_padding = is_blank and targets.dim() > 1 and _is_trailing(targets.cpu(), torch.as_tensor(lengths).cpu(), blank)
-    unused = sorted(set(range(classes)) - set(labels.tolist()))
     line = find_unique_line(matches_option("blank", blank), user_written_objects(setup)) if is_blank else None
-    rule_text = f"{blank} is the blank of the CTC loss" if is_blank else f"the output has {classes} classes"
+    rule_text, cause, fix = (
+        f"the output has {classes} classes",
+        "The output has no class for these labels.",
+        _MORE_CLASSES,
+    )
     if is_padding:
-        rule_text = f"{blank} is the blank of the CTC loss, and stands only at the ends of the rows"
+        rule_text = f"{blank} is the blank of the CTC loss. It stands only at the ends of the rows"
         cause = "The lengths of the targets count the padding."
         fix = f"target_lengths = (targets != {blank}).sum(1)  # without padding"
     elif is_blank:
+        rule_text = f"{blank} is the blank of the CTC loss"
         cause = "The blank stands for no symbol, so a target must not contain it."
-        fix = f"nn.CTCLoss(blank={unused[-1]})  # an output that no label uses" if unused else _MORE_CLASSES
-    else:
-        cause, fix = "The output has no class for these labels.", _MORE_CLASSES
+        if unused := set(range(classes)) - set(labels.tolist()):
+            fix = f"nn.CTCLoss(blank={max(unused)})  # an output that no label uses"
     yield Finding(
         message=f"{len(wrong)} of the {len(labels)} labels of the first batch are {', '.join(map(str, values[:5]))}: "
         f"{rule_text}.",

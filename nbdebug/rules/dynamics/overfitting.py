@@ -64,7 +64,8 @@ def overfitting(
         f"decreased to {turning_point.train:.4g}.",
         where=Location(step=turning_point.step),
         cause="From that step on, the network memorizes its training samples.",
-        fix=_early_stop(turning_point.step) + "more training data, augmentation or a smaller network lower it further.",
+        fix=_early_stop(turning_point.step)
+        + "More data, augmentation or a smaller network lower the validation loss further.",
         evidence={
             "lowest": turning_point.lowest,
             "step": turning_point.step,
@@ -79,7 +80,7 @@ def overfitting(
 
 def _early_stop(step: int | None) -> str:
     """Return what to do with the weights of the step at which the validation loss was lowest."""
-    return f"Keep the weights of step {step}, where the validation loss was lowest; " if step else "Train less; "
+    return f"Keep the weights of step {step}, where the validation loss was lowest. " if step else "Train less. "
 
 
 def bad() -> Setup:

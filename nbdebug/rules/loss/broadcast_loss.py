@@ -50,8 +50,8 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
     ## How it is measured
     By running the loss once on the output of the first batch and reading the shapes of its operands. For a loss of
     torch, the finding names the only line of your program that calls it. If your code changes the shape of an operand
-    there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what that loss receives. In a notebook
-    without a call of the loss so far, that is not known yet, and the finding is a note. Weights are only
+    there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what that loss receives. In a notebook,
+    this is unknown until a cell calls the loss, and until then the finding is a note. Weights are only
     reported if the loss stays the same with the weights of other samples; in a watched loop, if the product of all
     errors with all weights is summed. A target also counts as broadcast if the
     output is that of each sample at the indices of all samples, as in ``q[:, actions]``.

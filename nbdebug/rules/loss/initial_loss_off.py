@@ -71,8 +71,8 @@ def initial_loss_off(
 
     Parameters and buffers whose root mean square exceeds ``wide`` = 3 / √n, for n values in a row, are scaled down to
     1 / √n one at a time. The finding names the one that lowers the loss most, if less than ``remainder`` = 10% of the
-    excess remains. For a loss of your own of which no constant prediction is known, this alone is reported, if it
-    lowers the loss by more than ``ratio``.
+    excess remains. If the loss of a constant prediction is not known, as for some losses of your own, only such a
+    tensor is reported: the loss without its scale must be ``ratio`` times as low.
 
     A model with frozen weights is pretrained and may be confident about what it learned: reported as a note. A loss
     below ``trained`` times that of the class frequencies belongs to a trained model and is not judged. Scores that are
@@ -150,8 +150,8 @@ def _scale_finding(initial_loss: float, tensor: OversizedTensor) -> Finding:
     """Return the finding for a loss of which no constant prediction is known."""
     factor = initial_loss / tensor.usual_loss if tensor.usual_loss else math.inf
     return Finding(
-        message=f"The loss before training is {initial_loss:.4g}. With {tensor.name} of a usual scale, it is "
-        f"{tensor.usual_loss:.4g}. The ratio is {factor:.1f}.",
+        message=f"The loss before training is {initial_loss:.4g}. If {tensor.name} had a usual scale, it would "
+        f"be {tensor.usual_loss:.4g}. The ratio is {factor:.1f}.",
         evidence={"loss": initial_loss, "ratio": factor},
         explains=("O502", "T601", "T606", "T607", "T608", "T610"),
     )

@@ -62,7 +62,7 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
     for reshape in firsts.values():
         yield Finding(
             message=f"{reshape.call.name} turns shape {reshape.shape_before} into {reshape.shape_after}"
-            f"{_describe_rows(reshape)}. A reshape keeps the order of the values, so that it mixes these axes.",
+            f"{_describe_rows(reshape)}. A reshape keeps the order of the values, so it mixes these axes.",
             where=reshape.call.where,
             cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
             fix=_fix(reshape),

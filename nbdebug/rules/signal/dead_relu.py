@@ -88,8 +88,8 @@ def dead_relu(
     ]
     if affected:
         largest = max(layer.share for layer in affected)
-        is_harmless = largest <= most and not _is_known_to_be_poor(record)
-        is_harmless |= largest < _WHOLE_LAYER and _is_known_to_be_good(record)
+        is_spare = largest <= most and not _is_known_to_be_poor(record)
+        is_harmless = is_spare or (largest < _WHOLE_LAYER and _is_known_to_be_good(record))
         finding = _finding(affected, layers, biases)
         edits = _bias_edits(setup, finding.where.parameter) if isinstance(setup, Setup) else ()
         yield replace(finding, edits=edits, severity="note" if is_harmless else None)

@@ -125,8 +125,8 @@ def _growth_finding(sizes: LayerSignal, is_growing: Flags, factor: float) -> Fin
     ending = f"{'grew until' if is_finite else 'are not finite at'} step {sizes.steps[-1]:,}, the last measured one"
     return Finding(
         message=f"The weights of {len(names)} of {len(factors)} layers grew to more than {factor:g} times their norm "
-        f"at step {sizes.steps[0]:,}, and {ending}. The largest norm is so many times the first one: "
-        f"{describe_values(names, factors[is_growing])}; {comparison}.",
+        f"at step {sizes.steps[0]:,}, and {ending}. The number in parentheses is the "
+        f"largest norm divided by the first one: {describe_values(names, factors[is_growing])}; {comparison}.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="Larger weights always reduce the loss, which has no minimum, or each step overshoots more than the "
         "previous one.",

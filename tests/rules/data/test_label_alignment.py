@@ -109,7 +109,7 @@ def test_labels_unrelated_of_attributes_of_different_lengths_names_the_assignmen
 
 def test_labels_unrelated_of_a_constant_distance_states_it() -> None:
     (finding,) = rule_faults(SEPARATED["shifted by seven"](), "D105")
-    assert "gets the label of the row 7 later" in finding.message
+    assert "With labels from 7 rows further down" in finding.message
     assert "x, y = x[:-7], y[7:]" in finding.fix
 
 
