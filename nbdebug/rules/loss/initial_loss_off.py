@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nbdebug.autograd.call_recorders import Broadcast
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.loss_reference import ExpectedLoss
@@ -39,6 +40,7 @@ def initial_loss_off(
     expected_loss: ExpectedLoss | NotChecked,
     outputs_are_cosines: bool,
     target_shares: dict[int, float] | NotChecked,
+    broadcasts: list[Broadcast] | NotChecked,
     *,
     excess: float = 1.0,
     ratio: float = 10.0,
@@ -97,6 +99,8 @@ def initial_loss_off(
     if isinstance(target_shares, dict) and min(target_shares.values()) < negligible * max(target_shares.values()):
         yield _dominant_target_finding(target_shares, setup)
         return
+    if broadcasts and not isinstance(broadcasts, NotChecked):
+        raise NotChecked("the loss broadcasts its operands, so it is not that of the predictions (L205)")
     if isinstance(expected_loss, NotChecked):
         tensor = find_oversized_tensor(setup, batches[0], wide)
         if tensor is None or not 0 <= ratio * tensor.usual_loss < initial_loss:

@@ -66,18 +66,20 @@ class LineCalls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function, and record it for the line that calls it."""
+        arguments = args, kwargs or {}
+        self._nodes.begin(arguments)
         result = func(*args, **(kwargs or {}))
-        if (line := get_user_line(sys._getframe(1))) is not None:
-            with torch._C.DisableTorchFunction():
-                self.lines[line.file, line.number] = line
-                self._record((line.file, line.number), func, (args, kwargs or {}), result)
+        with torch._C.DisableTorchFunction():
+            line = get_user_line(sys._getframe(1))
+            place = (line.file, line.number) if line else None
+            for node in self._nodes.end(result):
+                node.register_prehook(lambda _: self._stamp(place))
+            if line and place:
+                self.lines[place] = line
+                self._record(place, func, arguments, result)
         return result
 
     def _record(self, line: _Place, func: Any, arguments: Any, result: Any) -> None:
-        outputs = [tensor for tensor in tree_tensors(result) if tensor.grad_fn is not None]
-        self._nodes.exclude(arguments)
-        for node in self._nodes.created(outputs):
-            node.register_prehook(lambda _: self._stamp(line))
         if all(_is_view(tensor, tree_tensors(arguments)) for tensor in tree_tensors(result)):
             return  # it computes nothing
         leaves, structure = tree_flatten(arguments)
@@ -90,7 +92,7 @@ class LineCalls(TorchFunctionMode):
 
     def run_backward(self, loss: Tensor) -> dict[_Place | None, float]:
         """Run the backward pass, and return the seconds of the operations of each line."""
-        for node in self._nodes.created(loss):
+        for node in self._nodes.outside(loss):
             node.register_prehook(lambda _: self._stamp(None))
         loss.backward()  # type: ignore[no-untyped-call]
         self._stamp(None)

@@ -89,24 +89,32 @@ class ModuleMemory(AllocationTracker):  # type: ignore[no-untyped-call]
 
 
 class BackwardNodes:
-    """Finds the autograd nodes that each module has created."""
+    """Finds the autograd nodes that each of several nested parts of a forward pass has created, such as its modules."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, None] = {}  # by themselves, so that their Python objects stay alive
+        self._created: dict[Any, None] = {}  # by themselves, so that their Python objects stay alive
+        self._inputs: list[set[Any]] = []  # the nodes that have made the inputs of each open part
 
-    def exclude(self, args: Any) -> None:
-        """Leave out what has made the inputs of a module."""
-        for tensor in tree_tensors(args):
-            if tensor.grad_fn is not None:
-                self._known.setdefault(tensor.grad_fn, None)
+    def begin(self, args: Any) -> None:
+        """Begin a part with some inputs."""
+        self._inputs.append({tensor.grad_fn for tensor in tree_tensors(args)})
 
-    def created(self, output: Any) -> Iterator[Any]:
-        """Yield the nodes behind an output that are new."""
+    def end(self, output: Any) -> list[Any]:
+        """End the part that began last, and return the nodes that it has created, without those of parts inside it."""
+        return [*self._new_nodes(output, self._inputs.pop())]
+
+    def outside(self, output: Any) -> list[Any]:
+        """Return the nodes behind an output that no part has created."""
+        return [*self._new_nodes(output, set())]
+
+    def _new_nodes(self, output: Any, visited: set[Any]) -> Iterator[Any]:
         pending = [tensor.grad_fn for tensor in tree_tensors(output)]
         while pending:
             node = pending.pop()
-            if node is None or node in self._known or type(node).__name__ == "AccumulateGrad":
+            if node is None or node in visited or type(node).__name__ == "AccumulateGrad":
                 continue
-            self._known[node] = None
-            yield node
+            visited.add(node)
             pending += [parent for parent, _ in node.next_functions]
+            if node not in self._created:
+                self._created[node] = None
+                yield node

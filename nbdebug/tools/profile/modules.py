@@ -43,13 +43,13 @@ class _ModuleTimer:
             outer, since = self._open[-1]
             self.forward.append((outer, since, now))
         self._open.append((name, now))
-        self._nodes.exclude(args)
+        self._nodes.begin(args)
 
     def leave(self, name: str, module: nn.Module, output: Any) -> None:
         """End the forward pass of a module, and hook the autograd nodes that it has created."""
         now = self.clock.stamp()
         self.forward.append((name, self._open.pop()[1], now))
-        for node in self._nodes.created(output):
+        for node in self._nodes.end(output):
             started: list[Any] = []
             node.register_prehook(lambda _, started=started: started.append(self.clock.stamp()))
             node.register_hook(lambda *_, started=started: self._add_backward(name, started))
@@ -134,19 +134,19 @@ def _counted_pass(
     def enter(name: str, module: nn.Module, args: Any) -> None:
         counter.open_modules.append(name)
         memory.enter(name)
-        nodes.exclude(args)
+        nodes.begin(args)
 
-    def leave(name: str | None, output: Any) -> None:
-        for node in nodes.created(output):
-            node.register_prehook(lambda _: memory.begin_operation(name))
-
-    def leave_module(name: str, module: nn.Module, output: Any) -> None:
+    def leave(name: str, module: nn.Module, output: Any) -> None:
         counter.open_modules.pop()
         memory.leave()
-        leave(name, output)
+        hook(name, nodes.end(output))
+
+    def hook(name: str | None, created: list[Any]) -> None:
+        for node in created:
+            node.register_prehook(lambda _: memory.begin_operation(name))
 
     step.clear()
-    with torch.enable_grad(), _hooked(modules, enter, leave_module), memory, counter:
+    with torch.enable_grad(), _hooked(modules, enter, leave), memory, counter:
         if step.setup.step_fn is not None:
             loss = step.setup.output_and_loss(batch)[1]
         else:
@@ -154,7 +154,7 @@ def _counted_pass(
             counter.in_loss = True
             loss = step.setup.loss(output, batch)
             del output  # only what the backward pass needs counts as kept
-        leave(None, loss)
+        hook(None, nodes.outside(loss))
         counter.in_backward = True
         seed = torch.ones_like(loss)  # of no module, so it must not be freed within the backward pass
         with memory.backward_pass():

@@ -192,3 +192,9 @@ def test_initial_loss_off_of_a_loss_without_known_constant_names_the_weights_tha
     model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), head)
     findings = rule_faults(minimal_setup(model, X, X[:, :1] * X[:, 1:2], gaussian_likelihood), "L208")
     assert [finding.where.parameter for finding in findings] == ["2.weight"] * (factor > 1)
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@pytest.mark.parametrize(("targets", "count"), [(100 * X[:, 0] + 900, 0), (100 * X[:, :1] + 900, 1)])
+def test_initial_loss_off_of_a_loss_that_broadcasts_is_left_to_the_shapes(targets: Tensor, count: int) -> None:
+    assert len(fault_messages(minimal_setup(network(1), X, targets, nn.MSELoss()), "L208")) == count

@@ -170,6 +170,29 @@ class RowByRow(nn.Module):
         return torch.stack(rows)
 
 
+class LoopBetween(nn.Module):
+    """Two layers, and between them a loop that belongs to neither of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(FEATURES, 64), nn.Linear(64, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.body(x)
+        return self.head(torch.stack([hidden[:, i].tanh() for i in range(64)], 1))
+
+
+def test_memory_between_two_modules_is_that_of_neither() -> None:
+    setup = make_setup()
+    setup.model = LoopBetween()
+    batch = Batch((torch.randn(BATCH, FEATURES),), targets=(torch.zeros(BATCH, dtype=torch.long),))
+    with Preserve(*setup.mutable_objects):
+        costs = {cost.path: cost for cost in measure_modules(setup, batch)[0]}
+    head, body = (cost.parameter_bytes for cost in (costs["head"], costs["body"]))
+    assert costs["head"].backward_bytes == head + 4 * BATCH * 64  # gradients of the weights and of the input
+    assert costs["body"].backward_bytes == body
+
+
 def test_backward_pass_of_a_line_is_measured_also_if_it_only_selects() -> None:
     setup = make_setup()
     setup.model = RowByRow()
