@@ -105,7 +105,7 @@ class _ProcessCheck(AgreementCheck):
 
     def record_second(self, mode: str, first: Recording) -> Recording:
         """Return the recording of all ranks, with the cause if the parts of the batch alone explain a difference."""
-        merger = RankMerger(first, lambda node: tolerance(node.value, (), unit_roundoff((first,))))
+        merger = RankMerger(first)
         merged = merger.merge([rank.recordings[mode] for rank in self._ranks], has_loss=True)
         if self._differs(first, merged):
             in_turn = [flatten(record_side(self.first, part.raw, mode)) for part in self._parts]

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import permutations
 
+import numpy as np
 from torch import Tensor
 
 from nbdebug.tools.agreement.recording import RecordedTensor, Recording
 from nbdebug.tools.agreement.tolerance import Deviation
 
 _MAX_PERMUTED_AXES = 4
+_MEAN_ROUNDING = 1e-9  # of a mean in double precision, with a margin
+
+
+class ValueIndex:
+    """Nodes by their size and mean value, so that a tensor is compared with the few that may have its values."""
+
+    def __init__(self, nodes: Iterable[RecordedTensor]) -> None:
+        self._by_size: dict[int, list[RecordedTensor]] = {}
+        for node in nodes:
+            self._by_size.setdefault(node.value.numel(), []).append(node)
+        self._means = {size: np.array([_mean(node.value) for node in group]) for size, group in self._by_size.items()}
+
+    def near(self, value: Tensor, tolerance_of: Callable[[RecordedTensor], Deviation]) -> list[RecordedTensor]:
+        """Return the nodes whose mean is that of a tensor within their tolerance, in order."""
+        nodes = self._by_size.get(value.numel(), [])
+        if not nodes:
+            return []
+        limits = np.array([tolerance_of(node).typical for node in nodes])
+        # Means differ by no more than the root mean square of the difference.
+        distances = np.abs(self._means[value.numel()] - _mean(value))
+        return [nodes[i] for i in np.flatnonzero(distances <= limits * (1 + _MEAN_ROUNDING) + _MEAN_ROUNDING)]
 
 
 class Matching:
@@ -23,9 +45,7 @@ class Matching:
         self, first: Recording, second: Recording, tolerance_of: Callable[[RecordedTensor, RecordedTensor], Deviation]
     ) -> None:
         self.first, self.second, self._tolerance_of = first, second, tolerance_of
-        self._by_size: dict[int, list[RecordedTensor]] = {}
-        for node in [*second.nodes, *_leaves(second)]:
-            self._by_size.setdefault(node.value.numel(), []).append(node)
+        self._index = ValueIndex([*second.nodes, *leaves(second)])
         self._partners: dict[int, RecordedTensor | None] = {}
         self._used: set[int] = set()
         for node in first.nodes:  # in order, so that equal tensors are matched in the order of execution
@@ -42,7 +62,7 @@ class Matching:
 
     def equals(self, node: RecordedTensor) -> list[RecordedTensor]:
         """Return all nodes of the other run with the value of a node."""
-        candidates = self._by_size.get(node.value.numel(), [])
+        candidates = self._index.near(node.value, lambda other: self._tolerance_of(node, other))
         return [other for other in candidates if is_equal(node.value, other.value, self._tolerance_of(node, other))]
 
     def _likeness(self, node: RecordedTensor, other: RecordedTensor) -> tuple[bool, bool, bool]:
@@ -74,13 +94,19 @@ class Matching:
         return names[0] if names else ""
 
 
-def _leaves(recording: Recording) -> Iterator[RecordedTensor]:
+def leaves(recording: Recording) -> Iterator[RecordedTensor]:
+    """Yield the tensors that operations read and none computes, each once."""
     seen: set[int] = set()
     for node in recording.nodes:
         for leaf in node.inputs:
             if leaf.is_leaf and id(leaf) not in seen:
                 seen.add(id(leaf))
                 yield leaf
+
+
+def _mean(value: Tensor) -> float:
+    """Return the mean of the finite values."""
+    return float(value.double().nan_to_num(0.0, 0.0, 0.0).mean()) if value.numel() else 0.0
 
 
 def is_equal(first: Tensor, second: Tensor, limit: Deviation) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from nbdebug.tools.agreement.matching import ValueIndex, leaves
 from nbdebug.tools.agreement.recording import RecordedTensor, Recording
-from nbdebug.tools.agreement.tolerance import Deviation, tolerance
+from nbdebug.tools.agreement.tolerance import Deviation, tolerance, unit_roundoff
 
 _MAX_BATCH_AXIS = 2
 _MAX_NAMES = 2
@@ -75,11 +76,10 @@ class RankMerger:
     A tensor of the ranks is joined along the axis of the batch, or as a mean or sum, whichever the reference has.
     """
 
-    def __init__(self, reference: Recording, tolerance_of: Callable[[RecordedTensor], Deviation]) -> None:
-        self._tolerance_of = tolerance_of
-        self._known: dict[tuple[int, ...], list[RecordedTensor]] = {}
-        for tensor in [*reference.nodes, *(leaf for node in reference.nodes for leaf in node.inputs if leaf.is_leaf)]:
-            self._known.setdefault(tuple(tensor.value.shape), []).append(tensor)
+    def __init__(self, reference: Recording) -> None:
+        self._index = ValueIndex([*reference.nodes, *leaves(reference)])
+        self._roundoff = unit_roundoff((reference,))
+        self._tolerances: dict[int, Deviation] = {}
 
     def merge(self, ranks: Sequence[FlatRecording], has_loss: bool) -> Recording:
         """Return one recording of all ranks; the loss, which is the last output, is their mean."""
@@ -112,10 +112,16 @@ class RankMerger:
         return replace(parts[0], value=way.values(values), gradient=gradient, inputs=())
 
     def _is_known(self, value: Tensor) -> bool:
+        """Check whether the reference has a tensor of this shape and these values, up to rounding."""
         return any(
-            not Deviation.between(tensor.value, value).exceeds(self._tolerance_of(tensor))
-            for tensor in self._known.get(tuple(value.shape), ())
+            node.value.shape == value.shape and not Deviation.between(node.value, value).exceeds(self._tolerance(node))
+            for node in self._index.near(value, self._tolerance)
         )
+
+    def _tolerance(self, node: RecordedTensor) -> Deviation:
+        if id(node) not in self._tolerances:
+            self._tolerances[id(node)] = tolerance(node.value, (), self._roundoff)
+        return self._tolerances[id(node)]
 
 
 def _tensors(ranks: Sequence[FlatRecording], numbers: Sequence[int]) -> list[RecordedTensor]:
