@@ -11,6 +11,7 @@ from nbdebug.checklist.steps import STEPS, Step
 from nbdebug.exceptions import SetupError
 from nbdebug.result import Result
 from nbdebug.validation import validate_choice
+from nbdebug.views.images import named_bars
 from nbdebug.views.panel import find_handler
 
 if TYPE_CHECKING:
@@ -127,8 +128,7 @@ class Guide(Result):
     def draw(self, ax: Axes) -> None:
         """Draw the number of steps by status."""
         statuses = [state.status for state in self.steps]
-        ax.barh([*SIGNS], [statuses.count(status) for status in SIGNS])
-        ax.invert_yaxis()
+        named_bars(ax, [*SIGNS], [statuses.count(status) for status in SIGNS])
         ax.set_xlabel("steps")
 
     def to_text(self) -> str:

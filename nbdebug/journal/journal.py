@@ -15,6 +15,7 @@ from nbdebug.journal.settings import changed_settings
 from nbdebug.options import check_option_names
 from nbdebug.result import Result
 from nbdebug.validation import argument_error, validate_choice
+from nbdebug.views.images import named_bars
 from nbdebug.views.notebook_kernel import in_kernel
 
 if TYPE_CHECKING:
@@ -238,8 +239,7 @@ class Journal(Result):
     def draw(self, ax: Axes) -> None:
         """Draw the number of hypotheses by status."""
         statuses = [item.status for item in self.hypotheses]
-        ax.barh([*STATUSES], [statuses.count(status) for status in STATUSES])
-        ax.invert_yaxis()
+        named_bars(ax, STATUSES, [statuses.count(status) for status in STATUSES])
         ax.set_xlabel("hypotheses")
 
     def to_text(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from nbdebug.finding import Finding
 from nbdebug.result import Result
 from nbdebug.triage.stages import STAGE_TEXTS, StageRecord
+from nbdebug.views.images import named_bars
 
 if TYPE_CHECKING:
     import pandas
@@ -127,8 +128,7 @@ class Triage(Result):
     def draw(self, ax: Axes) -> None:
         """Draw the number of causes found, left and ruled out."""
         names = ("found", "left", "ruled out")
-        ax.barh(names, [len(self.found), len(self.left), len(self.ruled_out)])
-        ax.invert_yaxis()
+        named_bars(ax, names, [len(self.found), len(self.left), len(self.ruled_out)])
         ax.set_xlabel("causes")
 
     def to_text(self) -> str:
