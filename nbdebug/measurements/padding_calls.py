@@ -105,6 +105,26 @@ def find_width_call(answers: EvalOutputs, wide: Batch, narrow: Batch, padded: Te
     )
 
 
+def find_losing_call(answers: EvalOutputs, original: Batch, changed: Batch) -> TorchCall | None:
+    """Return the call that takes the last values for the first row which depend on its content, and loses them.
+
+    The first rows of the two batches have other content; None if the calls of the passes differ.
+    """
+    first, second = run_pass(answers, original).calls, run_pass(answers, changed).calls
+    if [call.name for call in first] != [call.name for call in second]:
+        return None
+    depending = [number for number, pair in enumerate(zip(first, second, strict=True)) if _first_rows_differ(*pair)]
+    if not depending:
+        return None
+    kept = {id(tensor) for tensor in first[depending[-1]].outputs}
+    return next((call for call in first[depending[-1] + 1 :] if any(id(t) in kept for t in call.inputs)), None)
+
+
+def _first_rows_differ(first: TorchCall, second: TorchCall) -> bool:
+    pairs = zip(first.outputs, second.outputs, strict=False)
+    return any(a.shape == b.shape and a.dim() > 0 and len(a) > 1 and not torch.equal(a[0], b[0]) for a, b in pairs)
+
+
 def find_content_call(original: _Run, changed: _Run, padded: Tensor, masks: Collection[Tensor]) -> TorchCall | None:
     """Return the call whose values at real positions depend on those at others, or the mask that feeds it.
 

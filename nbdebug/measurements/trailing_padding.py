@@ -10,7 +10,7 @@ from torch import Tensor
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.padding import find_trailing_frames, find_trailing_padding, position_axis
-from nbdebug.measurements.padding_calls import find_width_call, record_pass
+from nbdebug.measurements.padding_calls import find_losing_call, find_width_call, record_pass
 from nbdebug.measurements.padding_masks import masks_padding
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
@@ -31,7 +31,8 @@ class TrailingPadding:
     ``token`` pads the rows; it is None if a vector or a number does, as in series. ``changed_rows`` is the number of
     rows whose output changes; ``widths`` are the widths of the first batches. ``call`` is the one where the padding
     first changes other values, or the last mask applied before it. ``is_masked`` tells whether the model marks these
-    positions in any of its calls.
+    positions in any of its calls. If ``is_padded_inside``, the model itself pads the rows to the longest one of their
+    batch, which trimming cannot undo: they were compared with themselves alone, and ``call`` loses their content.
     """
 
     token: int | None
@@ -42,6 +43,7 @@ class TrailingPadding:
     call: TorchCall | None = None
     is_masked: bool = False
     is_whole: bool = False
+    is_padded_inside: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,10 @@ def _measure_trimming(answers: EvalOutputs, batches: list[Batch]) -> TrailingPad
         padded = padding.padded[rows]
         changed_rows = _count_changed_rows(before, after, padded, columns)
         result = TrailingPadding(padding.token, len(rows), changed_rows, columns, widths)
-        if 2 * changed_rows <= len(rows) and (alone := _compare_alone(padded_outputs, name, padding.axis, padded)):
+        in_batch = before if is_batch_first else None
+        if 2 * changed_rows <= len(rows) and (
+            alone := _compare_alone(padded_outputs, name, padding.axis, padded, in_batch)
+        ):
             return replace(alone, token=padding.token, widths=widths)
         return _with_call(result, padded_outputs, trimmed, padded) if changed_rows else result
     return None
@@ -114,10 +119,13 @@ def _with_call(result: TrailingPadding, wide: EvalOutputs, narrow: Batch, padded
     return replace(result, call=call, is_masked=masks_padding(record_pass(wide, wide.batch), padded))
 
 
-def _compare_alone(answers: EvalOutputs, name: str, axis: int, padded: Tensor) -> TrailingPadding | None:
+def _compare_alone(
+    answers: EvalOutputs, name: str, axis: int, padded: Tensor, in_batch: Tensor | None
+) -> TrailingPadding | None:
     """Return the effect of all the padding of some rows; None if they differ with it about as much as alone.
 
-    So a convolution may read a few columns of padding at the ends of rows.
+    So a convolution may read a few columns of padding at the ends of rows. ``in_batch`` are the outputs of the rows in
+    their batch, to whose longest row the model may pad them.
     """
     columns = padded.sum(1)
     candidates = (~padded).sum(1).gt(1).nonzero().flatten()
@@ -130,13 +138,30 @@ def _compare_alone(answers: EvalOutputs, name: str, axis: int, padded: Tensor) -
     if len(pairs) < 2 or len({output.shape for outputs in pairs for output in outputs}) > 1:
         return None  # the output has a value for each step, of which those of real steps were compared
     with_padding, alone = (torch.cat(outputs).reshape(len(rows), -1) for outputs in zip(*pairs, strict=True))
-    if _spread(with_padding) > _MAX_SPREAD * _spread(alone):
+    result = TrailingPadding(None, len(rows), 0, int(columns[rows[0]]), (), is_whole=True)
+    if _spread(with_padding) <= _MAX_SPREAD * _spread(alone):
+        pair = replace(answers, batch=answers.batch.take_samples([rows[0]] * 2))
+        narrow = _trim_columns(pair.batch, pair.inputs[name], axis, result.trimmed_columns)
+        result = replace(result, changed_rows=_count_different(with_padding, alone))
+        return _with_call(result, pair, narrow, padded[[rows[0]] * 2])
+    if in_batch is None or _spread(in_batch[rows]) > _MAX_SPREAD * _spread(alone):
         return None
-    changed_rows = _count_different(with_padding, alone)
-    result = TrailingPadding(None, len(rows), changed_rows, int(columns[rows[0]]), (), is_whole=True)
-    pair = replace(answers, batch=answers.batch.take_samples([rows[0]] * 2))
-    narrow = _trim_columns(pair.batch, pair.inputs[name], axis, result.trimmed_columns)
-    return _with_call(result, pair, narrow, padded[[rows[0]] * 2])
+    changed_rows = _count_different(in_batch[rows].reshape(len(rows), -1), alone)
+    call = _find_losing_call(answers, name, axis, rows[0], padded)
+    return replace(result, changed_rows=changed_rows, call=call, is_padded_inside=True)
+
+
+def _find_losing_call(answers: EvalOutputs, name: str, axis: int, row: int, padded: Tensor) -> TorchCall | None:
+    """Return the call whose result for a row no longer depends on its content, beside the row with least padding."""
+    longest, length = int(padded.sum(1).argmin()), int((~padded[row]).sum())
+    pair = replace(answers, batch=answers.batch.take_samples([row, longest]))
+    values = pair.inputs[name].movedim(axis, 1)
+    reversed_row = torch.cat([values[:1, :length].flip(1), values[:1, length:]], 1)
+    changed = torch.cat([reversed_row, values[1:]]).movedim(1, axis)
+    args, kwargs = tree_map(
+        (pair.batch.args, pair.batch.kwargs), lambda leaf: changed if leaf is pair.inputs[name] else leaf
+    )
+    return find_losing_call(pair, pair.batch, replace(pair.batch, args=args, kwargs=kwargs))
 
 
 def _spread(outputs: Tensor) -> float:

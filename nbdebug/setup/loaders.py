@@ -245,7 +245,7 @@ def reads_tensor_dataset(loader: Any) -> bool:
 
 def read_tensor_rows(dataset: Any, indices: Sequence[int]) -> list[Tensor]:
     """Return rows of a TensorDataset, or of a Subset of one, at once, as default collation returns them."""
-    return list(dataset[list(indices)])
+    return [rows.contiguous() for rows in dataset[list(indices)]]  # an index of a transposed tensor keeps its strides
 
 
 class _TensorRows(Dataset[Any]):

@@ -91,7 +91,10 @@ def padding_changes_output(
         if isinstance(padding, NotChecked) and isinstance(trailing_padding, NotChecked):
             raise padding
         if isinstance(trailing_padding, TrailingPadding) and _changes_with_width(trailing_padding, share):
-            yield _batch_width_finding(setup, trailing_padding)
+            is_inside = trailing_padding.is_padded_inside
+            yield (
+                _inner_padding_finding(trailing_padding) if is_inside else _batch_width_finding(setup, trailing_padding)
+            )
         return
     outweighs = padding.relative_effect is not None and padding.relative_effect > dominant
     effect = f" It changes them {padding.relative_effect:.3g} times as much as other content does." if outweighs else ""
@@ -134,7 +137,7 @@ def _edits(
 def _changes_with_width(padding: TrailingPadding, share: float) -> bool:
     """Return whether the amount of padding changes predictions, where it differs between batches or is masked."""
     is_changing = padding.changed_rows > share * padding.rows
-    return is_changing and (padding.is_masked or len(set(padding.widths)) > 1)
+    return is_changing and (padding.is_masked or padding.is_padded_inside or len(set(padding.widths)) > 1)
 
 
 def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
@@ -177,6 +180,20 @@ _CROSSWISE = (
     "The mask does not vary along the axis that the softmax or the sum runs over, so it hides no padding.",
     "mask = mask[:, None, None, :]   # along the keys, the last axis; scores without heads take mask[:, None, :]",
 )
+
+
+def _inner_padding_finding(padding: TrailingPadding) -> Finding:
+    call = padding.call
+    return Finding(
+        message=f"The output for {padding.changed_rows} of {padding.rows} padded samples is another if each sample is "
+        "alone in its batch. In the batch, the outputs of these samples are alike.",
+        where=call.where if call else Location(),
+        cause="The model pads the samples to the longest one of their batch, and reads a step behind their ends.",
+        fix="last = states[torch.arange(len(lengths)), lengths - 1]   # states: (samples, steps, features)",
+        evidence={"rows": padding.rows, "moved": padding.changed_rows, "columns": padding.trimmed_columns},
+        explains=("E703", "E709", "M306"),
+        severity="warning",
+    )
 
 
 def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
