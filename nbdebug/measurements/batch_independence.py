@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
+from nbdebug.measurements.collation import collates_by_user
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import MODULE_ATTRIBUTES, iterate_members
 from nbdebug.measurements.perturbation import (
@@ -158,6 +159,12 @@ def has_batch_axis(tensor: Tensor, size: int) -> bool:
     return bool(tensor.dim()) and len(tensor) == size
 
 
+def _joins_samples(answers: EvalOutputs, size: int) -> bool:
+    """Return whether a collate function makes an input with another number of rows, as of the nodes of graphs."""
+    is_joined = any(t.dim() and len(t) != size for t in answers.inputs.values())
+    return is_joined and collates_by_user(answers.setup.train_loader)
+
+
 def _replace_first_row(tensor: Tensor, source: int) -> Tensor:
     replaced = tensor.clone()
     replaced[0] = tensor[source]
@@ -180,11 +187,13 @@ def position_dependence(eval_outputs: EvalOutputs, sample_mixing: SampleMixing) 
     """The first call whose result for a sample depends on its position in the batch, if the output does.
 
     Every sample is moved by one position, in eval mode. Models that mix samples, use random numbers or return several
-    rows for a sample are skipped.
+    rows for a sample are skipped, and so are batches with an input of joined samples, whose rows cannot be moved.
     """
     before = eval_outputs.outputs[0]
     has_rows = has_batch_axis(before, sample_mixing.batch_size)
     if sample_mixing.affected_samples or not has_rows or not _is_batch_first_throughout(eval_outputs):
+        return None
+    if _joins_samples(eval_outputs, sample_mixing.batch_size):
         return None
     rolled = eval_outputs.transform_inputs(lambda t: t.roll(1, 0) if has_batch_axis(t, sample_mixing.batch_size) else t)
     after = eval_outputs.predict(rolled)[0]

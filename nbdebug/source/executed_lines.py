@@ -9,10 +9,15 @@ from functools import partial
 from types import FrameType, FunctionType
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
 from nbdebug.source.search import covers_line, enclosing_scope
+from nbdebug.source.unused_results import find_discarded_call
 
+_IN_PLACE_OF_ARRAYS = frozenset({"sort", "fill", "partition", "put", "resize"})
 _Instruction = tuple[str, str, int, int]  # file, function, line, offset of the instruction in the function
 
 
@@ -42,6 +47,30 @@ def find_differing_line(first: Callable[[], object], second: Callable[[], object
         return None
     file, function, number, _ = min(differing, key=lambda item: (item[0], item[2]))
     return SourceLine(file, number, function)
+
+
+def find_discarding_line(call: Callable[[], object]) -> SourceLine | None:
+    """Return the first line of the user's code that a call executes and that discards a tensor's or array's method.
+
+    That is a statement such as ``image.flip(-1)``, of a method that returns its result and changes nothing in place.
+    None if there is no such line, if the call raises, or if a debugger traces this thread.
+    """
+    if sys.gettrace() is not None:
+        return None
+    try:
+        executed = _executed_instructions(call)
+    except Exception:
+        return None
+    lines = sorted({SourceLine(file, number, function) for file, function, number, _ in executed}, key=str)
+    return next((line for line in lines if _discards_tensor(line)), None)
+
+
+def _discards_tensor(line: SourceLine) -> bool:
+    """Check whether a line is a statement that only calls a method of tensors which other containers do not have."""
+    call = find_discarded_call(line)
+    name = call.func.attr if call is not None and isinstance(call.func, ast.Attribute) else ""
+    is_in_place = name in _IN_PLACE_OF_ARRAYS or any(hasattr(kind, name) for kind in (list, dict, set))
+    return bool(name) and not name.endswith("_") and not is_in_place and hasattr(Tensor, name) and hasattr(torch, name)
 
 
 def _line_of_own_function(first: set[_Instruction], second: set[_Instruction]) -> SourceLine | None:

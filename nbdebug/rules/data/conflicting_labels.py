@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 
 from torch import nn
 
@@ -10,6 +11,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, Severity
 from nbdebug.measurements.dataset_rows import SplitTable, samples_title
 from nbdebug.measurements.duplicates import are_rows_distinctive
+from nbdebug.measurements.redrawn_targets import RedrawnTargetSearch, VariedTargets
 from nbdebug.measurements.repeated_input import RepeatedInput
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -17,6 +19,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import filled_array_line, origin_line
 from nbdebug.setup.task import LearningTask
 from nbdebug.source.location import get_location
+from nbdebug.source.unused_results import find_discarded_call, store_result
 from nbdebug.tensors.row_search import get_row_keys
 
 _CAUSES: dict[Severity, str] = {
@@ -34,6 +37,7 @@ def conflicting_labels(
     task: LearningTask,
     tables: dict[str, SplitTable],
     repeated_input: RepeatedInput | NotChecked | None,
+    redrawn_targets: RedrawnTargetSearch,
     *,
     share: float = 0.01,
     dominant: float = 0.9,
@@ -44,7 +48,8 @@ def conflicting_labels(
     ## What it does
     Groups the samples of each split by their inputs, bit by bit, and reports the groups whose labels differ. In tasks
     without one class for each sample, one input may have several correct targets: there it reports only inputs that are
-    the same in nearly all training samples.
+    the same in nearly all training samples. It also reports targets that change from one read of a sample to the next
+    while the input does not, as after a random flip whose image is lost.
 
     ## Why it matters
     No model can fit both labels, so the training loss cannot reach zero, and at least one of the labels is wrong.
@@ -60,6 +65,11 @@ def conflicting_labels(
     the variance among samples with equal inputs. A table with columns of mostly zeros, such as counts of words or rare
     flags, has few rows of zeros alone.
 
+    Samples are also read twice with different random numbers. With inputs that are the same bit by bit, a target of
+    classes is reported if 2% of the samples get another one, and real values if their root mean square change is at
+    least 10% of their spread. Reads that hardly agree (a correlation or Cohen's kappa below 0.2) are drawn by design,
+    as partners of an input are.
+
     ## How to fix
     Inspect the pairs and keep the correct sample of each.
 
@@ -71,6 +81,9 @@ def conflicting_labels(
     """
     if isinstance(repeated_input, RepeatedInput) and repeated_input.hides_targets(dominant, explained):
         yield _repeated_input_finding(setup, repeated_input)
+        return
+    if redrawn_targets.varied is not None:
+        yield _varied_target_finding(redrawn_targets.varied)
         return
     if task.name not in ("classification", "binary"):
         raise NotChecked(f"the task is {task.name}, where one input may have several correct targets")
@@ -98,6 +111,26 @@ def _repeated_input_finding(setup: Setup, repeated: RepeatedInput) -> Finding:
             "explained variance": repeated.explained,
         },
         explains=("T606", "T608", "D111", "D107", "G401", *_OF_SINGLE_INPUT),
+    )
+
+
+def _varied_target_finding(varied: VariedTargets) -> Finding:
+    """Report targets that are changed at random without their inputs."""
+    call = find_discarded_call(varied.line) if varied.line else None
+    before, after = varied.values
+    return Finding(
+        message=f"{varied.changed} of {varied.samples} training samples get another target when they are read again, "
+        f"while their inputs are the same bit by bit. A value of the target of sample {varied.sample} is {before:.4g} "
+        f"in the first read and {after:.4g} in the second.",
+        where=replace(get_location(varied.line), sample=varied.sample),
+        cause="The line changes no input: the method returns its result, which nothing stores."
+        if call is not None
+        else "A random transform changes the target and not the input.",
+        fix=(store_result(varied.line) if varied.line and call else "")
+        or "# apply the same random transform to the input and the target",
+        evidence={"samples": varied.samples, "changed": varied.changed},
+        explains=("T606", "T610", "D105", "D111", "T609"),
+        severity="warning",
     )
 
 

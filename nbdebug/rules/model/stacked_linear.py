@@ -147,12 +147,20 @@ def _have_wide_kernels(first: Node, second: Node) -> bool:
 
 
 def _is_part_of_attention(node: Node, model: nn.Module) -> bool:
-    """Return whether a linear layer is part of torch's attention or feeds a product of two activations."""
+    """Return whether a linear layer is part of torch's attention, or before or after a product of two activations."""
     if isinstance(model.get_submodule(node.module or ""), nn.MultiheadAttention):
         return True
-    return any(
-        next(_WEIGHT.search_upstream(product.inputs), None) is None for product in _PRODUCT.search_upstream(node.inputs)
-    )
+    products = [*_PRODUCT.search_upstream(node.inputs), *_products_of(node)]
+    return any(next(_WEIGHT.search_upstream(product.inputs), None) is None for product in products)
+
+
+def _products_of(node: Node) -> Iterator[Node]:
+    """Yield the products that take the result of a layer, through views and copies."""
+    for user in node.users:
+        if user.name in _PRODUCT.producer:
+            yield user
+        elif user.name in VALUE_PRESERVING_NODES:
+            yield from _products_of(user)
 
 
 def _is_adapter(node: Node, model: nn.Module) -> bool:
