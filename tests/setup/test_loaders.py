@@ -258,3 +258,10 @@ def test_checkup_does_not_change_shuffled_order() -> None:
         return read_first_values(loader)
 
     assert read_epoch(with_checkup=True) == read_epoch(with_checkup=False)
+
+
+def test_rows_of_transposed_tensors_have_the_strides_of_collated_samples() -> None:
+    channels_last = torch.randn(12, 5, 6, 3).permute(0, 3, 1, 2)
+    loader = DataLoader(TensorDataset(channels_last, torch.arange(12)), batch_size=4)
+    (images, _), _ = next(loaders.peek_batches(loader, 1, "train_loader"))
+    assert images.stride() == next(iter(loader))[0].stride()

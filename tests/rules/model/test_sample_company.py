@@ -39,6 +39,15 @@ class GraphNet(nn.Module):
         return self.readout(nodes.new_zeros(int(owner.max()) + 1, 8).index_add(0, owner, received))
 
 
+class MeanNet(GraphNet):
+    """The mean over the nodes of each graph, whose number is an input."""
+
+    def forward(self, nodes: Tensor, edges: Tensor, owner: Tensor, count: Tensor) -> Tensor:  # type: ignore[override]
+        source, target = edges
+        received = nodes.new_zeros(len(nodes), 8).index_add(0, target, self.message(nodes[source]).relu())
+        return self.readout(nodes.new_zeros(len(count), 8).index_add(0, owner, received) / count)
+
+
 class AtomNet(GraphNet):
     """The same for nodes of kinds 0 and 1, for which larger numbers raise an error."""
 
@@ -92,6 +101,11 @@ def join_by_helper(graphs: list[dict[str, Any]]) -> tuple[Tensor, ...]:
     return joined[0], torch.cat(edges, 1), *joined[2:]
 
 
+def join_counted(graphs: list[dict[str, Any]]) -> tuple[Tensor, ...]:
+    *inputs, labels = join_graphs(graphs, offset=True)
+    return *inputs, torch.tensor([[float(len(graph["nodes"]))] for graph in graphs]), labels
+
+
 def join_bags(bags: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor, Tensor]:
     sizes = torch.tensor([len(tokens) for tokens, _ in bags])
     return torch.cat([tokens for tokens, _ in bags]), sizes.cumsum(0) - sizes, torch.tensor([y for _, y in bags])
@@ -133,8 +147,9 @@ def test_batch_mixing_of_edges_beside_indices_of_an_embedding_names_the_edges() 
         lambda: graph_setup(offset=True),
         lambda: graph_setup(offset=True, columns=True),
         lambda: joined_setup(BagModel(), BAGS, join_bags),
+        lambda: joined_setup(MeanNet(), GRAPHS, join_counted),
     ],
-    ids=["rows", "columns", "bags of tokens"],
+    ids=["rows", "columns", "bags of tokens", "counts"],
 )
 def test_batch_mixing_of_correctly_concatenated_samples_is_quiet(build: Callable[[], Setup]) -> None:
     assert rule_faults(build(), "M304") == []

@@ -64,6 +64,20 @@ class Correction(nn.Module):
         return self.head((self.base(x) + 0.5 * self.up(self.down(x))).relu()[:, 0])
 
 
+class CrossAttention(nn.Module):
+    """Queries and keys of one part of the input, and values of another part, which a layer embeds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.context = nn.Linear(4, 16), nn.Linear(4, 16), nn.Linear(4, 16)
+        self.value, self.head = nn.Linear(16, 16), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        place, reading = x.chunk(2, -1)
+        weights = F.softmax(self.query(place) @ self.key(place).transpose(1, 2) / 4, -1)
+        return self.head((weights @ self.value(self.context(reading))).relu()[:, 0])
+
+
 class InPlace(nn.Module):
     """Two linear layers with an activation in place between them, which is applied to a view of sequences."""
 
@@ -84,6 +98,7 @@ HEALTHY: dict[str, Callable[[], nn.Module]] = {
     "manual attention": lambda: ManualAttention(lambda q, k, v: F.softmax(q @ k.transpose(1, 2) / 3, -1) @ v),
     "scaled_dot_product_attention": lambda: ManualAttention(F.scaled_dot_product_attention),
     "MultiheadAttention": ProjectedAttention,
+    "values of an embedded context": CrossAttention,
     "pooling by scores": SetPooling,
     "adapter of a frozen layer": lambda: Correction(nn.Linear(8, 8).requires_grad_(False)),
     **{

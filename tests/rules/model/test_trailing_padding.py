@@ -64,6 +64,24 @@ class MeanOfPackedStates(nn.Module):
         return logits
 
 
+class LastColumn(nn.Module):
+    """A packed GRU of which each row's own last step is read, or the last column of the batch."""
+
+    def __init__(self, own: bool) -> None:
+        super().__init__()
+        self.own, self.embed = own, nn.Embedding(12, 8, padding_idx=0)
+        self.body, self.head = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        lengths = (tokens != 0).sum(1)
+        packed = pack_padded_sequence(self.embed(tokens), lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.body(packed)[0], batch_first=True)
+        if self.own:
+            states = states[torch.arange(len(states)), lengths - 1].unsqueeze(1)
+        logits: Tensor = self.head(states[:, -1])  # column
+        return logits
+
+
 class LastState(nn.Module):
     """A GRU whose last state is that of the padding."""
 
@@ -96,7 +114,7 @@ def padding_findings(model: nn.Module, *, is_bucketed: bool = False) -> list[Fin
     return list(debugger.checkup(select=["M310"]))
 
 
-@pytest.mark.parametrize("network", [MeanOfEmbeddings, MeanOfPackedStates])
+@pytest.mark.parametrize("network", [MeanOfEmbeddings, MeanOfPackedStates, LastColumn])
 @pytest.mark.parametrize(("masked", "severities"), [(False, ["warning"]), (True, [])])
 def test_padding_changes_output_of_mean_is_warning_unless_masked(
     network: Callable[[bool], nn.Module], masked: bool, severities: list[str]
@@ -116,6 +134,13 @@ def test_padding_changes_output_of_mean_is_warning_unless_masked(
 def test_padding_changes_output_names_the_mask_or_the_call_that_mixes(model: nn.Module, marker: str) -> None:
     (finding,) = padding_findings(model)
     assert (finding.where.source or "").endswith(marker)
+
+
+def test_padding_inside_the_model_names_the_call_that_reads_it_and_the_rows_own_steps() -> None:
+    (finding,) = padding_findings(LastColumn(own=False))
+    assert "alone in its batch" in finding.message
+    assert (finding.where.source or "").endswith("# column")
+    assert "lengths - 1" in str(finding.fix)
 
 
 @pytest.mark.parametrize(("masked", "severities"), [(False, ["warning"]), (True, [])])
