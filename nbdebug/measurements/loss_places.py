@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -87,6 +88,23 @@ def producing_line(graph: Graph) -> SourceLine | None:
     if root is None or root.line is None or node is None or node.line is None:
         return root.line if root else None
     return root.line if node.line.function == root.line.function else node.line
+
+
+@dataclass(frozen=True)
+class OutputReading:
+    """The only line at which a loss reads the output, and how often it reads the same part of it there."""
+
+    line: SourceLine
+    count: int
+
+
+def output_reading(first_pass: ForwardPass, graph: Graph) -> OutputReading | None:
+    """Return where the loss reads the output of the model; None for several lines or an unknown one."""
+    roots = {tensor.grad_fn for tensor in tree_tensors(first_pass.output)}
+    parts = [node for node in graph.nodes if node.function in roots]
+    lines = {user.line for node in parts for user in node.users}
+    line = lines.pop() if len(lines) == 1 else None
+    return OutputReading(line, max(len(node.users) for node in parts)) if line else None
 
 
 def reduced_line(graph: Graph) -> SourceLine | None:

@@ -21,7 +21,7 @@ from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.call_operands import lost_result_call
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.input_usage import find_module_call_line, find_module_definition_line
-from nbdebug.measurements.loss_places import early_return_line, is_returned, producing_line
+from nbdebug.measurements.loss_places import early_return_line, is_returned, output_reading, producing_line
 from nbdebug.measurements.lost_terms import LostTerms, find_lost_terms
 from nbdebug.measurements.parameter_coverage import (
     ConditionalRouting,
@@ -276,15 +276,25 @@ def _lost_by_loss(
     """Reason, line, cause and fix for a part whose result the model returns, and the loss ignores."""
     if setup.step_fn is not None or not is_returned(first_pass, entry):
         return None
-    early_line = early_return_line(setup, first_pass)
-    return (
-        "the model returns their output, but the loss does not use it",
-        early_line or producing_line(graph),
-        "The loss returns in the first round of its loop over the outputs."
-        if early_line
-        else "The loss is computed from only a part of the output.",
-        "return total   # after the loop" if early_line else "Add a term to the loss for each output.",
-    )
+    reason = "the model returns their output, but the loss does not use it"
+    if early_line := early_return_line(setup, first_pass):
+        cause = "The loss returns in the first round of its loop over the outputs."
+        return reason, early_line, cause, "return total   # after the loop"
+    reading = output_reading(first_pass, graph)
+    if reading and reading.count > 1 and reading.line.function == "<lambda>":
+        cause = (
+            f"Line {reading.line.present.number} reads the same part of the output {reading.count} times: a function "
+            "that a loop makes sees the last value of the loop's variable."
+        )
+        return (
+            reason,
+            reading.line,
+            cause,
+            "lambda out, y, key=key: loss(out[key], y[key])   # bind the loop's variable",
+        )
+    line = reading.line if reading else producing_line(graph)
+    cause = "The loss is computed from only a part of the output."
+    return reason, line, cause, "Add a term to the loss for each output."
 
 
 def _unused_part(
