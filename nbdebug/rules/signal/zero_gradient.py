@@ -46,8 +46,8 @@ def zero_gradient(
 
     ## What it does
     Lists modules whose parameters all get a gradient of exactly zero from each of the first batches, with the operation
-    that turns a gradient into zeros: inactive units, a dropout that drops everything, a clamp, a rounding, a softmax
-    over one value, or a factor of zero.
+    that turns a gradient into zeros: inactive units, a dropout that drops everything, a clamp, a rounding, a random
+    draw, a softmax over one value, or a factor of zero.
 
     ## Why it matters
     The graph is connected and no error is raised, but nothing before that operation ever learns.
@@ -241,6 +241,8 @@ def _without_rounding(finding: Finding, node: Node | None) -> Finding:
 
 
 def _cause_of_operation(end: BlockedGradient) -> str:
+    if end.node and end.node.name in _DRAWS:
+        return "It draws random numbers, and a draw passes no gradient on to the parameters of its distribution."
     if not end.biases and end.node and end.node.name in _LIMITS:
         return "All of its input values lie outside the limits of this operation, where its derivative is zero."
     if not end.biases:
@@ -257,6 +259,8 @@ def _cause_of_operation(end: BlockedGradient) -> str:
 
 def _fix_for_operation(end: BlockedGradient) -> str:
     name = end.node.name if end.node else ""
+    if name in _DRAWS:
+        return "x = mean + std * torch.randn_like(std)   # for a normal distribution; others have rsample()"
     if end.biases:
         modules = ", ".join(f"model.{entry.name}" for entry in end.biases[:3])
         return f"torch.nn.init.zeros_(bias)   # for {modules}; only the last layer may start with a prior"
@@ -270,6 +274,7 @@ def _fix_for_operation(end: BlockedGradient) -> str:
 
 
 _ROUNDINGS = ("Round", "Sign", "Floor", "Ceil", "Trunc")
+_DRAWS = ("Normal", "Bernoulli", "Poisson", "Binomial", "Exponential", "LogNormal", "Geometric", "Cauchy")
 _LIMITS = ("Clamp", "ClampMin", "ClampMax", "Hardtanh")
 
 
