@@ -203,5 +203,5 @@ def _have_equal_rows(rows: Tensor, other_rows: Tensor) -> bool:
     """Return whether two tensors have the same rows, in any order, by random sums of their values."""
     values = [each.reshape(len(each), -1).double() for each in (rows, other_rows)]
     weights = torch.randn(values[0].shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    sums = [(each * weights.to(each.device)).sum(1).sort().values for each in values]
-    return torch.allclose(*sums, rtol=1e-4, atol=1e-5)
+    first, second = ((each * weights.to(each.device)).sum(1).sort().values for each in values)
+    return torch.allclose(first, second, rtol=1e-4, atol=1e-5)
