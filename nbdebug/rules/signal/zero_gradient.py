@@ -16,12 +16,13 @@ from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.gradients import EARLY_STEPS, BlockedGradient, EarlyGradient
-from nbdebug.measurements.parameter_coverage import format_names
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.measurements.replaced_outputs import UnchangedLoss
 from nbdebug.rule_engine.expression_edits import leave_out_call, take_last_step
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.initialization import initialization_line
 from nbdebug.source.edits import line_changes
 from nbdebug.source.location import get_location
 
@@ -96,7 +97,7 @@ def zero_gradient(
             continue
         is_unselected = item.node is None and all(_pattern(entry.name) in reached for entry in item.entries)
         setup_fix = "dropout=0" if drops_all else _initialize_factors(blocked_gradients)
-        finding = replace(_finding(item, is_solved, is_unselected), setup_fix=setup_fix)
+        finding = replace(_finding(setup, item, is_solved, is_unselected), setup_fix=setup_fix)
         yield finding if has_gradient or is_solved else _without_rounding(finding, item.node)
 
 
@@ -160,14 +161,14 @@ def _pattern(name: str) -> str:
     return re.sub(r"\d+", "*", name)
 
 
-def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Finding:
+def _finding(setup: Setup, end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Finding:
     matrices = [entry for entry in end.entries if entry.parameter.dim() > 1]
     is_zero = bool(matrices) and not any(bool(entry.parameter.any()) for entry in matrices)
     last = end.entries[-1]
     module = (end.node.module if end.node else None) or last.module or None
     where = get_location(end.node.line if end.node else None, module, last.name)
     if is_zero:
-        where = Location(matrices[0].module or None, matrices[0].name)
+        where = _place_of_values(setup, matrices[0])
     reason = (
         f"the backward pass of the operation {end.node.name} returns only zeros"
         if end.node
@@ -195,6 +196,12 @@ def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Find
         assumes=tuple(parameter_not_reached(entry.name) for entry in end.entries),
         severity="note" if is_solved or is_unselected else None,
     )
+
+
+def _place_of_values(setup: Setup, entry: ParameterEntry) -> Location:
+    """Return the location of a parameter, with the line that set its values."""
+    line = initialization_line(setup, entry.module, entry.name.rpartition(".")[2])
+    return get_location(line, entry.module or None, entry.name)
 
 
 def _finding_of_direction(end: BlockedGradient) -> Finding:
