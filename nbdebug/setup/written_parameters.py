@@ -57,6 +57,7 @@ def _resolve(file: str, target: ast.expr, steps: int) -> Iterator[ast.expr]:
     values = [*_values_of(file, name)] if name is not None and name.id != "self" and steps else []
     if name is None or not values:
         yield target
+        return
     for value in values:
         yield from _resolve(file, value if target is name else _Replaced(name, value).visit_copy(target), steps - 1)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nbdebug.autograd import DetachPoint, Graph
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.patterns import statement_without_calls
-from nbdebug.autograd.tracing import REENTRANT_CHECKPOINT
+from nbdebug.autograd.tracing import INDICES_OF, REENTRANT_CHECKPOINT
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
@@ -171,7 +171,7 @@ def _detached_findings(
         ordered = sorted(entries, key=parameters.index)
         yield _finding(
             ordered,
-            f"{cut.call} detaches their output",
+            f"{cut.call} {'detach' if cut.call.startswith(INDICES_OF) else 'detaches'} their output",
             cut.line,
             *_detachment_advice(cut),
             path=largest_part(ordered[0], ordered, parameters),
@@ -245,6 +245,8 @@ def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
             "them.",
             f"# compute with torch functions what is computed here from the result of {conversion}()",
         )
+    if cut.call.startswith(INDICES_OF):
+        return f"No gradient flows back through {cut.call}.", "# use the values that this call returns with the indices"
     if cut.call == REENTRANT_CHECKPOINT:
         return (
             "A reentrant checkpoint repeats its pass only if one of its inputs requires a gradient; the data do not.",
