@@ -187,6 +187,8 @@ def _finding(setup: Setup, end: BlockedGradient, is_solved: bool, is_unselected:
         else _cause_of_operation(end),
         fix="# these batches give nothing to learn from: check whether they are too easy"
         if is_solved
+        else f"torch.nn.init.kaiming_uniform_(model.get_parameter({matrices[0].name!r}))   # one factor may stay at 0"
+        if is_zero
         else _fix_for_operation(end),
         evidence={
             "parameters": [entry.name for entry in end.entries],
