@@ -50,7 +50,7 @@ _RANDOM_FUNCTIONS = (
 
 @dataclass(frozen=True)
 class TorchCall:
-    """One call of a torch function: its name, input and output tensors, arguments, module path and line."""
+    """One call of a torch function: its name, input and output tensors, arguments, module path, line and function."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -59,6 +59,7 @@ class TorchCall:
     kwargs: dict[str, Any]
     module: str | None
     line: SourceLine | None
+    function: Callable[..., Any] | None = None
 
     @property
     def where(self) -> Location:
@@ -79,7 +80,7 @@ class CallRecorder(TorchFunctionMode):
             name, line = getattr(func, "__name__", "call"), get_line_from_frame(sys._getframe(1))
             module = self._stack.innermost or None
             inputs = tuple(tree_tensors((args, kwargs or {})))
-            self._on_call(TorchCall(name.strip("_"), inputs, tuple(outputs), args, kwargs or {}, module, line))
+            self._on_call(TorchCall(name.strip("_"), inputs, tuple(outputs), args, kwargs or {}, module, line, func))
         return result
 
 

@@ -22,6 +22,7 @@ from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_tensors
 
 REENTRANT_CHECKPOINT = "the reentrant checkpoint"
+INDICES_OF = "the indices of "  # a call that returns values with a gradient beside them
 
 _PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
 _DISABLING_NAMES = ("no_grad", "set_grad_enabled", "inference_mode")
@@ -170,8 +171,12 @@ class _DetachRecorder(TorchFunctionMode):
         created = [t for t in after if t.requires_grad and t.is_leaf and not any(t is tensor for tensor in before)]
         self.created_leaves.update({id(t): (t, get_line_from_frame(sys._getframe(1))) for t in created})
         flows = any((t.requires_grad and not t.is_leaf) or any(t is tensor for tensor in before) for t in after)
+        indices = [t for t in after if not (t.requires_grad or t.is_floating_point() or t.is_complex())]
         if before and not flows and (after or getattr(func, "__name__", "") in _PYTHON_CONVERSIONS):
-            self._record(func, before, result)
+            if not _takes_shape_only(func):
+                self._record(func, before, result)
+        elif before and indices and torch.is_grad_enabled():
+            self._record(func, before, indices[0], INDICES_OF)
         elif not before and self.detach_points:
             self._follow_detached(func, inputs, after)
         return result
@@ -187,10 +192,10 @@ class _DetachRecorder(TorchFunctionMode):
             elif any(not share_memory(cut.output, tensor) for tensor in outputs):
                 self.detach_points[position] = replace(cut, conversion="", stays_in_torch=True)
 
-    def _record(self, func: Any, before: list[Tensor], result: Any) -> None:
+    def _record(self, func: Any, before: list[Tensor], result: Any, prefix: str = "") -> None:
         """Record one detaching call and the graph it detached from."""
         detached = tuple(t.grad_fn if t.grad_fn is not None else t for t in before)
-        frame, line, name = sys._getframe(2), None, get_call_name(func)
+        frame, line, name = sys._getframe(2), None, prefix + get_call_name(func)
         if not torch.is_grad_enabled():
             checkpoint_line = None if self._disabled_at else _checkpoint_line(frame)
             line = self._disabled_at or checkpoint_line
@@ -198,6 +203,12 @@ class _DetachRecorder(TorchFunctionMode):
         self.detach_points.append(
             DetachPoint(name, detached, line or get_line_from_frame(frame), self._stack.innermost, result)
         )
+
+
+def _takes_shape_only(func: Any) -> bool:
+    """Return whether a call creates a tensor of the shape of another one, whatever its values are."""
+    name = getattr(func, "__name__", "")
+    return name.endswith("_like") or name.startswith("new_")
 
 
 def get_call_name(func: Any) -> str:

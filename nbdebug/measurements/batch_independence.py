@@ -63,7 +63,7 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     has_sequence_first = any(map(_is_sequence_first, eval_outputs.setup.eager_model.modules()))
     if has_sequence_first and is_uncollated(eval_outputs.setup.train_loader):
         raise NotChecked("the dataset makes the batches, and a layer takes their first axis for the sequence")
-    if _is_batch_first_throughout(eval_outputs):
+    if is_batch_first_throughout(eval_outputs):
         changed = _replace_first_sample(eval_outputs, size)
         differs = _values_by_sample(eval_outputs.changed_values(eval_outputs.predict(changed)[0]), size)
         affected_samples = tuple(differs[1:].any(1).nonzero().flatten().add(1).tolist())
@@ -81,7 +81,7 @@ def _is_sequence_first(module: nn.Module) -> bool:
     return isinstance(module, (nn.RNNBase, nn.MultiheadAttention)) and not module.batch_first
 
 
-def _is_batch_first_throughout(answers: EvalOutputs) -> bool:
+def is_batch_first_throughout(answers: EvalOutputs) -> bool:
     """Return whether samples are known to be along the first axis of the output and of an input."""
     batch, size = answers.batch, answers.batch.size
     has_input = any(has_batch_axis(t, size) for t in answers.inputs.values())
@@ -191,7 +191,7 @@ def position_dependence(eval_outputs: EvalOutputs, sample_mixing: SampleMixing) 
     """
     before = eval_outputs.outputs[0]
     has_rows = has_batch_axis(before, sample_mixing.batch_size)
-    if sample_mixing.affected_samples or not has_rows or not _is_batch_first_throughout(eval_outputs):
+    if sample_mixing.affected_samples or not has_rows or not is_batch_first_throughout(eval_outputs):
         return None
     if _joins_samples(eval_outputs, sample_mixing.batch_size):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,9 @@ from nbdebug.finding import Location
 from nbdebug.measurements.padding_calls import record_pass
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.setup import Batch, Setup
+from nbdebug.source.assignments import covering_statement, last_assignment
 from nbdebug.source.location import SourceLine, add_line
+from nbdebug.source.search import walk
 from nbdebug.tensors.pytree import tree_tensors
 
 _MASK_ARGUMENTS = ("attn_mask", "key_padding_mask")
@@ -94,16 +97,30 @@ def lost_sequence_line(answers: EvalOutputs, length: int) -> SourceLine | None:
 def padding_mask_location(answers: EvalOutputs, mask_line: SourceLine | None) -> Location:
     """Return the location of the first module that receives a padding mask, with the line that makes the mask.
 
-    ``mask_line`` is that line, if it is known; else it is where a function of the user's returns the mask.
+    ``mask_line`` is that line, if it is known; else it is where a function of the user's returns the mask. A line that
+    only gives the mask another name comes first: there it should have been inverted.
     """
     calls, model = record_pass(answers, answers.batch), answers.setup.eager_model
     for call in calls:
         mask = _mask_operand(call, ("key_padding_mask", "attn_mask"))
         if mask is not None and call.name not in _SUMS:
-            line = mask_line or find_maker_line(mask, call, calls, model) or _returning_line(answers, mask)
+            made = mask_line or find_maker_line(mask, call, calls, model) or _returning_line(answers, mask)
+            line = _alias_line(call.line) or made
             where = replace(call.where, module=_called_module(model, call.module))
             return add_line(where, line) if line else where
     return mask_line.where() if mask_line else Location()
+
+
+def _alias_line(line: SourceLine | None) -> SourceLine | None:
+    """Return the line that gave another variable the name of the padding mask which a call on a line receives."""
+    statement = covering_statement(line) if line is not None else None
+    for keyword in (node for node in walk(statement) if isinstance(node, ast.keyword)):
+        is_mask = (keyword.arg or "").endswith("key_padding_mask") and isinstance(keyword.value, ast.Name)
+        alias = last_assignment(line, ast.unparse(keyword.value)) if is_mask and line is not None else None
+        assignment = covering_statement(alias) if alias is not None else None
+        if isinstance(assignment, ast.Assign) and isinstance(assignment.value, ast.Name):
+            return alias
+    return None
 
 
 def _called_module(model: nn.Module, path: str | None) -> str | None:

@@ -48,20 +48,27 @@ class EvalOutputs:
     def predict(self, batch: Batch, training: bool = False) -> tuple[Tensor, ...]:
         """Return the floating-point output tensors, the one the loss uses first; ``training`` is the mode.
 
+        Raises NotChecked as `predict_whole` does.
+        """
+        output = self.predict_whole(batch, training)
+        main = score_tensor(output)
+        output_tensors = [main, *(t for t in tree_tensors(output) if t is not main)]
+        return tuple(t.detach().clone() for t in output_tensors if isinstance(t, Tensor) and t.is_floating_point())
+
+    def predict_whole(self, batch: Batch, training: bool = False) -> Any:
+        """Return all that the model returns; ``training`` is the mode.
+
         Raises NotChecked for another batch that the model rejects, such as a text without the tokens of its image.
         """
         model = self.setup.eager_model
         with torch.no_grad(), in_mode(model, training), fast_attention_disabled(), _held(self.statistics):
             seed_all(0)
             try:
-                output = self.setup.predict(batch)
+                return self.setup.predict(batch)
             except Exception as error:
                 if batch is self.batch:
                     raise
                 raise NotChecked(f"the model rejects a changed batch: {first_line(error)}") from error
-        main = score_tensor(output)
-        output_tensors = [main, *(t for t in tree_tensors(output) if t is not main)]
-        return tuple(t.detach().clone() for t in output_tensors if isinstance(t, Tensor) and t.is_floating_point())
 
     def changed_values(self, after: Tensor, output_index: int = 0) -> Tensor:
         """Return a mask of the values that differ from the first output; raise NotChecked if the shape differs."""

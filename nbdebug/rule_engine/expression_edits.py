@@ -267,7 +267,10 @@ def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, .
 
 
 def invert_padding_mask(line: SourceLine | None) -> tuple[Edit, ...]:
-    """Return the inversion of the only padding mask that a call on a line receives, or of that of ``masked_fill``."""
+    """Return the inversion of the only padding mask on a line: of a call, of ``masked_fill``, or with another name."""
+    statement = covering_statement(line) if line else None
+    if line is not None and isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
+        return (_invert_mask(line.file, statement.value),)
     calls = [node for node in expressions_at(line) if isinstance(node, ast.Call)]
     masks = [keyword.value for call in calls for keyword in call.keywords if keyword.arg in _PADDING_MASKS]
     masks = masks or [

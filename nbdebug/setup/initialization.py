@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.written_parameters import is_init_function, writes_parameter
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import part_producer
 from nbdebug.source.scopes import Expression, file_scope
@@ -21,6 +22,7 @@ from nbdebug.source.search import call_name, search_files, syntax_tree
 _TOLERANCE, _ERRORS = 0.02, 4.0  # relative; standard errors of a standard deviation
 _DEFAULTS = {"normal_": (0.0, 1.0), "uniform_": (0.0, 1.0)}  # of torch.nn.init
 _PARAMETERS = {"normal_": ("mean", "std"), "uniform_": ("a", "b")}
+_CREATING = ("Parameter", "full")
 _CONSTANTS = frozenset({"constant_", "fill_"})
 _DISTRIBUTIONS = frozenset({"normal_", "uniform_", "trunc_normal_", "orthogonal_"}) | {
     *("xavier_normal_", "xavier_uniform_", "kaiming_normal_", "kaiming_uniform_")
@@ -33,9 +35,10 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
 
     Those are calls of ``torch.nn.init``, methods of a tensor such as ``fill_``, multiplications in place, and tensors
     that become parameters, whose numbers agree with the values; of several, those that name the parameter, as in
-    ``self.head.weight``; a line that does not name it does not count if torch's own initialization writes such values.
-    If there is none, a call with a number that the source does not tell counts for a parameter with one value, and for
-    one that is no sample of torch's own initialization. None if there is no such line, or more than one.
+    ``self.head.weight``, also through a loop or a function, or else those that may write to any parameter; a line that
+    does not name it does not count if torch's own initialization writes such values. If there is none, a call with a
+    number that the source does not tell counts for a parameter with one value, and for one that is no sample of torch's
+    own initialization. None if there is no such line, or more than one.
     """
     owner, values = _owner_and_values(setup, module, parameter)
     if owner is None or values is None:
@@ -43,10 +46,15 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
     files = search_files(user_written_objects(setup))
     writes = [(file, node) for file in files for node in _writing_nodes(file)]
     agreeing = [(file, node) for file, node in writes if _agrees(file, node, values, owner, parameter)]
-    named = [(file, node) for file, node in agreeing if _names_parameter(node, module, parameter)]
+    verdicts = [writes_parameter(file, node, setup.eager_model, module, parameter) for file, node in agreeing]
+    named, possible = (
+        [write for write, verdict in zip(agreeing, verdicts, strict=True) if verdict is wanted]
+        for wanted in (True, None)
+    )
+    named = [write for write in named if call_name(write[1]) not in _CREATING] or named  # which a later call overwrites
     if not named and _is_usual(values, owner, parameter):
         return None
-    lines = {SourceLine(file, node.lineno) for file, node in named or agreeing}
+    lines = {SourceLine(file, node.lineno) for file, node in named or possible or agreeing}
     if not lines:
         is_constant = _is_constant(values, float(values[0]))
         names = _CONSTANTS if is_constant else _DISTRIBUTIONS if _is_unusual(values, owner, parameter) else frozenset()
@@ -84,17 +92,6 @@ def _writing_nodes(file: str) -> Iterator[ast.Call | ast.AugAssign]:
             yield producer if isinstance(producer, ast.Call) and call_name(producer) == "full" else node
         elif isinstance(node, ast.Call) and name == "full":
             yield node
-
-
-def _names_parameter(node: ast.Call | ast.AugAssign, module: str, parameter: str) -> bool:
-    """Check whether a statement or a call writes to an attribute with the name of a parameter in the module's own."""
-    if isinstance(node, ast.AugAssign):
-        target: ast.expr = node.target
-    else:
-        is_function = _is_init_function(node) and bool(node.args)
-        target = node.args[0] if is_function else getattr(node.func, "value", node)
-    own_name = module.rpartition(".")[2]
-    return ast.unparse(target).split(".")[-2:] == [own_name, parameter]
 
 
 def _agrees(file: str, node: ast.Call | ast.AugAssign, values: Tensor, owner: nn.Module, parameter: str) -> bool:
@@ -135,14 +132,8 @@ def _has_unknown_number(file: str, node: ast.Call | ast.AugAssign, names: Collec
     """Check whether a call of one of some functions writes values by a number that the source does not tell."""
     if not isinstance(node, ast.Call) or call_name(node) not in names:
         return False
-    numbers = [*node.args[_is_init_function(node) :], *(keyword.value for keyword in node.keywords)]
+    numbers = [*node.args[is_init_function(node) :], *(keyword.value for keyword in node.keywords)]
     return any(_literal(file, number) is None for number in numbers)
-
-
-def _is_init_function(call: ast.Call) -> bool:
-    """Check whether a call is of a function of ``torch.nn.init``, whose first argument is a tensor; else a method."""
-    owner = getattr(call.func, "value", None)
-    return owner is None or "init" in (getattr(owner, "attr", ""), getattr(owner, "id", ""))
 
 
 def _is_unusual(values: Tensor, owner: nn.Module, parameter: str) -> bool:
@@ -186,7 +177,7 @@ def _has_moments(values: Tensor, mean: float, deviation: float) -> bool:
 def _agrees_with_distribution(file: str, call: ast.Call, name: str, values: Tensor) -> bool:
     """Check whether values are a sample of the distribution that a call names."""
     keywords = {keyword.arg: _number(file, keyword.value) for keyword in call.keywords}
-    has_tensor = _is_init_function(call) or len(call.args) == 3
+    has_tensor = is_init_function(call) or len(call.args) == 3
     numbers = [_number(file, argument) for argument in call.args[has_tensor:]]
     parameters = [
         keywords.get(parameter, numbers[index] if index < len(numbers) else _DEFAULTS[name][index])

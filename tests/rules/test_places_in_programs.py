@@ -153,9 +153,9 @@ PROGRAMS = {
     ),
     "G416 factors that start at zero": (
         "class Factors(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.left = nn.Linear(8, 16, bias=False)  # here\n"
+        "        self.left = nn.Linear(8, 16, bias=False)\n"
         "        self.right = nn.Linear(8, 16, bias=False)\n        self.head = nn.Linear(16, 3)\n"
-        "        nn.init.constant_(self.left.weight, 0.0)\n        nn.init.constant_(self.right.weight, 0.0)\n"
+        "        nn.init.constant_(self.left.weight, 0.0)  # here\n        nn.init.constant_(self.right.weight, 0.0)\n"
         "    def forward(self, x):\n        return self.head(self.left(x) * self.right(x))\n"
         f"model = Factors()\n{FOOTER}"
     ),

@@ -83,6 +83,47 @@ class Adapter(nn.Module):
 
 model = nn.Sequential(Adapter())
 """
+PAIR = """
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {create}
+
+    def forward(self, x):
+        return x + x @ self.a.T @ self.b.T
+
+
+class Other(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.b, self.gain = nn.Parameter(torch.zeros(20)), nn.Parameter(torch.ones(20))
+
+    def forward(self, x):
+        return self.gain * x + self.b
+
+
+def empty(tensor):
+    nn.init.zeros_(tensor)  # empty
+
+
+model = nn.Sequential(Pair(), Other(), nn.Linear(20, 3))
+nn.init.zeros_(model[2].bias)
+"""
+CREATE = "self.a = nn.Parameter(torch.randn(4, 20))\n        self.b = nn.Parameter(torch.{how}(20, 4))"
+# By name: the start of a pair of matrices, of which ``b`` is zero; the line with "b" or "empty" makes it so.
+STARTS = {
+    "assignment": "self.a = nn.Parameter(torch.zeros(4, 20))\n        self.b = nn.Parameter(torch.zeros(20, 4))  # b",
+    "assignment of two on two lines": "self.a, self.b = (\n            nn.Parameter(torch.zeros(4, 20)),\n"
+    "            nn.Parameter(torch.zeros(20, 4)),  # b\n        )",
+    "own name": CREATE.format(how="empty") + "\n        nn.init.zeros_(self.b)  # b\n        nn.init.zeros_(self.a)",
+    "filled after its creation": CREATE.format(how="zeros") + "\n        nn.init.zeros_(self.b)  # b",
+    "method": CREATE.format(how="empty") + "\n        self.b.data.zero_()  # b\n        self.a.data.zero_()",
+    "loop": CREATE.format(how="empty") + "\n        for matrix in (self.a, self.b):\n"
+    "            nn.init.zeros_(matrix)  # b\n        self.c = nn.Parameter(torch.zeros(2))",
+    "variable": CREATE.format(how="empty") + "\n        matrix = self.b\n        nn.init.zeros_(matrix)  # b\n"
+    "        nn.init.zeros_(self.a)",
+    "function": CREATE.format(how="empty") + "\n        empty(self.a)\n        empty(self.b)",
+}
 UNKNOWN = {
     "torch's own": f"model = {NETWORK}\nnn.init.normal_(torch.empty(3), std=5.0)\n",
     "a function without numbers": (
@@ -130,6 +171,20 @@ def test_initialization_line_of_equal_values_names_the_parameter(name: str, tmp_
     line = initialization_line(build_setup(tmp_path, ADAPTER), f"0.{name}")
     assert line is not None
     assert line.text.endswith(f"# {name}")
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_initialization_line_of_own_parameter_is_that_of_its_target(name: str, tmp_path: Path) -> None:
+    setup = build_setup(tmp_path, PAIR.replace("{create}", STARTS[name]))
+    line = initialization_line(setup, "0", "b")
+    assert line is not None
+    assert line.text.endswith("# empty" if name == "function" else "# b")
+
+
+@pytest.mark.parametrize("code", ["G407", "G416"])
+def test_findings_on_two_factors_of_zero_name_the_line_that_sets_one(code: str, tmp_path: Path) -> None:
+    findings = rule_findings(build_setup(tmp_path, PAIR.replace("{create}", STARTS["assignment"])), code)
+    assert {source_line(finding).split(" = ")[0].strip() for finding in findings} == {"self.a"}
 
 
 def test_initialization_line_of_an_unknown_parameter_is_none(tmp_path: Path) -> None:

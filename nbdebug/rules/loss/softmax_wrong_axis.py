@@ -17,6 +17,7 @@ from nbdebug.measurements.axes import MismatchedSoftmax
 from nbdebug.measurements.batch_distributions import BatchDistribution
 from nbdebug.measurements.class_shares import ClassShares
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.weighted_sums import UnnormalizedSum
 from nbdebug.rule_engine.expression_edits import set_axis, value_axis
 from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
@@ -66,6 +67,7 @@ def softmax_wrong_axis(
     batch_distribution: BatchDistribution | NotChecked | None,
     class_shares: ClassShares | NotChecked | None,
     attention_effects: list[AttentionEffects] | NotChecked,
+    unnormalized_sums: list[UnnormalizedSum] | NotChecked,
     loss_kind: LossKind | NotChecked,
 ) -> Iterator[Finding]:
     """Softmax runs over the batch axis, or over an axis of size one.
@@ -75,7 +77,7 @@ def softmax_wrong_axis(
     softmax that ends the output runs over an axis other than the class axis (time, height, width); and when such a
     softmax, the one inside cross-entropy, or one over the results of a single unit normalizes a single value. A warning
     is given if attention scores are normalized along an axis other than the one that the product with the values sums
-    over.
+    over, and if the weights of a soft argmax or a pooling are.
 
     ## Why it matters
     Over the batch axis, a sample is scored against the other samples: its probabilities depend on them, and a batch of
@@ -87,7 +89,9 @@ def softmax_wrong_axis(
     its exponentials, or those of a result of the loss of the same shape, sum to 1 over the batch. A square matrix of
     samples by samples, as in contrastive losses, is not reported. Shares that sum to 1 over positions are found by
     their values and by gradients: those of a class depend on the scores of this class alone, and the loss falls most
-    with the share of the class that the target names.
+    with the share of the class that the target names. Of a sum of constant positions, or of values that have the axis
+    of the softmax too, the weights are added up: most totals must be 1. A sum is left out if another scale of its
+    weights does not change the output, as where a division follows.
 
     ## How to fix
     Pass the class axis, ``dim=1`` or ``dim=-1``. For a single output use a sigmoid and binary cross-entropy.
@@ -112,6 +116,10 @@ def softmax_wrong_axis(
     effects = attention_effects if isinstance(attention_effects, list) and not mismatched_softmaxes else []
     if crossed_effects := [item for item in effects if item.softmax_axis is not None]:
         yield _weights_finding(crossed_effects[0], len(crossed_effects))
+    sums = unnormalized_sums if isinstance(unnormalized_sums, list) and not findings else []
+    attentions = [crossed.node.line for crossed in mismatched_softmaxes]
+    if others := [each for each in sums if each.softmax.line not in attentions]:
+        yield _sum_finding(others[0])
 
 
 def _node_findings(
@@ -193,6 +201,26 @@ def _weights_finding(effects: AttentionEffects, count: int) -> Finding:
         cause="The weights of each query should sum to 1 over the keys.",
         fix=_QUERY_AXIS[1],
         evidence={"axis": effects.softmax_axis, "summed_axis": effects.summed_axis, "attentions": count},
+        explains=_ATTENTION_CONSEQUENCES,
+        severity="warning",
+    )
+
+
+def _sum_finding(weighted: UnnormalizedSum) -> Finding:
+    """Report a sum whose weights do not add up to one, since their softmax runs over another axis."""
+    shape, axis = tuple(weighted.softmax.outputs[0].shape), weighted.axis
+    creation_line = called_attribute_line(weighted.softmax.line, _SOFTMAXES)
+    where = weighted.softmax.where
+    items = "positions" if weighted.weights_positions else "items"
+    return Finding(
+        message=f"Softmax over axis {axis} of {shape} weights a sum over another axis: the weights of a sum add up to "
+        f"{weighted.total:.3g} on average.",
+        where=add_line(where, creation_line) if creation_line else where,
+        cause=f"A weighted mean over {items} needs weights that sum to 1 over these {items}; here they sum to 1 over "
+        f"axis {axis}.",
+        fix=f"# take the softmax over the {items} that are summed up: over two axes, flatten them first:\n"
+        "weights = scores.flatten(2).softmax(dim=-1).view_as(scores)",
+        evidence={"shape": list(shape), "axis": axis, "total": weighted.total},
         explains=_ATTENTION_CONSEQUENCES,
         severity="warning",
     )

@@ -20,12 +20,14 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.batch_independence import CarriedState, PositionDependence, SampleMixing
 from nbdebug.measurements.perturbation import MixingCall
+from nbdebug.measurements.row_order import ReorderedRows
 from nbdebug.measurements.sample_company import SampleCompany
 from nbdebug.rule_engine.expression_edits import line_of, set_axis, value_axis
 from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_steps
 from nbdebug.rule_engine.position_edits import find_misplaced_table
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.reordered_samples import reordered_rows_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.source.assignments import covering_statement, find_assignments
@@ -67,6 +69,7 @@ def batch_mixing(
     sample_company: SampleCompany | NotChecked,
     sample_mixing: SampleMixing | NotChecked,
     position_dependence: PositionDependence | NotChecked | None,
+    reordered_rows: ReorderedRows | NotChecked | None,
 ) -> Iterator[Finding]:
     """The output for one sample depends on other samples of its batch.
 
@@ -76,9 +79,9 @@ def batch_mixing(
     normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, or a mask of one
     sample for all. Intended mixing is reported as a note: attention over the batch written out, shuffled or shifted
     rows. Batch statistics in eval mode are a warning if the layer keeps no running statistics. The rule also reports
-    outputs that depend on the position of a sample in the batch, and state that is carried over from one shuffled batch
-    to the next. If a collate function concatenates samples of different sizes, as the nodes of graphs, each sample is
-    also passed alone.
+    outputs that depend on the position of a sample in the batch, outputs that come back in another order than the
+    samples, and state that is carried over from one shuffled batch to the next. If a collate function concatenates
+    samples of different sizes, as the nodes of graphs, each sample is also passed alone.
 
     ## Why it matters
     The samples of a batch are drawn at random, so information from the others is noise. Accuracy stays low, and the
@@ -87,15 +90,17 @@ def batch_mixing(
     ## How it is measured
     By intervention: the inputs of the first sample are replaced with those of another one, in eval mode and with the
     same random numbers. No value of any other output may change. All samples are also shifted by one position, and one
-    batch is evaluated twice: neither may change a prediction. Batch normalization uses its running statistics in eval
-    mode, and a loss over pairs of samples is applied after the model: neither is detected here. Then both passes are
-    compared call by call; a sample owns one of B parts of each tensor, and samples have mixed where more than that part
-    changes. For concatenated samples, indices without an offset are found by adding it: then each sample gets the
-    output that it has alone.
+    batch is evaluated twice: neither may change a prediction. If permuted samples give the same rows, but not in the
+    order of the samples, the row of a sample is the one that is missing once another sample replaces it. It is a fault
+    if the loss of samples and targets permuted together changes: what follows the model may put the rows back. Batch
+    normalization uses its running statistics in eval mode, and a loss over pairs of samples is applied after the model:
+    neither is detected here. Then both passes are compared call by call; a sample owns one of B parts of each tensor,
+    and samples have mixed where more than that part changes. For concatenated samples, indices without an offset are
+    found by adding it: then each sample gets the output that it has alone.
 
     ## How to fix
-    Pass ``batch_first=True``, or swap the axes with ``transpose``; a ``view`` does not swap them. Set ``dim=`` to the
-    axis of the classes or features.
+    Put sorted samples back with ``output[order.argsort()]``. Pass ``batch_first=True``, or swap the axes with
+    ``transpose``; a ``view`` does not swap them. Set ``dim=`` to the axis of the classes or features.
 
     ## When to ignore
     When samples are meant to interact, as in attention over the batch or in a graph of nodes.
@@ -108,6 +113,10 @@ def batch_mixing(
         return
     if isinstance(sample_company, SampleCompany) and sample_company.index_input is not None:
         yield _unshifted_index_finding(sample_company)
+        return
+    if isinstance(reordered_rows, ReorderedRows):
+        if not reordered_rows.is_undone:
+            yield reordered_rows_finding(reordered_rows)
         return
     if isinstance(sample_mixing, NotChecked):
         raise sample_mixing

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nbdebug.autograd import DetachPoint, Graph
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.patterns import statement_without_calls
-from nbdebug.autograd.tracing import REENTRANT_CHECKPOINT
+from nbdebug.autograd.tracing import INDICES_OF, REENTRANT_CHECKPOINT
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
@@ -75,11 +75,11 @@ def disconnected_parameter(
     whose siblings in the same list receive samples or tokens selected by an index was just not selected: reported as a
     note. For a sample, the parameters that get no gradient from the output are changed while the random numbers stay
     the same. The call is reported that receives other values then, returns others for other random numbers, and has no
-    gradient; unless the model also computes the likelihood of the sample, by which the score function can train it. In
-    a watched loop, the leaves of its own backward passes are checked, until one belongs to the model, and also
-    the parameters that had no gradient in any of ``least`` = 5 or more inspected steps although the optimizer that
-    holds them stepped. If the parameters change nevertheless, your loop assigns them gradients of another copy, and
-    nothing is reported.
+    gradient; unless the model also computes the likelihood of the sample, by which the score function can train it.
+    That needs no loss, so it is reported also where the labels of the loader do not fit the loss. In a watched loop,
+    the leaves of its own backward passes are checked, until one belongs to the model, and also the parameters that had
+    no gradient in any of ``least`` = 5 or more inspected steps although the optimizer that holds them stepped. If the
+    parameters change nevertheless, your loop assigns them gradients of another copy, and nothing is reported.
 
     ## How to fix
     Remove the call that cuts the graph. If the part is meant to be frozen, set ``requires_grad_(False)``.
@@ -95,9 +95,10 @@ def disconnected_parameter(
         _findings_in_loop(loop, [entry for entry in parameters if entry.name not in disconnected], least)
     )
     yield from loop_findings
-    if isinstance(sampled_gradients, SampledGradients) and disconnected.isdisjoint(sampled_gradients.names):
+    is_sampled = isinstance(sampled_gradients, SampledGradients) and disconnected.isdisjoint(sampled_gradients.names)
+    if isinstance(sampled_gradients, SampledGradients) and is_sampled:
         yield _sample_finding(sampled_gradients, parameters)
-    if isinstance(graph, NotChecked) and not loop_findings:
+    if isinstance(graph, NotChecked) and not loop_findings and not is_sampled:  # the output alone shows a sample
         raise graph
     if (
         isinstance(graph, Graph)
@@ -170,7 +171,7 @@ def _detached_findings(
         ordered = sorted(entries, key=parameters.index)
         yield _finding(
             ordered,
-            f"{cut.call} detaches their output",
+            f"{cut.call} {'detach' if cut.call.startswith(INDICES_OF) else 'detaches'} their output",
             cut.line,
             *_detachment_advice(cut),
             path=largest_part(ordered[0], ordered, parameters),
@@ -244,6 +245,8 @@ def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
             "them.",
             f"# compute with torch functions what is computed here from the result of {conversion}()",
         )
+    if cut.call.startswith(INDICES_OF):
+        return f"No gradient flows back through {cut.call}.", "# use the values that this call returns with the indices"
     if cut.call == REENTRANT_CHECKPOINT:
         return (
             "A reentrant checkpoint repeats its pass only if one of its inputs requires a gradient; the data do not.",

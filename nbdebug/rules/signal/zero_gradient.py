@@ -16,12 +16,13 @@ from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_reached
 from nbdebug.measurements.gradients import EARLY_STEPS, BlockedGradient, EarlyGradient
-from nbdebug.measurements.parameter_coverage import format_names
+from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.measurements.replaced_outputs import UnchangedLoss
 from nbdebug.rule_engine.expression_edits import leave_out_call, take_last_step
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.initialization import initialization_line
 from nbdebug.source.edits import line_changes
 from nbdebug.source.location import get_location
 
@@ -46,8 +47,8 @@ def zero_gradient(
 
     ## What it does
     Lists modules whose parameters all get a gradient of exactly zero from each of the first batches, with the operation
-    that turns a gradient into zeros: inactive units, a dropout that drops everything, a clamp, a rounding, a softmax
-    over one value, or a factor of zero.
+    that turns a gradient into zeros: inactive units, a dropout that drops everything, a clamp, a rounding, a random
+    draw, a softmax over one value, or a factor of zero.
 
     ## Why it matters
     The graph is connected and no error is raised, but nothing before that operation ever learns.
@@ -96,7 +97,7 @@ def zero_gradient(
             continue
         is_unselected = item.node is None and all(_pattern(entry.name) in reached for entry in item.entries)
         setup_fix = "dropout=0" if drops_all else _initialize_factors(blocked_gradients)
-        finding = replace(_finding(item, is_solved, is_unselected), setup_fix=setup_fix)
+        finding = replace(_finding(setup, item, is_solved, is_unselected), setup_fix=setup_fix)
         yield finding if has_gradient or is_solved else _without_rounding(finding, item.node)
 
 
@@ -160,14 +161,14 @@ def _pattern(name: str) -> str:
     return re.sub(r"\d+", "*", name)
 
 
-def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Finding:
+def _finding(setup: Setup, end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Finding:
     matrices = [entry for entry in end.entries if entry.parameter.dim() > 1]
     is_zero = bool(matrices) and not any(bool(entry.parameter.any()) for entry in matrices)
     last = end.entries[-1]
     module = (end.node.module if end.node else None) or last.module or None
     where = get_location(end.node.line if end.node else None, module, last.name)
     if is_zero:
-        where = Location(matrices[0].module or None, matrices[0].name)
+        where = _place_of_values(setup, matrices[0])
     reason = (
         f"the backward pass of the operation {end.node.name} returns only zeros"
         if end.node
@@ -186,6 +187,8 @@ def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Find
         else _cause_of_operation(end),
         fix="# these batches give nothing to learn from: check whether they are too easy"
         if is_solved
+        else f"torch.nn.init.kaiming_uniform_(model.get_parameter({matrices[0].name!r}))   # one factor may stay at 0"
+        if is_zero
         else _fix_for_operation(end),
         evidence={
             "parameters": [entry.name for entry in end.entries],
@@ -195,6 +198,12 @@ def _finding(end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Find
         assumes=tuple(parameter_not_reached(entry.name) for entry in end.entries),
         severity="note" if is_solved or is_unselected else None,
     )
+
+
+def _place_of_values(setup: Setup, entry: ParameterEntry) -> Location:
+    """Return the location of a parameter, with the line that set its values."""
+    line = initialization_line(setup, entry.module, entry.name.rpartition(".")[2])
+    return get_location(line, entry.module or None, entry.name)
 
 
 def _finding_of_direction(end: BlockedGradient) -> Finding:
@@ -241,6 +250,8 @@ def _without_rounding(finding: Finding, node: Node | None) -> Finding:
 
 
 def _cause_of_operation(end: BlockedGradient) -> str:
+    if end.node and end.node.name in _DRAWS:
+        return "It draws random numbers, and a draw passes no gradient on to the parameters of its distribution."
     if not end.biases and end.node and end.node.name in _LIMITS:
         return "All of its input values lie outside the limits of this operation, where its derivative is zero."
     if not end.biases:
@@ -257,6 +268,8 @@ def _cause_of_operation(end: BlockedGradient) -> str:
 
 def _fix_for_operation(end: BlockedGradient) -> str:
     name = end.node.name if end.node else ""
+    if name in _DRAWS:
+        return "x = mean + std * torch.randn_like(std)   # for a normal distribution; others have rsample()"
     if end.biases:
         modules = ", ".join(f"model.{entry.name}" for entry in end.biases[:3])
         return f"torch.nn.init.zeros_(bias)   # for {modules}; only the last layer may start with a prior"
@@ -270,6 +283,7 @@ def _fix_for_operation(end: BlockedGradient) -> str:
 
 
 _ROUNDINGS = ("Round", "Sign", "Floor", "Ceil", "Trunc")
+_DRAWS = ("Normal", "Bernoulli", "Poisson", "Binomial", "Exponential", "LogNormal", "Geometric", "Cauchy")
 _LIMITS = ("Clamp", "ClampMin", "ClampMax", "Hardtanh")
 
 

@@ -12,7 +12,7 @@ from torch.distributions import Bernoulli, Categorical, Normal, kl_divergence
 from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup
-from tests.rules.rule_findings import checkup_findings
+from tests.rules.rule_findings import checkup_findings, rule_findings
 
 X = torch.randn(64, 6, generator=torch.Generator().manual_seed(0))
 
@@ -122,3 +122,59 @@ def test_disconnected_sample_of_parameters_is_warning_at_its_line(name: str) -> 
 def test_disconnected_sample_with_gradient_or_on_purpose_is_quiet(name: str) -> None:
     model, loss_fn = HEALTHY[name]
     assert checkup_findings(minimal_setup(model, X, X, loss_fn), "M301") == []
+
+
+class Reconstruction(LatentModel):
+    """Returns the reconstruction alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x)[0]
+
+
+def loss_of_parts(drawn: Tensor, mean: Tensor, scale: Tensor, x: Tensor) -> Tensor:
+    return (drawn - x).square().mean()
+
+
+DRAWS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], str]] = {
+    "torch.normal": (torch.normal, "self.draw(mean, scale)"),
+    "sample": (lambda mean, scale: Normal(mean, scale).sample(), ".sample()"),
+    "rsample": (lambda mean, scale: Normal(mean, scale).rsample(), ""),
+    "noise": (lambda mean, scale: mean + scale * torch.randn_like(scale), ""),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize(
+    ("build", "loss_fn"),
+    [(LatentModel, negative_bound), (LatentModel, loss_of_parts), (Reconstruction, nn.MSELoss())],
+)
+def test_disconnected_sample_is_named_where_labels_do_not_fit_the_loss(
+    name: str, build: type[LatentModel], loss_fn: Callable[..., Tensor]
+) -> None:
+    draw, line = DRAWS[name]
+    findings = rule_findings(minimal_setup(build(draw), X, torch.arange(64) % 3, loss_fn), "M301")
+    assert [finding.severity for finding in findings] == (["warning"] if line else [])
+    assert all(line in (finding.where.source or "") for finding in findings)
+
+
+class DrawnOutput(nn.Module):
+    """Returns what it draws."""
+
+    def __init__(self, draw: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.mean, self.draw = nn.Linear(6, 6), draw
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = self.mean(x)
+        drawn = self.draw(mean, torch.ones_like(mean))
+        return drawn
+
+
+@pytest.mark.parametrize("name", ["torch.normal", "rsample", "noise"])
+def test_gradient_of_zero_names_the_draw_that_cuts_all_parameters(name: str) -> None:
+    draw, _ = DRAWS[name]
+    findings = rule_findings(minimal_setup(DrawnOutput(draw), X, X, nn.MSELoss()), "G416")
+    assert len(findings) == (name == "torch.normal")
+    for finding in findings:
+        assert "drawn = self.draw(" in (finding.where.source or "")
+        assert "draws random numbers" in finding.cause

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -226,3 +227,46 @@ def test_padding_changes_output_of_attention_to_padding_only_names_the_line_of_i
 @pytest.mark.parametrize("reader", [reader for reader, _ in ATTENTIONS])
 def test_padding_changes_output_of_attention_to_real_positions_is_quiet(reader: type[nn.Module]) -> None:
     assert rule_findings(pooled_setup(reader, inverted=False), "M310") == []
+
+
+class MaskedAttention(Reader):
+    """An attention and a mean, both of which a mask of the real positions restricts to these."""
+
+    def build(self) -> None:
+        self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        pad = tokens == PAD
+        real = ~pad if mask is None else mask
+        return self.attend(self.norm(self.embed(tokens)), real)
+
+    def attend(self, x: Tensor, real: Tensor) -> Tensor:
+        hidden = ~real
+        states, _ = self.attention(x, x, x, key_padding_mask=hidden)
+        weights = real.float().unsqueeze(2)
+        return self.head((states * weights).sum(1) / weights.sum(1))
+
+
+class RenamedMask(MaskedAttention):
+    """Hides the real positions from the attention."""
+
+    def attend(self, x: Tensor, real: Tensor) -> Tensor:
+        hidden = real
+        states, _ = self.attention(x, x, x, key_padding_mask=hidden)
+        weights = real.float().unsqueeze(2)
+        return self.head((states * weights).sum(1) / weights.sum(1))
+
+
+@pytest.mark.parametrize("inverted", [True, False])
+@pytest.mark.parametrize("is_input", [True, False])
+def test_padding_changes_output_of_a_mask_with_another_name_names_the_line_that_should_invert_it(
+    is_input: bool, inverted: bool
+) -> None:
+    torch.manual_seed(0)
+    data = (TOKENS, TOKENS != PAD, TOKENS[:, 0] % 3) if is_input else (TOKENS, TOKENS[:, 0] % 3)
+    loader = DataLoader(TensorDataset(*data), batch_size=16)
+    model = RenamedMask(True) if inverted else MaskedAttention(False)
+    optimizer = torch.optim.Adam(model.parameters())
+    findings = rule_findings(Setup(model, loader, loss_fn=nn.CrossEntropyLoss(), optimizers=(optimizer,)), "M310")
+    assert [(finding.where.source or "").strip() for finding in findings] == ["hidden = real"] * inverted
+    assert [edit.text for finding in findings for edit in finding.edits] == ["~real"] * inverted
