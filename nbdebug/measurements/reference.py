@@ -211,11 +211,11 @@ class Reference:
 
 
 @measurement
-def reference(setup: Setup, task: LearningTask, torch_loss_kind: LossKind) -> Reference:
+def reference(setup: Setup, task: LearningTask, prediction_loss_kind: LossKind) -> Reference:
     """How well a kernel ridge or a forest learns up to 2,000 rows in a second, measured when a rule asks."""
     if task.name in ("reconstruction", "other"):
         raise NotChecked(f"the task is {task.name}, for which there is no reference learner")
-    return Reference(setup, task, torch_loss_kind)
+    return Reference(setup, task, prediction_loss_kind)
 
 
 def compare_with_reference(summary: RunSummary, reference: Reference) -> ReferenceComparison | None:
