@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -19,7 +19,7 @@ from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from nbdebug.hooks.training_events import observe_scheduler_steps
-from nbdebug.loop_monitor.planned_rates import StandInOptimizer, planned_rates
+from nbdebug.loop_monitor.planned_rates import StandInOptimizer, UnreachedPeak, planned_rates
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code
 from nbdebug.source.references import user_frames
@@ -34,10 +34,8 @@ _LENGTH_ATTRIBUTES = (
 )  # of OneCycleLR, CosineAnnealingLR, LinearLR and PolynomialLR
 _SCORE_NAME = re.compile(r"acc|f1|auc|score|iou|dice|precision|recall|r2|bleu|correct", re.IGNORECASE)
 _LOSS_NAME = re.compile(r"loss|err|mse|mae|nll|perplexity|ppl", re.IGNORECASE)
-_MAX_EVALUATED_STEPS = 100_000
 _MIN_WARM_UP_BATCHES = 10  # a shorter warm-up may count epochs, in a run that was stopped early
 _EQUAL_RATES = 1e-9  # relative difference
-_MAX_INITIAL_RATE, _RATE_TOLERANCE = 0.3, 0.01  # of a factor that is taken for a rate
 Item = TypeVar("Item")
 _MAX_ITEMS = 256
 
@@ -261,29 +259,6 @@ def unfinished_length(scheduler: Any, steps: int) -> int | None:
     return length if isinstance(length, int) and 0 < steps < length / 2 else None
 
 
-@dataclass(frozen=True)
-class UnreachedPeak:
-    """The largest factor or rate that a schedule reached, and the larger one that it plans for a later ``step``."""
-
-    reached: float
-    planned: float
-    step: int
-
-
-def unreached_peak(scheduler: Any, steps: int, batches: int) -> UnreachedPeak | None:
-    """Return the peak of a schedule that ``steps`` did not reach, if half as many steps as there are batches would.
-
-    Only functions are evaluated, since an object may change with each call.
-    """
-    factors = _planned_factors(scheduler, batches // 2) if 0 < steps < batches / 2 else []
-    if not factors:
-        return None
-    reached, planned = max(factors[: steps + 1]), max(factors)
-    step = factors.index(planned)
-    has_peak = step < len(factors) - 1 and planned > 0
-    return UnreachedPeak(reached, planned, step) if has_peak and reached < planned / 2 else None
-
-
 def unreached_rate(use: SchedulerUse, batches: int) -> UnreachedPeak | None:
     """Return the peak of the rate that a scheduler did not reach, if half as many steps as batches would.
 
@@ -299,28 +274,6 @@ def unreached_rate(use: SchedulerUse, batches: int) -> UnreachedPeak | None:
     step = use.steps + position + 1
     has_peak = position < len(rates) - 1 and step >= _MIN_WARM_UP_BATCHES
     return UnreachedPeak(reached, planned, step) if has_peak and reached < planned / 2 else None
-
-
-def highest_factor_if_rate(scheduler: Any, steps: int) -> float | None:
-    """Return the highest factor of a LambdaLR in its first ``steps`` steps if the factors are learning rates.
-
-    They are if the highest is the initial rate, up to a warm-up of half its height: the scheduler multiplies both.
-    """
-    initial = float((getattr(scheduler, "base_lrs", None) or [1.0])[0])
-    highest = max(_planned_factors(scheduler, steps), default=1.0)
-    is_rate = 0.5 * initial <= highest <= (1 + _RATE_TOLERANCE) * initial and initial < _MAX_INITIAL_RATE
-    return highest if is_rate else None
-
-
-def _planned_factors(scheduler: Any, steps: int) -> list[float]:
-    """Return the factors of a LambdaLR up to a step; empty if they cannot be computed."""
-    functions = [function for function in getattr(scheduler, "lr_lambdas", ()) if isinstance(function, FunctionType)]
-    if not functions or steps > _MAX_EVALUATED_STEPS // 2:
-        return []
-    try:
-        return [float(functions[0](step)) for step in range(steps + 1)]
-    except Exception:  # a function may be limited to the steps of its table
-        return []
 
 
 def required_plateau_mode(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.schedules import SchedulerUse, UnreachedPeak
+from nbdebug.loop_monitor.planned_rates import UnreachedPeak
+from nbdebug.loop_monitor.schedules import SchedulerUse
 
 FIX_PER_EPOCH = "Call scheduler.step() once per epoch, after the loop over batches."
 

@@ -55,7 +55,9 @@ def _appearance(
     """
     loader = setup.val_loader if split in ("val", "validation") else setup.train_loader
     dataset = getattr(loader, "dataset", None)
-    if not is_map_style(loader) or any(_is_unknown(value) or is_stored(value) for value in _stored_values(dataset)):
+    if dataset is None or not is_map_style(loader):
+        return None
+    if any(_is_unknown(value) or is_stored(value) for value in _stored_values(dataset)):
         return None
 
     def read() -> None:

@@ -20,7 +20,7 @@ def find_appearance(call: Callable[[], object], is_wrong: Callable[[Any], bool])
     """
     if sys.gettrace() is not None:
         return None
-    trace = _Trace(is_wrong)
+    trace = _AppearanceTrace(is_wrong)
     sys.settrace(trace.observe)
     try:
         call()
@@ -31,7 +31,7 @@ def find_appearance(call: Callable[[], object], is_wrong: Callable[[Any], bool])
     return trace.line
 
 
-class _Trace:
+class _AppearanceTrace:
     def __init__(self, is_wrong: Callable[[Any], bool]) -> None:
         self.is_wrong = is_wrong
         self.line: SourceLine | None = None

@@ -14,14 +14,13 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.planned_rates import highest_factor_if_rate, unreached_peak
 from nbdebug.loop_monitor.resumption import ScheduleStart, initial_starts
 from nbdebug.loop_monitor.schedules import (
     SchedulerUse,
-    highest_factor_if_rate,
     planned_length,
     required_plateau_mode,
     unfinished_length,
-    unreached_peak,
     unreached_rate,
 )
 from nbdebug.rule_engine.loop_edits import move_after_loop
