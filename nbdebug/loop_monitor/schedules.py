@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -19,6 +19,7 @@ from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from nbdebug.hooks.training_events import observe_scheduler_steps
+from nbdebug.loop_monitor.planned_rates import StandInOptimizer, UnreachedPeak, planned_rates
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code
 from nbdebug.source.references import user_frames
@@ -33,9 +34,8 @@ _LENGTH_ATTRIBUTES = (
 )  # of OneCycleLR, CosineAnnealingLR, LinearLR and PolynomialLR
 _SCORE_NAME = re.compile(r"acc|f1|auc|score|iou|dice|precision|recall|r2|bleu|correct", re.IGNORECASE)
 _LOSS_NAME = re.compile(r"loss|err|mse|mae|nll|perplexity|ppl", re.IGNORECASE)
-_MAX_EVALUATED_STEPS = 100_000
+_MIN_WARM_UP_BATCHES = 10  # a shorter warm-up may count epochs, in a run that was stopped early
 _EQUAL_RATES = 1e-9  # relative difference
-_MAX_INITIAL_RATE, _RATE_TOLERANCE = 0.3, 0.01  # of a factor that is taken for a rate
 Item = TypeVar("Item")
 _MAX_ITEMS = 256
 
@@ -58,7 +58,8 @@ class SchedulerUse:
     it changed the rate. Before ``idle_steps``, its optimizer had not stepped since its previous step, although another
     one with the same parameters had. ``overwritten`` counts the changes by each other scheduler that came directly
     after a change by this one. ``initial_rates`` are those of its optimizer before its first step in the
-    loop, and ``previous_rates`` those that it had set before its latest one.
+    loop, and ``previous_rates`` those that it had set before its latest one. ``highest_rate`` is that of the first
+    group before any of its steps.
     """
 
     scheduler: Any
@@ -73,6 +74,7 @@ class SchedulerUse:
     all_steps: int = 0
     initial_rates: tuple[float, ...] = ()
     previous_rates: tuple[float, ...] = ()
+    highest_rate: float = 0.0
 
     def is_undone_by(self, other: SchedulerUse, min_changes: int) -> bool:
         """Check whether another scheduler undoes the changes of this one: it does not depend on the current rate."""
@@ -107,6 +109,8 @@ class SchedulerMonitor:
         A step inside that of another scheduler of torch, of a base class, or of the constructor is not counted.
         """
         scheduler, frame = call[0], sys._getframe(1)
+        if isinstance(getattr(scheduler, "optimizer", None), StandInOptimizer):  # the copy of a scheduler
+            return
         if getattr(scheduler, "_step_count", None) == 0:
             self.created.append(scheduler)
             frames = user_frames(frame)
@@ -137,6 +141,7 @@ class SchedulerMonitor:
         if not isinstance(optimizer, torch.optim.Optimizer):
             return
         rate = float(optimizer.param_groups[0]["lr"])
+        use.highest_rate = max(use.highest_rate, rate)
         earlier, earlier_rate, first = self.latest.get(id(optimizer), (use, rate, None))
         has_changed = abs(rate - earlier_rate) > _EQUAL_RATES * abs(earlier_rate)
         self.latest[id(optimizer)] = use, rate, earlier if has_changed and earlier is not use else None
@@ -254,49 +259,21 @@ def unfinished_length(scheduler: Any, steps: int) -> int | None:
     return length if isinstance(length, int) and 0 < steps < length / 2 else None
 
 
-@dataclass(frozen=True)
-class _UnreachedPeak:
-    """The largest factor that a LambdaLR reached, and the larger one that it plans for a later ``step``."""
+def unreached_rate(use: SchedulerUse, batches: int) -> UnreachedPeak | None:
+    """Return the peak of the rate that a scheduler did not reach, if half as many steps as batches would.
 
-    reached: float
-    planned: float
-    step: int
-
-
-def unreached_peak(scheduler: Any, steps: int, batches: int) -> _UnreachedPeak | None:
-    """Return the peak of a schedule that ``steps`` did not reach, if half as many steps as there are batches would.
-
-    Only functions are evaluated, since an object may change with each call.
+    The steps may count epochs if the peak is one of the first.
     """
-    factors = _planned_factors(scheduler, batches // 2) if 0 < steps < batches / 2 else []
-    if not factors:
+    optimizer = _get_optimizer(use.scheduler)
+    if not isinstance(optimizer, torch.optim.Optimizer) or not 0 < use.steps < batches / 2:
         return None
-    reached, planned = max(factors[: steps + 1]), max(factors)
-    step = factors.index(planned)
-    has_peak = step < len(factors) - 1 and planned > 0
-    return _UnreachedPeak(reached, planned, step) if has_peak and reached < planned / 2 else None
-
-
-def highest_factor_if_rate(scheduler: Any, steps: int) -> float | None:
-    """Return the highest factor of a LambdaLR in its first ``steps`` steps if the factors are learning rates.
-
-    They are if the highest is the initial rate, up to a warm-up of half its height: the scheduler multiplies both.
-    """
-    initial = float((getattr(scheduler, "base_lrs", None) or [1.0])[0])
-    highest = max(_planned_factors(scheduler, steps), default=1.0)
-    is_rate = 0.5 * initial <= highest <= (1 + _RATE_TOLERANCE) * initial and initial < _MAX_INITIAL_RATE
-    return highest if is_rate else None
-
-
-def _planned_factors(scheduler: Any, steps: int) -> list[float]:
-    """Return the factors of a LambdaLR up to a step; empty if they cannot be computed."""
-    functions = [function for function in getattr(scheduler, "lr_lambdas", ()) if isinstance(function, FunctionType)]
-    if not functions or steps > _MAX_EVALUATED_STEPS // 2:
-        return []
-    try:
-        return [float(functions[0](step)) for step in range(steps + 1)]
-    except Exception:  # a function may be limited to the steps of its table
-        return []
+    reached = max(use.highest_rate, float(optimizer.param_groups[0]["lr"]))
+    rates = planned_rates(use.scheduler, batches // 2 + 1 - use.steps)
+    planned = max(rates, default=0.0)
+    position = next((number for number, rate in enumerate(rates) if rate >= (1 - _EQUAL_RATES) * planned), 0)
+    step = use.steps + position + 1
+    has_peak = position < len(rates) - 1 and step >= _MIN_WARM_UP_BATCHES
+    return UnreachedPeak(reached, planned, step) if has_peak and reached < planned / 2 else None
 
 
 def required_plateau_mode(

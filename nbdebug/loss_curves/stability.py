@@ -15,6 +15,8 @@ from nbdebug.statistics.time_series import Curve, Periodicity, find_periodicity,
 _MIN_STEPS = 30
 _SEGMENTS = 16  # of a run, whose mean losses show an oscillation
 _SHORT_BATCH_SHARE = 0.5  # of the samples of the other batches
+MIN_EVALUATIONS = 4  # of which two follow the lowest validation loss
+_EARLY_RISE_FACTOR = 3.0  # of the rise that a single measurement after the lowest one must show
 _MIN_SCORE_GAIN = 0.1  # over the most frequent class, of a model that learned something for other samples
 
 _UNBOUNDED_FACTOR, _MIN_LOSSES = 1e4, 3
@@ -167,20 +169,41 @@ class _ValidationTurn:
     train: float
 
 
-def find_overfitting(run: RunSummary, rise: float = 0.1, evals: int = 4) -> _ValidationTurn | None:
+def find_overfitting(run: RunSummary, rise: float = 0.1, evals: int = MIN_EVALUATIONS) -> _ValidationTurn | None:
     """Return the turn if the validation loss rose for at least two measurements while the training loss kept falling.
 
-    Uses fixed samples if they were measured often enough, else the user's own validation; without either, a validation
-    loss that ends above its start and above chance. A high score rules overfitting out.
+    Uses fixed samples if they were measured often enough, else the user's own validation; without either, a large rise
+    in the last measurement, or a validation loss that ends above its start and above chance. A high score rules
+    overfitting out.
     """
     if run.val.last_score is not None and run.val.last_score >= HIGH_SCORE:
         return None
-    for steps, train, val in _split_curves(run):
-        is_complete = len(train) == len(val) and bool(np.isfinite([*train, *val]).all())
-        if is_complete and len(val) >= evals:
+    curves = [(steps, train, val) for steps, train, val in _split_curves(run) if _is_complete(train, val)]
+    for steps, train, val in curves:
+        if len(val) >= evals:
             turn = _find_turn(run, steps, train, val, rise)
             return None if turn is None or _ends_with_earlier_weights(run, turn) else turn
-    return _find_worsening(run)
+    early = (_find_early_turn(run, *curve, _EARLY_RISE_FACTOR * rise) for curve in curves)
+    return next(filter(None, early), None) or _find_worsening(run)
+
+
+def has_gap_of_few_evaluations(run: RunSummary) -> bool:
+    """Return whether the validation loss was measured too rarely to show a rise, and ends far above training loss.
+
+    One that was lowest before training does not count: such a model never learned anything for validation samples.
+    """
+    curves = [curve for curve in _split_curves(run) if _is_complete(*curve[1:]) and len(curve[2]) > 1]
+    if any(len(val) >= MIN_EVALUATIONS for _, _, val in curves):
+        return False
+    return any(steps[val.argmin()] > 0 and _has_gap(run, train[-1], val[-1]) for steps, train, val in curves)
+
+
+def _is_complete(train: Curve, val: Curve) -> bool:
+    return len(train) == len(val) and bool(np.isfinite([*train, *val]).all())
+
+
+def _has_gap(run: RunSummary, train: float, val: float) -> bool:
+    return val - train > max(0.5 * val, 0.1 * (run.chance or 0.0))
 
 
 def _ends_with_earlier_weights(run: RunSummary, turn: _ValidationTurn) -> bool:
@@ -217,6 +240,21 @@ def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: fl
         if has_risen and training_fell and has_gap
         else None
     )
+
+
+def _find_early_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: float) -> _ValidationTurn | None:
+    """Return the turn if only the last measurement follows the lowest validation loss, and the training loss halved.
+
+    The same samples are measured with other weights, so a rise of a third is no noise of the samples.
+    """
+    if len(val) < 2 or int(val.argmin()) != len(val) - 2 or steps[-2] == 0:
+        return None
+    reference = run.chance if run.chance is not None else val[0]
+    has_risen = val[-1] - val[-2] > max(rise * val[-2], 0.1 * reference)
+    training_fell = train[-1] < 0.5 * train[-2]
+    if has_risen and training_fell and _has_gap(run, train[-1], val[-1]):
+        return _ValidationTurn(int(steps[-2]), float(val[-2]), float(val[-1]), float(train[-1]))
+    return None
 
 
 def _find_worsening(run: RunSummary) -> _ValidationTurn | None:

@@ -91,20 +91,20 @@ def producing_line(graph: Graph) -> SourceLine | None:
 
 
 @dataclass(frozen=True)
-class OutputReading:
+class _OutputReading:
     """The only line at which a loss reads the output, and how often it reads the same part of it there."""
 
     line: SourceLine
     count: int
 
 
-def output_reading(first_pass: ForwardPass, graph: Graph) -> OutputReading | None:
+def output_reading(first_pass: ForwardPass, graph: Graph) -> _OutputReading | None:
     """Return where the loss reads the output of the model; None for several lines or an unknown one."""
     roots = {tensor.grad_fn for tensor in tree_tensors(first_pass.output)}
     parts = [node for node in graph.nodes if node.function in roots]
     lines = {user.line for node in parts for user in node.users}
     line = lines.pop() if len(lines) == 1 else None
-    return OutputReading(line, max(len(node.users) for node in parts)) if line else None
+    return _OutputReading(line, max(len(node.users) for node in parts)) if line else None
 
 
 def reduced_line(graph: Graph) -> SourceLine | None:

@@ -1,4 +1,4 @@
-"""Whether the flips and rotations that a dataset draws for an image are those of its target, such as a mask."""
+"""Whether the transforms that a dataset draws for an image are those of its target, such as a mask."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nbdebug.measurements.paired_shifts import Shift, are_views, count_different, find_shifts
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.measurements.transform_lines import find_transform_line, moves
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import pairing_line
+from nbdebug.setup.data_lines import origin_line, pairing_line
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.sample_functions import collate_method
 from nbdebug.source.location import SourceLine, get_definition_line
 
@@ -28,13 +30,14 @@ _CLEAR_RATIO = 0.5  # the error of the best transform over that of the next; noi
 
 @dataclass(frozen=True)
 class UnpairedTransforms:
-    """Pairs of reads of one sample between which input and target are flipped or rotated differently.
+    """Pairs of reads of one sample between which input and target are transformed differently.
 
     ``compared`` counts the pairs of reads whose transforms are known, ``different`` those in which the two differ.
     ``line`` transforms one of both alone. If that is unknown, it makes the target in the function that pairs it with
-    the input, or defines how the dataset reads a sample.
+    the input, or the input if only this one changes, or defines how the dataset reads a sample.
     """
 
+    kind: Literal["flipped or rotated", "shifted or cropped"]
     compared: int
     different: int
     samples: int
@@ -47,13 +50,15 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
 
     Each of some samples is read several times. If its target takes the values of another read after exactly one of the
     flips and rotations, and one of them brings its input much closer to that of the other read than the next best,
-    these two must be the same; or the target must be in other, constant coordinates.
+    these two must be the same; or the target must be in other, constant coordinates. Shifts are compared likewise.
     """
     loader = setup.train_loader
     if not is_map_style(loader) or len(loader.dataset) < _SAMPLES:
         return None
     transforms: list[tuple[int, int]] = []
-    samples, is_square, line = 0, True, None
+    shifts: list[tuple[Shift, Shift]] = []
+    samples, shifted_samples, is_square, line = 0, 0, True, None
+    may_be_views = get_loss_kind(setup.loss_fn) == "other"
     try:
         indices = get_visited_indices(loader)
         with Preserve(loader.dataset, loaders=[_collating_object(loader)]), torch.no_grad():
@@ -67,16 +72,32 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
                 of_sample = list(_find_transforms(known))
                 samples += bool(of_sample)
                 transforms += of_sample
+                moved = [] if may_be_views and are_views(known[0]) else [*find_shifts(known)]
+                shifted_samples += bool(moved)
+                shifts += moved
                 if line is None and any(of_image != of_target for of_image, of_target in of_sample):
                     line = find_transform_line(read, _as_pair, _TRACED_READS)
     except Exception:  # samples that cannot be read are reported elsewhere
         return None
+    if unpaired := _unpaired_shifts(setup, shifts, shifted_samples):  # a shifted image may resemble its mirror image
+        return unpaired
     grid = torch.arange(9).view(3, 3) if is_square else torch.arange(6).view(2, 3)
     if any(_agree_in_coordinates(transforms, grid, number) for number, _ in enumerate(moves(grid))):
         return None
     different = sum(of_image != of_target for of_image, of_target in transforms)
     line = line or pairing_line(setup) or get_definition_line(type(loader.dataset).__getitem__)
-    return UnpairedTransforms(len(transforms), different, samples, line)
+    return UnpairedTransforms("flipped or rotated", len(transforms), different, samples, line)
+
+
+def _unpaired_shifts(setup: Setup, shifts: list[tuple[Shift, Shift]], samples: int) -> UnpairedTransforms | None:
+    """Return the reads whose input and target are shifted differently; None if there are none."""
+    different = count_different(shifts)
+    if not different:
+        return None
+    is_of_image = all(of_target == (0, 0) for _, of_target in shifts)
+    line = origin_line(setup, "inputs") if is_of_image else pairing_line(setup)
+    line = line or get_definition_line(type(setup.train_loader.dataset).__getitem__)
+    return UnpairedTransforms("shifted or cropped", len(shifts), different, samples, line)
 
 
 def _read(loader: Any, index: int, seed: int) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,9 @@ from nbdebug.baselines.input_features import Matrix, feature_matrix, standardize
 from nbdebug.baselines.reference_learner import Floats, ReferenceLearner, ReferencePrediction, Targets
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary
+from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.labels import LabelPredictability
+from nbdebug.measurements.perturbation import compute_loss_value
 from nbdebug.measurements.random_batches import read_random_batches
 from nbdebug.measurements.reading_limit import PATIENCE, ReadingLimit
 from nbdebug.measurements.reference_targets import NetworkOutputs, to_targets
@@ -33,6 +36,7 @@ _MIN_STEPS = 60  # of a run whose network is compared
 _MAX_VALUES, _MIN_SIGMAS, _MIN_REFERENCE_GAIN, _ERROR_RATIO = 25_000_000, 4.0, 0.05, 3.0
 _READ_SECONDS, _NETWORK_SECONDS = 0.2, 0.3
 _MIN_SHOWN_SHARE = 0.5  # of the target values that stand one step later in the input
+_EQUAL_LOSSES = 1e-4  # relative difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,11 +215,50 @@ class Reference:
 
 
 @measurement
-def reference(setup: Setup, task: LearningTask, torch_loss_kind: LossKind) -> Reference:
+def prediction_loss_kind(
+    setup: Setup,
+    first_pass: ForwardPass,
+    output: Any,
+    loss_kind: LossKind,
+    torch_loss_kind: LossKind | NotChecked,
+) -> LossKind:
+    """The kind of a loss whose outputs are predictions: one of torch's, or "other" for targets of -1 and 1."""
+    if not isinstance(torch_loss_kind, NotChecked):
+        return torch_loss_kind
+    if loss_kind != "other" or not _judges_signs(setup, first_pass.batch, output):
+        raise torch_loss_kind
+    return loss_kind
+
+
+def _judges_signs(setup: Setup, batch: Batch, output: Any) -> bool:
+    """Return whether the loss is the same with all signs reversed, and lower for scores with the signs of the targets.
+
+    A logistic or a hinge loss of the product of score and target is.
+    """
+    target = batch.target
+    if not isinstance(output, Tensor) or not isinstance(target, Tensor) or output.shape != target.shape:
+        return False
+    if not bool((target.abs() == 1).all()) or not bool((target < 0).any()):
+        return False
+    scores, reversed_batch = output.detach(), replace(batch, targets=(-target,))
+    signed = target * (scores.abs() + 1)
+    with torch.no_grad():
+        try:
+            loss, of_reversed = (
+                compute_loss_value(setup, *pair) for pair in ((scores, batch), (-scores, reversed_batch))
+            )
+            right, wrong = (compute_loss_value(setup, values, batch) for values in (signed, -signed))
+        except NotChecked:
+            return False
+    return abs(loss - of_reversed) <= _EQUAL_LOSSES * abs(loss) and right < wrong
+
+
+@measurement
+def reference(setup: Setup, task: LearningTask, prediction_loss_kind: LossKind) -> Reference:
     """How well a kernel ridge or a forest learns up to 2,000 rows in a second, measured when a rule asks."""
     if task.name in ("reconstruction", "other"):
         raise NotChecked(f"the task is {task.name}, for which there is no reference learner")
-    return Reference(setup, task, torch_loss_kind)
+    return Reference(setup, task, prediction_loss_kind)
 
 
 def compare_with_reference(summary: RunSummary, reference: Reference) -> ReferenceComparison | None:

@@ -23,20 +23,25 @@ _REGRESSION_LOSSES = ("squared", "absolute")
 def to_targets(
     task: LearningTask, loss_kind: LossKind, targets: Tensor, ignored: int
 ) -> tuple[Targets, NDArray[np.int64]]:
-    """Return the targets as columns, and the rows that have one; raise NotChecked for other kinds of targets."""
+    """Return the targets as columns, and the rows that have one; raise NotChecked for other kinds of targets.
+
+    Targets of -1 and 1, for a loss that is none of torch's usual ones, are labels.
+    """
     flat = targets.detach().cpu().reshape(len(targets), -1)
     if not flat.shape[1] or flat.shape[1] > _MAX_COLUMNS:
         raise NotChecked(f"each row has {flat.shape[1]} targets; at most {_MAX_COLUMNS} can be learned")
+    is_sign = loss_kind == "other" and bool((flat.abs() == 1).all())
+    flat = (flat + 1) / 2 if is_sign else flat
     is_label = loss_kind not in _REGRESSION_LOSSES and bool(((flat == 0) | (flat == 1)).all())
-    if flat.shape[1] == 1 and (is_label or _is_class_index(task, loss_kind, flat)):
+    if flat.shape[1] == 1 and not is_sign and (is_label or _is_class_index(task, loss_kind, flat)):
         return _class_targets(flat[:, 0].long(), ignored)
-    if flat.shape[1] > 1 and task.name == "classification":
+    if flat.shape[1] > 1 and not is_sign and task.name == "classification":
         if not flat.is_floating_point():
             raise NotChecked("each row has several classes")
         return _class_targets(flat.argmax(1), ignored)
     columns = flat.double().numpy()
     labeled = np.flatnonzero(np.isfinite(columns).all(1))
-    kind: TargetKind = "labels" if is_label and flat.shape[1] > 1 else "values"
+    kind: TargetKind = "labels" if is_sign or (is_label and flat.shape[1] > 1) else "values"
     if not len(labeled) or not columns[labeled].var(0).sum() > 0:
         raise NotChecked("all targets are equal")
     return Targets(kind, np.nan_to_num(columns).astype(np.float32)), labeled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.planned_rates import UnreachedPeak
 from nbdebug.loop_monitor.schedules import SchedulerUse
 
 FIX_PER_EPOCH = "Call scheduler.step() once per epoch, after the loop over batches."
@@ -69,4 +70,13 @@ def describe_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, corre
         f"{loop.rates.final_ratio:.2g} of its peak.",
         f"The metric is {subject}, but the mode is {configured_mode!r}.",
         f"scheduler = ReduceLROnPlateau(optimizer, mode={correct_mode!r})",
+    )
+
+
+def describe_unreached_rate(kind: str, loop: LoopSummary, use: SchedulerUse, peak: UnreachedPeak) -> tuple[str, str]:
+    """Message and cause for a warm-up that ends long after the training."""
+    return (
+        f"{kind} stepped {use.steps} times in {loop.steps} batches, so the highest rate was {peak.reached:.2g}. "
+        f"The rate reaches {peak.planned:.2g} after {peak.step} steps of the scheduler.",
+        "It steps once per epoch, but its warm-up counts batches.",
     )

@@ -187,7 +187,7 @@ def find_lacking_option(setup: Setup, executed: SourceLine | None) -> SourceLine
             values = [getattr(dataset, "__dict__", {}).get(attribute) for dataset in (train, val)]
             is_option = (values[0] is None) != (values[1] is None)
             is_plain = any(isinstance(value, (bool, int, float, str)) for value in values)
-            option = _option(train, attribute) if is_option and not is_plain else ""
+            option = constructor_option(train, attribute) if is_option and not is_plain else ""
             if option and (executed is None or _uses(executed, attribute)):
                 lacking = train if values[0] is None else val
                 passes = partial(_passes_option, lacking, option)
@@ -196,7 +196,7 @@ def find_lacking_option(setup: Setup, executed: SourceLine | None) -> SourceLine
     return None
 
 
-def _option(dataset: Any, attribute: str) -> str:
+def constructor_option(dataset: Any, attribute: str) -> str:
     """Return the parameter of the constructor that a dataset keeps in an attribute; "" if there is none."""
     kind: type = type(dataset)
     parameters = parameter_names(kind)

@@ -46,6 +46,40 @@ CASES: dict[str, tuple[Tensor, Tensor, nn.Module, nn.Module]] = {
 }
 
 
+def hinge(scores: Tensor, signs: Tensor) -> Tensor:
+    return (1 - scores * signs).clamp_min(0).mean()
+
+
+def energy(scores: Tensor, signs: Tensor) -> Tensor:
+    """Push scores together or apart, whatever their signs are."""
+    return (signs * scores.square()).mean()
+
+
+@pytest.mark.parametrize("loss_fn", [nn.SoftMarginLoss(), nn.functional.soft_margin_loss, hinge])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_reference_knows_targets_of_signs_of_a_margin_loss(loss_fn: Any, outputs: int) -> None:
+    signs = X[:, :outputs].sign()
+    model = nn.Linear(6, outputs)
+    _, reference = reference_of(X, signs, model, loss_fn)
+    rows = reference.rows()
+    assert rows.targets.kind == "labels"
+    assert torch.equal(torch.tensor(rows.targets.columns), (signs[rows.indices] > 0).float())
+    with torch.no_grad():
+        right = float((model(X).sign() == signs).float().mean())
+    assert reference.comparison().network == pytest.approx(right)
+    assert reference.comparison().reference > 0.85
+
+
+@pytest.mark.parametrize(
+    ("targets", "loss_fn"),
+    [((X[:, :1] > 0).float(), nn.SoftMarginLoss()), (X[:, :1].sign(), energy)],
+    ids=["targets of 0 and 1", "signs of pairs"],
+)
+def test_reference_of_a_loss_that_judges_no_signs_says_why(targets: Tensor, loss_fn: Any) -> None:
+    with pytest.raises(NotChecked, match="none of torch's own"):
+        reference_of(X, targets, nn.Linear(6, 1), loss_fn)
+
+
 SERIES = torch.randn(300, 21, 1, generator=torch.Generator().manual_seed(2)).cumsum(1)
 
 

@@ -21,6 +21,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.data_lines import written_line
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.wrong_value_lines import wrong_label_line
 from nbdebug.source.location import get_location
 from nbdebug.source.search import find_unique_line, matches_option
 
@@ -212,6 +213,9 @@ def _finding(setup: Setup, split: str, parts: list[_PartLabels], classes: int) -
     values = sorted({value for part in parts for value in part.labels[part.wrong].tolist()})
     max_label, min_label = max(int(part.labels.max()) for part in parts), min(int(part.labels.min()) for part in parts)
     line = written_line(setup, "targets", split, values)
+    traced = next((sample for sample in samples if sample not in values), None)
+    if line is None and traced is not None:
+        line = wrong_label_line(setup, split, traced, values)
     count, title = (
         sum(len(part.labels) for part in parts),
         samples_title(split, all(part.is_complete for part in parts)),

@@ -78,8 +78,8 @@ def labels_unrelated(
     with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels
     that belong to the previous or the next sample. A collate function of your own gets the same samples in several
     orders: the pairs of input and target may not depend on it. An image with a target of its height and width is read
-    several times: both must be flipped and rotated alike. In your own loop, it compares the rows that the model
-    receives and the targets that the loss receives with those of the loader.
+    several times: both must be flipped, rotated and shifted alike. In your own loop, it compares the rows that the
+    model receives and the targets that the loss receives with those of the loader.
 
     ## Why it matters
     A network memorizes random labels as well as correct ones; only the validation score shows the difference.
@@ -325,15 +325,20 @@ def _lists_names(node: ast.AST) -> bool:
 
 
 def _unpaired_finding(unpaired: UnpairedTransforms) -> Finding:
-    """Report images and targets that are flipped or rotated differently."""
+    """Report images and targets that are transformed differently."""
     return Finding(
         message=f"In {unpaired.different} of {unpaired.compared} pairs of reads of the same training sample, the image "
-        "and its target are flipped or rotated differently; expected the same transform for both.",
+        f"and its target are {unpaired.kind} differently; expected the same transform for both.",
         where=get_location(unpaired.line),
         cause="The random transform is drawn twice, once for the image and once for its target.",
         fix="both = augment(torch.cat([image, mask[None].float()]))   # one draw for both\n"
         "image, mask = both[:-1], both[-1].to(mask.dtype)",
-        evidence={"pairs": unpaired.compared, "different": unpaired.different, "samples": unpaired.samples},
+        evidence={
+            "pairs": unpaired.compared,
+            "different": unpaired.different,
+            "samples": unpaired.samples,
+            "kind": unpaired.kind,
+        },
         explains=("T601", "T606", "T607", "T608", "T610", "E706", "E709", "D112"),
         aspect="transforms",
     )

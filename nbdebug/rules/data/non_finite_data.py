@@ -22,6 +22,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.data_lines import Origin, origin_line, written_line
+from nbdebug.setup.wrong_value_lines import non_finite_line
 from nbdebug.source.location import get_location
 
 _Tensor = tuple[Tensor, Sequence[int]]  # with the dataset indices of its rows
@@ -85,7 +86,10 @@ def _tensor_findings(
     kind = "NaN" if bool(tensor.isnan().any()) else "Inf"
     written = {math.nan} if kind == "NaN" else {math.inf, -math.inf}
     origin: Origin = "target order" if name.startswith("target") else "inputs"  # a conversion makes no NaN
-    line = written_line(setup, origin, split, written) or origin_line(setup, origin, split)
+    line = written_line(setup, origin, split, written)
+    if line is None and samples:
+        line = non_finite_line(setup, split, samples[0], is_nan=kind == "NaN")
+    line = line or origin_line(setup, origin, split)
     listed = f"sample {', '.join(map(str, samples[:5]))}" + (", …" if len(samples) > 5 else "")
     tensor_name = name if name.startswith("target") else f"input {name}".strip()
     column = f", column {', '.join(map(str, columns[:3]))}" if columns else ""

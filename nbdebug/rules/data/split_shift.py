@@ -23,6 +23,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import Origin, origin_line
+from nbdebug.setup.differing_options import find_differing_option
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.split_transforms import find_lacking_option, find_lacking_transform
 from nbdebug.setup.user_code import user_written_objects
@@ -141,7 +142,7 @@ def _unit_findings(
             continue
         factor, threshold = part_units.scale_factor, units if part_units.step_ratio is not None else alone
         if max(factor, 1 / factor) >= max(threshold, part_units.chance.scale_factor):
-            where = get_location(_scaling_line(setup, factor) or _differing_line(setup, position))
+            where = get_location(_differing_line(setup, position, factor))
             yield _finding(
                 part_units,
                 _describe_scale(part_units),
@@ -299,20 +300,23 @@ def _scaling_line(setup: Setup, factor: float) -> SourceLine | None:
     return line if scope.name in calls | {origin.function for origin in origins} or not origins else None
 
 
-def _differing_line(setup: Setup, position: int = 0) -> SourceLine | None:
-    """Return the line that creates a dataset without an option of the other, or that only one split executes.
+def _differing_line(setup: Setup, position: int = 0, factor: float | None = None) -> SourceLine | None:
+    """Return the line that gives the dataset of one split another option, or that only one split executes.
 
-    Else it is the one at which a split lacks a transform.
+    A line that scales by a known factor comes before it. Else it is the one at which a split lacks a transform.
     """
+    scaling_line = _scaling_line(setup, factor) if factor else None
     if setup.val_loader is None:
-        return None
+        return scaling_line
     datasets = [getattr(loader, "dataset", None) for loader in (setup.train_loader, setup.val_loader)]
-    line = None
+    executed, passed = None, None
     if all(map(is_map_style, (setup.train_loader, setup.val_loader))):
         with Preserve(*datasets):
             train, val = (partial(_read_samples, dataset) for dataset in datasets)
-            line = find_differing_line(train, val)
-    return find_lacking_option(setup, line) or line or find_lacking_transform(setup, position)
+            executed = find_differing_line(train, val)
+            passed = find_differing_option(setup, position)
+    line = passed or scaling_line or find_lacking_option(setup, executed) or executed
+    return line or find_lacking_transform(setup, position)
 
 
 def _read_samples(dataset: Any) -> None:

@@ -83,7 +83,7 @@ def targets_not_shifted(
         line = alias_line(setup)
     is_unshifted = total == 0 and not next_token_offset.loss_offset
     if line is None and is_unshifted:
-        line = copying_line(setup)
+        line = copying_line(setup) or alias_line(setup)
     position = list(eval_outputs.inputs).index(next_token_offset.input_name)
     if isinstance(decoder_input, DecoderInput) and total == 0:
         yield _decoder_finding(setup, decoder_input, next_token_offset, line)

@@ -9,7 +9,7 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loss_curves import stability
-from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.loss_curves.run_summary import RunSummary, settled_run_summary
 from nbdebug.measurements.policy_gradient import PolicyGradient
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
@@ -35,10 +35,12 @@ def overfitting(
     measurements, two of them after the minimum. The last one exceeds the minimum by a ``rise`` of a tenth and by a
     thirtieth of the loss of a constant prediction, with an increasing trend, while the training loss decreased by a
     third or is close to zero. It is not reported at a validation score of 0.97 or more, nor if the validation loss was
-    lowest before training: such a model never learned anything for the validation samples, which has other causes. With
-    fewer measurements, it is reported if the validation loss at the end exceeds that before training by a seventh, and
-    that of a constant prediction, although the score is 0.1 above that of the most frequent class. The loss of a policy
-    gradient, which weights drawn actions, does not tell how good the policy is.
+    lowest before training: such a model never learned anything for the validation samples, which has other causes.
+
+    With fewer measurements, the last one must exceed the one before it, the minimum, by three times as much, while the
+    training loss halved; or it exceeds the loss before training by a seventh, and that of a constant prediction,
+    although the score is 0.1 above that of the most frequent class. The loss of a policy gradient, which weights drawn
+    actions, does not tell how good the policy is.
 
     ## How to fix
     Keep the weights of the best measurement. Use more data, augmentation, weight decay, dropout, or fewer parameters.
@@ -55,6 +57,8 @@ def overfitting(
     if max(len(summary.val.loss), len(summary.user_validation.loss)) < 2:
         raise NotChecked("no validation was recorded; pass a val_loader")
     if (turning_point := stability.find_overfitting(summary, rise)) is None:
+        if stability.has_gap_of_few_evaluations(summary):
+            raise NotChecked(_describe_gap(summary))
         return
     start = f"lowest at step {turning_point.step} ({turning_point.lowest:.4g})"
     if not turning_point.step:
@@ -75,6 +79,15 @@ def overfitting(
             "training samples": record.about.get("train_samples"),
         },
         explains=("E703", "E706"),
+    )
+
+
+def _describe_gap(summary: RunSummary) -> str:
+    """Return why a validation loss far above the training loss is no finding."""
+    measured = max(summary.val.loss, summary.user_validation.loss, key=len)
+    return (
+        f"the validation loss was measured {len(measured)} times and ended at {measured[-1]:.4g}, far above the "
+        f"training loss; {stability.MIN_EVALUATIONS} measurements are needed to tell whether it rises"
     )
 
 

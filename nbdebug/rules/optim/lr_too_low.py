@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.schedules import unreached_peak
+from nbdebug.loop_monitor.schedules import unreached_rate
 from nbdebug.loss_curves.convergence import find_rate_too_low
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.reference import Reference, compare_with_reference
@@ -101,7 +101,7 @@ def lr_too_low(
     if comparison is not None and comparison.is_informative and comparison.gain <= _MIN_GAIN:
         return
     uses, batches = (loop.schedulers, loop.steps) if isinstance(loop, LoopSummary) else ((), 0)
-    if any(unreached_peak(use.scheduler, use.steps, batches) for use in uses):
+    if any(unreached_rate(use, batches) for use in uses):
         return  # O507 reports the schedule
     rate = peak_rate(record)
     schedule = _reducing_schedule(setup, loop, rate)

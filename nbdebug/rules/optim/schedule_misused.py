@@ -14,14 +14,14 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.planned_rates import highest_factor_if_rate, unreached_peak
 from nbdebug.loop_monitor.resumption import ScheduleStart, initial_starts
 from nbdebug.loop_monitor.schedules import (
     SchedulerUse,
-    highest_factor_if_rate,
     planned_length,
     required_plateau_mode,
     unfinished_length,
-    unreached_peak,
+    unreached_rate,
 )
 from nbdebug.rule_engine.loop_edits import move_after_loop
 from nbdebug.rule_engine.rule_registry import rule
@@ -38,6 +38,7 @@ from nbdebug.rules.schedule_texts import (
     describe_fast_schedule,
     describe_negative_rate,
     describe_plateau_mode,
+    describe_unreached_rate,
     fix_for_undone_changes,
 )
 from nbdebug.setup import Setup, loaders
@@ -80,12 +81,12 @@ def schedule_misused(
     highest rate, or if it ends below zero; a cosine over all steps ends there too, but spends only 6% of its steps
     there. A plateau scheduler may do so. A schedule was forgotten if it never stepped in more than two epochs. It steps
     too seldom if it was planned for as many steps as there are batches, within 10%, and made fewer than half of them,
-    or if a function of its factors reached less than half of the peak that half as many steps as batches would reach. A
-    function of factors returns rates if its highest factor is the initial rate, or down to half of it. A schedule skips
-    its first rate if its first step comes before the first step of the optimizer. A plateau scheduler has the wrong
-    mode if it waits for a minimum of a rising score, or for a maximum of a decreasing loss, judged by the name of the
-    metric, or by its values: a score is a multiple of one over the number of validation samples, and other values that
-    decrease at three of four steps are those of a loss.
+    or if its rate reached less than half of the peak that half as many steps as batches would reach, computed on a copy
+    of it, in ten steps or more. A function of factors returns rates if its highest factor is the initial rate, or down
+    to half of it. A schedule skips its first rate if its first step comes before the first step of the optimizer. A
+    plateau scheduler has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a decreasing
+    loss, judged by the name of the metric, or by its values: a score is a multiple of one over the number of validation
+    samples, and other values that decrease at three of four steps are those of a loss.
 
     A schedule belongs to a replaced optimizer if before at least two of its steps, its optimizer had not stepped and
     another one with the same parameters had. A schedule is undone by another one of the same optimizer if at least two
@@ -350,13 +351,9 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
             _FIX_PER_BATCH,
         )
         edits = step_each_batch(line, optimizer_step)
-    elif peak := unreached_peak(use.scheduler, use.steps, loop.steps):
-        texts = (
-            f"{kind} stepped {use.steps} times in {loop.steps} batches, so its factor was at most {peak.reached:.2g}; "
-            f"it reaches {peak.planned:.2g} after {peak.step} steps.",
-            "It steps once per epoch, but its warm-up counts batches.",
-            _FIX_PER_BATCH,
-        )
+    elif peak := unreached_rate(use, loop.steps):
+        texts = (*describe_unreached_rate(kind, loop, use, peak), _FIX_PER_BATCH)
+        evidence |= {"highest rate": peak.reached, "planned rate": peak.planned, "planned step": peak.step}
         edits = step_each_batch(line, optimizer_step)
     elif highest := highest_factor_if_rate(use.scheduler, use.steps):
         texts = (

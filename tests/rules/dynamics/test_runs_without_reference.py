@@ -85,6 +85,34 @@ def test_validation_measured_twice_is_overfitting_only_if_something_was_learned(
     assert all("lowest at step 0" not in item.message for item in findings("T609", record))
 
 
+@pytest.mark.parametrize(
+    ("val", "train", "expected"),
+    [
+        ([2.3, 1.0, 1.6], [2.3, 0.8, 0.2], True),
+        ([2.3, 1.0, 1.2], [2.3, 0.8, 0.2], False),
+        ([2.3, 1.0, 1.6], [2.3, 0.8, 0.7], False),
+        ([2.3, 1.6, 1.0], [2.3, 0.8, 0.2], False),
+        ([2.3, 2.4, 2.6], [2.3, 0.8, 0.2], False),
+        ([2.3, 1.0], [2.3, 0.9], False),
+    ],
+    ids=["rises", "rises a little", "training goes on too", "falls", "learned nothing", "one epoch"],
+)
+def test_single_measurement_after_the_minimum_needs_a_large_rise(
+    val: list[float], train: list[float], expected: bool
+) -> None:
+    assert (find_overfitting(summarize_run(validation_record(val, 0.5, train))) is not None) is expected
+
+
+@pytest.mark.parametrize(("train", "is_told"), [([2.3, 0.8, 0.1], True), ([2.3, 1.3, 1.1], False)])
+def test_large_gap_of_few_measurements_is_told_as_not_checked(train: list[float], is_told: bool) -> None:
+    record = validation_record([2.3, 1.0, 1.2], 0.5, train)
+    if not is_told:
+        assert findings("T609", record) == []
+        return
+    with pytest.raises(NotChecked, match=r"measured 3 times and ended at 1\.2, far above the training loss"):
+        findings("T609", record)
+
+
 @pytest.mark.parametrize("code", ["T601", "T606"])
 def test_level_of_loss_without_loss_fn_is_not_judged(code: str) -> None:
     loss = 0.12 + 0.02 * np.random.default_rng(0).normal(size=300)

@@ -88,6 +88,18 @@ def linear_warm_up(optimizer: torch.optim.Optimizer) -> Any:
     return lr_scheduler.LinearLR(optimizer, 0.2, 1.0, 3)
 
 
+def ramp(steps: int) -> Callable[[torch.optim.Optimizer], Any]:
+    return lambda optimizer: lr_scheduler.LinearLR(optimizer, 0.01, total_iters=steps)
+
+
+def ramp_and_cosine(steps: int, total: int) -> Callable[[torch.optim.Optimizer], Any]:
+    def make(optimizer: torch.optim.Optimizer) -> Any:
+        parts: list[Any] = [ramp(steps)(optimizer), cosine(optimizer, total - steps)]
+        return lr_scheduler.SequentialLR(optimizer, parts, milestones=[steps])
+
+    return make
+
+
 def cosine(optimizer: torch.optim.Optimizer, steps: int = EPOCHS) -> Any:
     return lr_scheduler.CosineAnnealingLR(optimizer, steps)
 
@@ -255,6 +267,8 @@ def resumed_schedule(loop: Loop) -> None:
         (optimizer_created_in_each_epoch, "after its optimizer had been replaced"),
         (per_epoch(exponential, warm_up), "changes by ExponentialLR were followed directly by a step of LambdaLR"),
         (plateau_undone_by_warm_up, "changes by ReduceLROnPlateau were followed directly by a step of LambdaLR"),
+        (per_epoch(ramp(40)), "LinearLR stepped 10 times in 160 batches, so the highest rate was 0.013"),
+        (per_epoch(ramp_and_cosine(48, 160)), "The rate reaches 0.05 after 48 steps of the scheduler."),
     ],
 )
 def test_schedule_misused_reports_the_course_of_the_rate(train: Callable[[Loop], None], message: str) -> None:
@@ -271,6 +285,12 @@ def test_schedule_misused_reports_the_course_of_the_rate(train: Callable[[Loop],
         per_epoch(linear_warm_up, exponential),
         per_epoch(lambda optimizer: lr_scheduler.ChainedScheduler([linear_warm_up(optimizer), exponential(optimizer)])),
         per_epoch(lambda optimizer: warm_up(optimizer, 4)),
+        per_epoch(ramp(3)),
+        per_epoch(ramp(EPOCHS)),
+        per_epoch(ramp(1000)),
+        per_epoch(ramp_and_cosine(2, EPOCHS)),
+        per_batch(ramp(40)),
+        per_batch(ramp_and_cosine(48, 160)),
         per_batch(lambda optimizer: lr_scheduler.CyclicLR(optimizer, 0.001, RATE, step_size_up=2 * BATCHES)),
         per_batch(lambda optimizer: lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=EPOCHS * BATCHES)),
         warm_up_then_decay,
@@ -283,6 +303,21 @@ def test_schedule_misused_reports_the_course_of_the_rate(train: Callable[[Loop],
 )
 def test_schedule_misused_on_sound_courses_finds_nothing(train: Callable[[Loop], None]) -> None:
     assert not findings_of(train)
+
+
+def test_warm_up_over_batches_that_steps_per_epoch_is_moved_into_the_loop_over_batches() -> None:
+    def train(loop: Loop) -> None:
+        warming = ramp(40)(loop.optimizer)
+        for _ in loop.epochs():
+            for x, y in loop.loader:
+                loop.optimizer.zero_grad()
+                nn.functional.cross_entropy(loop.model(x), y).backward()
+                loop.optimizer.step()
+            warming.step()
+
+    (finding,) = findings_of(train)
+    assert (finding.where.source or "").strip() == "warming.step()"
+    assert [edit.text.strip() for edit in finding.edits if edit.text.strip()] == ["warming.step()"]
 
 
 @pytest.mark.parametrize(

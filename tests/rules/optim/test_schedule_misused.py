@@ -76,6 +76,27 @@ def warmup_and_steps(optimizer: torch.optim.Optimizer) -> Any:
     return lr_scheduler.SequentialLR(optimizer, parts, milestones=[2])
 
 
+class Factors:
+    """Factors of a schedule as an object."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def __call__(self, step: int) -> float:
+        return min(1.0, (step + 1) / self.steps) ** 2
+
+
+class OwnWarmUp(lr_scheduler.LRScheduler):
+    """A warm-up of the user's own class."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        self.steps = steps
+        super().__init__(optimizer)
+
+    def get_lr(self) -> list[Any]:
+        return [rate * min(1.0, (self.last_epoch + 1) / self.steps) ** 2 for rate in self.base_lrs]
+
+
 class OwnSchedule(lr_scheduler.StepLR):
     """A schedule that overrides step()."""
 
@@ -103,6 +124,8 @@ PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [sch
         (warmup_and_steps, {"per_batch": True}, "with every batch"),
         (lambda o: OwnSchedule(o, 3), {"per_batch": True}, "with every batch"),
         (lambda o: lr_scheduler.LambdaLR(o, warmup(2 * EPOCHS)), {}, "warm-up counts batches"),
+        (lambda o: lr_scheduler.LambdaLR(o, Factors(2 * EPOCHS)), {}, "warm-up counts batches"),
+        (lambda o: OwnWarmUp(o, 2 * EPOCHS), {}, "warm-up counts batches"),
     ],
     ids=[
         "one cycle per epoch",
@@ -117,6 +140,8 @@ PASSING = {"passed": lambda scheduler: scheduler, "list": lambda scheduler: [sch
         "sequence",
         "own class",
         "warm-up over batches",
+        "object",
+        "own warm-up",
     ],
 )
 def test_schedule_misused_of_harmful_schedule_states_cause(
@@ -144,6 +169,7 @@ def test_schedule_misused_reports_the_one_of_several_schedulers_that_never_steps
         (plateau("min"), {"metric": lambda epoch: 1 - epoch / 10}),
         (lambda o: lr_scheduler.LambdaLR(o, warmup(EPOCHS // 2)), {}),
         (lambda o: lr_scheduler.LambdaLR(o, warmup(1000)), {}),
+        (lambda o: OwnWarmUp(o, EPOCHS // 2), {}),
     ],
     ids=[
         "one cycle per batch",
@@ -156,6 +182,7 @@ def test_schedule_misused_reports_the_one_of_several_schedulers_that_never_steps
         "plateau of an error",
         "warm-up over epochs",
         "long warm-up",
+        "own warm-up",
     ],
 )
 @pytest.mark.parametrize("passing", PASSING)

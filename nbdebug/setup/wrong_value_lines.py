@@ -1,0 +1,89 @@
+"""The user's line that makes a wrong value of a sample while it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nbdebug.preserve import Preserve
+from nbdebug.setup.loaders import is_map_style
+from nbdebug.setup.sample_functions import collate_method, nested_datasets
+from nbdebug.setup.setup import Setup
+from nbdebug.source.appearing_values import find_appearance
+from nbdebug.source.location import SourceLine
+
+_MAX_STORED_VALUES = 50_000_000
+
+
+def non_finite_line(setup: Setup, split: str, index: int, *, is_nan: bool) -> SourceLine | None:
+    """Return the line that makes the first NaN, or infinite value, of a sample; None if it is stored with the data."""
+    matches = torch.isnan if is_nan else torch.isinf
+
+    def is_wrong(value: Any) -> bool:
+        values = _as_tensor(value)
+        return values is not None and values.is_floating_point() and bool(matches(values).any())
+
+    return _appearance(setup, split, index, is_wrong, is_wrong)
+
+
+def wrong_label_line(setup: Setup, split: str, index: int, labels: Collection[int]) -> SourceLine | None:
+    """Return the line that makes a wrong label of a sample; None if one is stored, or if the index is such a number."""
+    if index in labels:
+        return None
+
+    def is_stored(value: Any) -> bool:
+        values = _as_tensor(value)
+        return values is not None and any(bool((values == label).any()) for label in labels)
+
+    def is_wrong(value: Any) -> bool:
+        values = _as_tensor(value)
+        return values is not None and values.numel() == 1 and is_stored(values)
+
+    return _appearance(setup, split, index, is_wrong, is_stored)
+
+
+def _appearance(
+    setup: Setup, split: str, index: int, is_wrong: Callable[[Any], bool], is_stored: Callable[[Any], bool]
+) -> SourceLine | None:
+    """Return the line at which the read of a sample makes its first wrong value, with the user's collate function.
+
+    None if the dataset stores a wrong value, or a table or a very large array, which may contain one.
+    """
+    loader = setup.val_loader if split in ("val", "validation") else setup.train_loader
+    dataset = getattr(loader, "dataset", None)
+    if dataset is None or not is_map_style(loader):
+        return None
+    if any(_is_unknown(value) or is_stored(value) for value in _stored_values(dataset)):
+        return None
+
+    def read() -> None:
+        sample = dataset[index]
+        if collate_method(loader):
+            loader.collate_fn([sample])
+
+    with Preserve(dataset):
+        return find_appearance(read, is_wrong)
+
+
+def _stored_values(dataset: Any) -> list[Any]:
+    """Return the attributes of a dataset and of those inside it, and the parts of tuples and lists of them."""
+    attributes = [value for part in nested_datasets(dataset) for value in getattr(part, "__dict__", {}).values()]
+    return [part for value in attributes for part in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def _is_unknown(value: Any) -> bool:
+    size = value.numel() if isinstance(value, Tensor) else getattr(value, "size", 0)
+    return hasattr(value, "iloc") or (isinstance(size, int) and size > _MAX_STORED_VALUES)
+
+
+def _as_tensor(value: Any) -> Tensor | None:
+    """Return a number or an array of numbers as a tensor; None for others."""
+    if isinstance(value, (float, int)) and not isinstance(value, bool):
+        return torch.tensor(value, dtype=torch.float64)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fiu":
+        return torch.as_tensor(value)
+    return value if isinstance(value, Tensor) and not value.is_complex() else None

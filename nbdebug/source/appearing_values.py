@@ -1,0 +1,75 @@
+"""The line of the user's code at which a wrong value first appears while a call runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+
+_MAX_ITEMS = 64
+
+
+def find_appearance(call: Callable[[], object], is_wrong: Callable[[Any], bool]) -> SourceLine | None:
+    """Return the line that makes the first wrong value, in whichever function of the user's it runs.
+
+    The variables of each function are looked at after each of its lines, and what it returns. None if there is none, if
+    the call raises, or if a debugger traces this thread.
+    """
+    if sys.gettrace() is not None:
+        return None
+    trace = _AppearanceTrace(is_wrong)
+    sys.settrace(trace.observe)
+    try:
+        call()
+    except Exception:  # the code is the user's, and a finding is worth more than its line
+        return None
+    finally:
+        sys.settrace(None)
+    return trace.line
+
+
+class _AppearanceTrace:
+    def __init__(self, is_wrong: Callable[[Any], bool]) -> None:
+        self.is_wrong = is_wrong
+        self.line: SourceLine | None = None
+        self.previous: dict[FrameType, int] = {}
+
+    def observe(self, frame: FrameType, event: str, result: Any) -> Any:
+        """Look at the variables of a user's function, before each line and at its end."""
+        if self.line is not None or not _is_users(frame):
+            return None
+        values = [*frame.f_locals.values(), *([result] if event == "return" else [])]
+        if any(map(self.is_wrong, _flattened(values))):
+            self.line = self._running_line(frame, event)
+        self.previous[frame] = frame.f_lineno
+        return self.observe
+
+    def _running_line(self, frame: FrameType, event: str) -> SourceLine | None:
+        """Return the line that has just run; that of a wrong argument is the line of the caller."""
+        if event == "call":
+            caller = frame.f_back
+            return _line(caller, caller.f_lineno) if caller is not None and _is_users(caller) else None
+        number = frame.f_lineno if event == "return" else self.previous.get(frame, frame.f_lineno)
+        return _line(frame, number)
+
+
+def _line(frame: FrameType, number: int) -> SourceLine:
+    return SourceLine(frame.f_code.co_filename, number, frame.f_code.co_name)
+
+
+def _is_users(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return not is_library_code(file) and not is_debugger_code(file)
+
+
+def _flattened(values: list[Any]) -> Iterator[Any]:
+    """Yield values, and those in lists, tuples and dictionaries of a few items."""
+    for value in values:
+        items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
+        if items is None:
+            yield value
+        elif len(items) <= _MAX_ITEMS:
+            yield from items
