@@ -299,7 +299,7 @@ def file_nodes(tree: ast.Module | None) -> tuple[ast.AST, ...]:
 
 @lru_cache(_PARSED_FILES)
 def scope_nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
-    """Return all nodes of a file, a cell or a function, in the order of ``ast.walk``; many rules read those of a loop."""
+    """Return all nodes of a file, a cell or a function, in the order of ``ast.walk``, which many rules read."""
     return tuple(ast.walk(scope))
 
 
