@@ -227,7 +227,7 @@ def _contradicts(creation: Creation, created: object) -> bool:
     if not type(created).__module__.startswith("torch."):
         return False
     is_complete = call_name(creation.call) != "partial" and not creation.unpacks_arguments
-    for name, default in _defaults(type(created)).items():
+    for name, default in _defaults(type(created)).items():  # type: ignore[arg-type]
         argument = creation.argument(created, name)
         value = _literal(argument) if argument is not None else default if is_complete else _UNKNOWN
         option = _option(created, name)
@@ -243,7 +243,7 @@ def _contradicts(creation: Creation, created: object) -> bool:
 def _contradicts_weights(creation: Creation, created: object, is_complete: bool) -> bool:
     """Check whether a call passes a tensor, such as class weights, that a module does not have, or leaves it out."""
     buffers = getattr(created, "__dict__", {}).get("_buffers", {})
-    for name in buffers.keys() & _defaults(type(created)):
+    for name in buffers.keys() & _defaults(type(created)):  # type: ignore[arg-type]
         buffer, argument = buffers[name], creation.argument(created, name)
         if is_complete and argument is None and buffer is not None:
             return True
