@@ -23,6 +23,7 @@ from nbdebug.source.search import (
     enclosing_scope,
     may_be_skipped,
     read_names,
+    scope_nodes,
 )
 
 # These calls keep the shape and the position of the largest value.
@@ -60,12 +61,12 @@ class _ModelOutputExpressions:
     def names(self) -> set[str]:
         """Names that hold the output and are never assigned anything else."""
         assignments = [
-            node for node in ast.walk(self.scope) if isinstance(node, ast.Assign) and self.is_model_call(node.value)
+            node for node in scope_nodes(self.scope) if isinstance(node, ast.Assign) and self.is_model_call(node.value)
         ]
         assigned_lines = [
             (target.id, node.lineno) for node in assignments for target in node.targets if isinstance(target, ast.Name)
         ]
-        stores = [n for n in ast.walk(self.scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        stores = [n for n in scope_nodes(self.scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         return {
             name
             for name, _ in assigned_lines
@@ -124,7 +125,7 @@ def _argmax_over_single_column(
     scope: SourceScope, line: SourceLine, output: _ModelOutputExpressions, shape: tuple[int, ...]
 ) -> Iterator[DegenerateMetric]:
     """Yield each ``argmax`` over an axis of size 1, which is always 0."""
-    for node in ast.walk(scope):
+    for node in scope_nodes(scope):
         if not isinstance(node, ast.Call) or call_name(node) != "argmax":
             continue
         axis, scores = _argmax_axis(node), call_subject(node)
@@ -144,7 +145,7 @@ def _argmax_over_single_column(
 
 def _is_chosen_by_shape(scope: SourceScope, node: ast.Call) -> bool:
     """Check whether a call is in a branch on the shape or kind of the output, as in ``if output.shape[1] > 1``."""
-    choices = [branch for branch in ast.walk(scope) if isinstance(branch, (ast.If, ast.IfExp)) and branch.orelse]
+    choices = [branch for branch in scope_nodes(scope) if isinstance(branch, (ast.If, ast.IfExp)) and branch.orelse]
     enclosing = [branch for branch in choices if any(node_in_branch is node for node_in_branch in ast.walk(branch))]
     return any(_SHAPE_TEST.search(ast.unparse(branch.test)) for branch in enclosing)
 
@@ -178,7 +179,7 @@ def _equality_of_raw_output(
 def _score_against_itself(scope: SourceScope, line: SourceLine) -> Iterator[DegenerateMetric]:
     """Yield each score of a tensor against itself."""
     pairs = [(node, node.left, node.comparators[0]) for node in _averaged_comparisons(scope)]
-    for node in ast.walk(scope):
+    for node in scope_nodes(scope):
         if isinstance(node, ast.Call) and call_name(node).endswith(_SCORE_SUFFIXES) and len(node.args) > 1:
             pairs.append((node, node.args[0], node.args[1]))  # type: ignore[arg-type]
     for node, first, second in pairs:
@@ -192,7 +193,7 @@ def _score_against_itself(scope: SourceScope, line: SourceLine) -> Iterator[Dege
 
 def _averaged_comparisons(scope: SourceScope) -> Iterator[ast.Compare]:
     """Return every ``==`` whose result is summed or averaged, as in an accuracy."""
-    reductions = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and call_name(node) in _REDUCTIONS]
+    reductions = [node for node in scope_nodes(scope) if isinstance(node, ast.Call) and call_name(node) in _REDUCTIONS]
     comparison_by_id = {
         id(comparison): comparison for call in reductions for comparison in _comparison_in_chain(call_subject(call))
     }
@@ -217,9 +218,9 @@ def _stale_training_value(scope: SourceScope, line: SourceLine) -> Iterator[Dege
     if not loops:
         return
     assigned_here = {name for loop in loops for name in assigned_names(loop)}
-    training_names = {name for node in ast.walk(scope) if call_name(node) == "backward" for name in read_names(node)}
+    training_names = {name for node in scope_nodes(scope) if call_name(node) == "backward" for name in read_names(node)}
     assigned_elsewhere = {
-        name for node in ast.walk(scope) if isinstance(node, ast.For) for name in assigned_names(node)
+        name for node in scope_nodes(scope) if isinstance(node, ast.For) for name in assigned_names(node)
     } - assigned_here
     for node in ast.walk(loops[0]):
         if isinstance(node, ast.AugAssign) and (
@@ -240,10 +241,10 @@ def _has_backward(node: ast.AST) -> bool:
 def _aliased_weight(scope: SourceScope, line: SourceLine) -> Iterator[DegenerateMetric]:
     """Yield each weight that is stored without a copy and later compared with itself."""
     stored_weights: dict[str, str] = {}
-    for node in ast.walk(scope):
+    for node in scope_nodes(scope):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_weight_expression(node.value):
             stored_weights[node.targets[0].id] = ast.dump(node.value)
-    for node in ast.walk(scope):
+    for node in scope_nodes(scope):
         sides = _compared_operands(node)
         for side, other in (sides, sides[::-1]):
             if isinstance(side, ast.Name) and other is not None and stored_weights.get(side.id) == ast.dump(other):

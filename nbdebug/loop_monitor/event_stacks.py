@@ -12,7 +12,7 @@ from nbdebug.source.assignments import covering_statement, last_assignment
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.producers import executed_return
 from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_loops, enclosing_scope
+from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_loops, enclosing_scope, scope_nodes
 
 _LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 Stack = tuple[SourceLine, ...]  # the innermost line first
@@ -55,7 +55,7 @@ def _only_yields(line: SourceLine) -> bool:
 @lru_cache(64)
 def _is_in_loop(line: SourceLine) -> bool:
     scope = enclosing_scope(line)
-    loops = [node for node in ast.walk(scope) if isinstance(node, _LOOPS)] if scope else []
+    loops = [node for node in scope_nodes(scope) if isinstance(node, _LOOPS)] if scope else []
     return any(covers_line(loop, line.number) for loop in loops)
 
 
@@ -127,7 +127,7 @@ def is_in_loops_of(stacks: Mapping[str, Stack], event: str, other: str) -> bool:
 
 
 def _loops_around(scope: ast.AST, number: int) -> set[ast.For | ast.AsyncFor | ast.While]:
-    loops = [node for node in ast.walk(scope) if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
+    loops = [node for node in scope_nodes(scope) if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
     return {loop for loop in loops if covers_line(loop, number)}
 
 
@@ -189,7 +189,7 @@ def _names_of(ids: Collection[int], variables: Mapping[str, Any]) -> list[str]:
 def _step_branches(line: SourceLine, names: Collection[str]) -> list[SourceLine]:
     """Return the branches around the steps in the function of a line that do not contain the line."""
     scope = enclosing_scope(line)
-    nodes = [*ast.walk(scope)] if scope and names else []
+    nodes = scope_nodes(scope) if scope and names else ()
     steps = [node.lineno for node in nodes if isinstance(node, ast.Call) and _is_step_of(node, names)]
     choices = [node for node in nodes if isinstance(node, ast.If) and not covers_line(node, line.number)]
     around = [choice.lineno for choice in choices if any(covers_line(choice, number) for number in steps)]

@@ -89,19 +89,19 @@ class LoopMonitor(OptimizerTracking):
     def __init__(self, setup: Setup, errors: dict[str, str] | None = None) -> None:
         super().__init__(setup)
         self.errors = {} if errors is None else errors
-        self.parameter_tracker = ParameterTracker(setup.eager_model)
+        self.parameter_tracker = ParameterTracker(self.model)
         self.clipping_monitor, self.grad_scaler_monitor = ClippingMonitor(), GradScalerMonitor()
         self.accumulation_counter, self.batch_alignment = AccumulationCounter(), BatchAlignmentMonitor()
-        self.mode_monitor, self.rounded_updates = ModeMonitor(setup.eager_model), RoundedUpdates(setup.eager_model)
-        self.retained_graph_counter = RetainedGraphCounter(setup.eager_model)
+        self.mode_monitor, self.rounded_updates = ModeMonitor(self.model), RoundedUpdates(self.model)
+        self.retained_graph_counter = RetainedGraphCounter(self.model)
         self.device_sync_counter = DeviceSyncCounter()
-        self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(setup.eager_model)
+        self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(self.model)
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
         self.resumption = ResumptionMonitor(setup.optimizers, self.scheduler_monitor)
         self.batch_order_monitor = BatchOrderMonitor(setup)
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
-        self.weight_copy_monitor = WeightCopyMonitor(setup.eager_model)
-        self.sampled_parameters, self.tied_parameters = self.sample_parameters(), tied_parameters(setup.eager_model)
+        self.weight_copy_monitor = WeightCopyMonitor(self.model)
+        self.sampled_parameters, self.tied_parameters = self.sample_parameters(), tied_parameters(self.model)
         self.step_groups, self.split_memory = StepGroupMonitor(self.sampled_parameters), SplitMemory(setup)
         self.cleared_gradients = ClearedGradientMonitor(self.parameter_tracker)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
@@ -110,7 +110,7 @@ class LoopMonitor(OptimizerTracking):
         self.tracked_steps = 0
         self.root_variables, self.evaluation = RootVariables(), EvaluationMonitor(setup, lambda: self.loss_kind)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=not setup.is_compiled)
-        self.restored_weights = RestoredWeightsMonitor(setup.eager_model)
+        self.restored_weights = RestoredWeightsMonitor(self.model)
         self.training_averages = TrainingAverageMonitor(setup)
         self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
         self.loss_operands: LossOperands | None = None
@@ -212,7 +212,7 @@ class LoopMonitor(OptimizerTracking):
     @property
     def evaluates_with_gradients(self) -> bool:
         """True if a pass on a validation batch, in eval mode or between two batches creates an unmarked graph."""
-        is_evaluation = self.mode_monitor.split == "val" or not self.setup.eager_model.training
+        is_evaluation = self.mode_monitor.split == "val" or not self.model.training
         is_between = not self.plan.marks_graphs and self.steps > self.batch_use_counter.steps_before_batch
         return (is_evaluation or is_between) and torch.is_grad_enabled()
 
@@ -220,7 +220,7 @@ class LoopMonitor(OptimizerTracking):
         """Record the start of a forward pass of the whole model."""
         split = self.split_memory.find_split(args, kwargs, self.mode_monitor.split)
         self.attempt(self.mode_monitor.on_forward_begin, split, self.steps)
-        is_training = self.setup.eager_model.training
+        is_training = self.model.training
         self.attempt(self.mode_monitor.repeated_passes.on_forward_begin, split, is_training, args, kwargs)
         if not torch.is_grad_enabled() or split == "val":
             self.attempt(self.restored_weights.on_evaluation, self.row_steps)
@@ -291,7 +291,7 @@ class LoopMonitor(OptimizerTracking):
 
     def sample_parameters(self) -> list[Tensor]:
         """Return evenly spaced parameters of the model."""
-        parameters: list[Tensor] = [*self.setup.eager_model.parameters()]
+        parameters: list[Tensor] = [*self.model.parameters()]
         return parameters[:: 1 + len(parameters) // _MAX_SAMPLED_PARAMETERS]
 
     def unscaled_loss(self, root: Tensor) -> Tensor:
@@ -328,7 +328,7 @@ class LoopMonitor(OptimizerTracking):
             self.attempt(self.gradient_changes.on_backward_end, self.sampled_parameters, self.loss_weights)
         if not self.tracked_optimizers:
             if self.rounded_updates.parameter_names and self.plan.is_inspecting:
-                self.attempt(self.rounded_updates.compare_windows, self.setup.eager_model.parameters(), 1.0, self.steps)
+                self.attempt(self.rounded_updates.compare_windows, self.model.parameters(), 1.0, self.steps)
             self.attempt(self.mode_monitor.on_step_end)
             self.attempt(self.batch_alignment.on_step_end)
             self.plan_next_step(self.steps)

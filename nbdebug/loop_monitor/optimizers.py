@@ -25,8 +25,8 @@ class OptimizerTracking:
     """
 
     def __init__(self, setup: Setup) -> None:
-        self.setup, self.double_update_counter = setup, DoubleUpdateCounter()
-        self.own_parameter_shapes = {id(p): tuple(p.shape) for p in setup.eager_model.parameters()}
+        self.setup, self.model, self.double_update_counter = setup, setup.eager_model, DoubleUpdateCounter()
+        self.own_parameter_shapes = {id(p): tuple(p.shape) for p in self.model.parameters()}
         self.first_optimizer: torch.optim.Optimizer | None = None
         self.tracked_optimizers: dict[int, TrackedOptimizer] = {}
         self.optimizer_by_parameter: dict[int, TrackedOptimizer] = {}
@@ -56,11 +56,11 @@ class OptimizerTracking:
     def has_model_shapes(self, optimizer: torch.optim.Optimizer) -> bool:
         """Check whether an optimizer holds tensors with the shapes of all trainable parameters of the model."""
         shapes = Counter(tuple(p.shape) for p in optimized_parameters(optimizer))
-        return shapes == Counter(tuple(p.shape) for p in self.setup.eager_model.parameters() if p.requires_grad)
+        return shapes == Counter(tuple(p.shape) for p in self.model.parameters() if p.requires_grad)
 
     def follow_parameters(self) -> bool:
         """Add the parameters that came into the model while the loop ran; return whether there are any."""
-        shapes = {id(p): tuple(p.shape) for p in self.setup.eager_model.parameters()}
+        shapes = {id(p): tuple(p.shape) for p in self.model.parameters()}
         has_grown = not shapes.keys() <= self.own_parameter_shapes.keys()
         self.own_parameter_shapes.update(shapes)
         return has_grown
@@ -76,7 +76,7 @@ class OptimizerTracking:
     def follow_successor(self, successor: TrackedOptimizer) -> None:
         """Let an optimizer that replaces the first one take its place, with its counts, or the place of an idle one."""
         first = self.tracked_optimizers.get(id(self.first_optimizer))
-        if first and _replaces(successor, first, self.setup.eager_model):
+        if first and _replaces(successor, first, self.model):
             _hand_over(successor, first)
             self.replaced_optimizers.add(first.optimizer)
             self.first_optimizer = successor.optimizer

@@ -23,6 +23,7 @@ _READING_CALLS = frozenset({"linear", "multi_head_attention_forward", "layer_nor
 _AFFINE_CALLS = frozenset(
     {"transpose", "permute", "contiguous", "get", "mul", "rmul", "add", "radd", "sub", "div", "truediv", "dropout"}
 )
+_NO_ATTENTION = "no attention is found in the calls of the model"
 _Statistic = Literal["mean", "mean square", "variance"]
 _MIN_LENGTH, _MIN_SAMPLES = 4, 3
 _EQUAL, _DIFFERENT = 1e-3, 1e-2  # differences of a statistic between samples, relative to the spread of the values
@@ -50,6 +51,8 @@ def position_normalizations(eval_outputs: EvalOutputs) -> list[PositionNormaliza
     Attention is a softmax over scores or a product of values, which linear attention has too. Convolutions, which are
     often followed by normalizations over positions, and the input itself are left out.
     """
+    if (ATTENTION_CALLS | PRODUCT_CALLS).isdisjoint(eval_outputs.called_functions):
+        raise NotChecked(_NO_ATTENTION)
     answers = few_samples(eval_outputs)
     recorded: list[TorchCall] = []
     model = answers.setup.eager_model
@@ -60,7 +63,7 @@ def position_normalizations(eval_outputs: EvalOutputs) -> list[PositionNormaliza
         except (RuntimeError, ValueError, IndexError) as error:  # such as a graph whose samples belong together
             raise NotChecked(f"the model does not take a part of a batch: {error}") from None
     if answers.batch.size < _MIN_SAMPLES or not any(map(_is_attention, recorded)):
-        raise NotChecked("no attention is found in the calls of the model")
+        raise NotChecked(_NO_ATTENTION)
     is_numeric = any(tensor.is_floating_point() for tensor in answers.inputs.values())
     graph, normalizations = CallGraph(recorded), dict[int, PositionNormalization]()
     for call in recorded:

@@ -255,8 +255,9 @@ def _judge_graph(setup: Setup, step: TracedStep) -> Report:
     runner = RuleRunner(Measurements(own_setup, **{**unavailable, **measured}), rules, {})
     runner.run(Screen())
     line = graph.root.line if graph.root else None
-    findings = (f if f.where.line or not line else replace(f, where=add_line(f.where, line)) for f in runner.report())
-    return replace(runner.report(), findings=tuple(findings))
+    report = runner.report()
+    findings = (f if f.where.line or not line else replace(f, where=add_line(f.where, line)) for f in report)
+    return replace(report, findings=tuple(findings))
 
 
 def _find_loss_call(setup: Setup, first_pass: ForwardPass) -> LossCall | NotChecked:

@@ -18,7 +18,14 @@ from nbdebug.source.assignments import (
     last_assignment,
     next_assignment,
 )
-from nbdebug.source.creation import Creation, candidate_creations, creation_scope, empty_group, find_creation
+from nbdebug.source.creation import (
+    Creation,
+    candidate_creations,
+    creation_scope,
+    empty_group,
+    find_creation,
+    only_creation,
+)
 from nbdebug.source.element_order import order_maker
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import part_producer
@@ -75,19 +82,15 @@ def _passes_model(setup: Setup, optimizer: Optimizer, creation: Creation) -> boo
 
 def record_creating_files(setup: Setup) -> None:
     """Add the files that create the loaders and optimizers, such as those of imported modules, to the user's files."""
+    frame = sys._getframe(1)
     for created in (setup.train_loader, setup.val_loader, *setup.optimizers):
-        if created is None or _candidate_files(setup, created) <= setup.files:
+        if created is None:
             continue
-        if creation := find_setup_creation(setup, created):
+        files, is_excluded = search_files(user_written_objects(setup)), _impossible_creations(setup, created)
+        candidates, is_imported = candidate_creations(created, files, frame, is_excluded=is_excluded)
+        is_known = {candidate.file for candidate in candidates} <= setup.files
+        if not is_known and (creation := only_creation(created, candidates, is_imported, frame)):
             setup.files.add(creation.file)
-
-
-def _candidate_files(setup: Setup, created: object) -> set[str]:
-    """Return the files of all calls that can have created an object of the setup."""
-    files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
-    is_excluded = _impossible_creations(setup, created)
-    candidates, _ = candidate_creations(created, files, frame, is_excluded=is_excluded)
-    return {candidate.file for candidate in candidates}
 
 
 def call_argument(creation: Creation, created: object, argument: ast.expr) -> Expression:

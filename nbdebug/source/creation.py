@@ -79,10 +79,22 @@ def find_creation(
     class of torch must then have that name.
     """
     candidates, is_imported = candidate_creations(created, files, frame, is_excluded=is_excluded)
+    return only_creation(created, candidates, is_imported, frame)
+
+
+def only_creation(
+    created: object, candidates: list[Creation], is_imported: bool, frame: FrameType | None
+) -> Creation | None:
+    """Return the only one of the ``candidate_creations`` of an object that its present names leave.
+
+    No names are searched if none of the calls is stored under a name, as the search passes over all objects.
+    """
     needs_name = is_imported and type(created).__module__.startswith("torch.")
-    if len(candidates) > 1 or (candidates and needs_name):
+    if needs_name:
+        candidates = [candidate for candidate in candidates if candidate.names]
+    if (len(candidates) > 1 or needs_name) and any(candidate.names for candidate in candidates):
         names = find_names(created, frame)
-        candidates = [c for c in candidates if c.names & names or not (c.names or needs_name)]
+        candidates = [candidate for candidate in candidates if candidate.names & names or not candidate.names]
     return candidates[0] if len(candidates) == 1 else None
 
 
@@ -93,10 +105,7 @@ def candidate_creations(
     *,
     is_excluded: Callable[[Creation], bool] = lambda _: False,
 ) -> tuple[list[Creation], bool]:
-    """Return the calls that can have created an object, whatever its names; and whether they are in imported modules.
-
-    The search for the names of an object, which may decide between these calls, passes over all objects.
-    """
+    """Return the calls that can have created an object, whatever its names; and whether imported modules have them."""
     candidates = consistent_creations(created, files)
     if len(candidates) > 1:
         candidates = [candidate for candidate in candidates if not is_excluded(candidate)]
@@ -218,7 +227,7 @@ def _contradicts(creation: Creation, created: object) -> bool:
     if not type(created).__module__.startswith("torch."):
         return False
     is_complete = call_name(creation.call) != "partial" and not creation.unpacks_arguments
-    for name, default in _defaults(type(created)).items():
+    for name, default in _defaults(type(created)).items():  # type: ignore[arg-type]
         argument = creation.argument(created, name)
         value = _literal(argument) if argument is not None else default if is_complete else _UNKNOWN
         option = _option(created, name)
@@ -234,7 +243,7 @@ def _contradicts(creation: Creation, created: object) -> bool:
 def _contradicts_weights(creation: Creation, created: object, is_complete: bool) -> bool:
     """Check whether a call passes a tensor, such as class weights, that a module does not have, or leaves it out."""
     buffers = getattr(created, "__dict__", {}).get("_buffers", {})
-    for name in buffers.keys() & _defaults(type(created)):
+    for name in buffers.keys() & _defaults(type(created)):  # type: ignore[arg-type]
         buffer, argument = buffers[name], creation.argument(created, name)
         if is_complete and argument is None and buffer is not None:
             return True
@@ -275,6 +284,7 @@ def _is_equal(value: Any, option: Any) -> bool:
     return bool(value == option) or (isinstance(option, tuple) and {value} == {*option})
 
 
+@lru_cache(64)
 def _defaults(cls: type) -> dict[str, Any]:
     """Return the default of each parameter of a constructor, if it is a constant."""
     try:

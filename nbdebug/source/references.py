@@ -243,7 +243,7 @@ def find_reachable_files(target: object, frame: FrameType | None) -> list[str]:
     visited: set[str] = set()
     while pending:
         module = _module_of(pending.pop(), visited)
-        file = inspect.getattr_static(module, "__file__", None) if module is not None else None
+        file = getattr(module, "__dict__", {}).get("__file__")
         if module is not None and isinstance(file, str) and _is_user_file(file):
             files[file] = None
             pending += vars(module).values()
@@ -253,8 +253,7 @@ def find_reachable_files(target: object, frame: FrameType | None) -> list[str]:
 def _attributes(values: Iterable[object]) -> Iterator[object]:
     """Yield the attributes of user objects."""
     for value in values:
-        attributes = inspect.getattr_static(value, "__dict__", None)
-        if not isinstance(value, (ModuleType, type)) and attributes is not None:
+        if type(value).__dictoffset__ and not isinstance(value, (ModuleType, type)):
             yield from vars(value).values()
 
 

@@ -294,12 +294,13 @@ def syntax_tree(file: str) -> ast.Module | None:
 
 def file_nodes(tree: ast.Module | None) -> tuple[ast.AST, ...]:
     """Return all nodes of a file or cell, in the order of ``ast.walk``; none for None."""
-    return _nodes_in(tree) if tree is not None else ()
+    return scope_nodes(tree) if tree is not None else ()
 
 
 @lru_cache(_PARSED_FILES)
-def _nodes_in(tree: ast.Module) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(tree))
+def scope_nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
+    """Return all nodes of a file, a cell or a function, in the order of ``ast.walk``, which many rules read."""
+    return tuple(ast.walk(scope))
 
 
 @lru_cache(_PARSED_FILES)
@@ -370,13 +371,15 @@ def read_names(node: ast.AST) -> set[str]:
 
 def enclosing_loops(scope: SourceScope, number: int) -> list[ast.For]:
     """Return the for-loops around a line, innermost first."""
-    loops = [node for node in ast.walk(scope) if isinstance(node, ast.For) and covers_line(node, number)]
+    loops = [node for node in scope_nodes(scope) if isinstance(node, ast.For) and covers_line(node, number)]
     return sorted(loops, key=lambda node: node.lineno, reverse=True)
 
 
 def innermost_loop(scope: SourceScope, number: int) -> ast.For | ast.While | None:
     """Return the innermost loop of either kind around a line; None outside of loops."""
-    loops = [node for node in ast.walk(scope) if isinstance(node, (ast.For, ast.While)) and covers_line(node, number)]
+    loops = [
+        node for node in scope_nodes(scope) if isinstance(node, (ast.For, ast.While)) and covers_line(node, number)
+    ]
     return max(loops, key=lambda loop: loop.lineno, default=None)
 
 

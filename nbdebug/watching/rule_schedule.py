@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
 
 import numpy.ma  # noqa: F401  np.unique loads it at its first call, which would fall into a step of the loop
 
@@ -24,8 +25,8 @@ _MIN_STEPS = 20
 class RuleSchedule:
     """Runs every rule that needs only the record, again every few seconds, in at most 1/400 of the run time.
 
-    ``findings_by_code`` holds the findings of the last round by code; ``on_new_finding`` is called with each new
-    finding.
+    ``findings_by_code`` holds the findings of the last round by code, and ``report`` all of them; ``on_new_finding`` is
+    called with each new finding.
     """
 
     def __init__(self, record: Record, on_new_finding: Callable[[Finding], None]) -> None:
@@ -33,6 +34,7 @@ class RuleSchedule:
         self.rules = _rules_on_records()
         self.queue: deque[Rule] = deque()
         self.findings_by_code: dict[str, list[Finding]] = {}
+        self.report = Report()
         self.reported: set[tuple[str, str]] = set()
         self.round_started = self.started = time.perf_counter()
         self.spent_seconds = 0.0
@@ -53,17 +55,13 @@ class RuleSchedule:
         """Run one rule and record each new finding as an event."""
         findings = _judge(rule, self.record)
         self.findings_by_code[rule.code] = findings
+        self.report = Report(rank_findings(chain.from_iterable(self.findings_by_code.values())))
         for finding in findings:
             key = finding.code, finding.where.module or finding.where.parameter or ""
             if key not in self.reported:
                 self.reported.add(key)
                 self.record.add_event(step, "finding", f"{finding.code} {finding.name}")
                 self.on_new_finding(finding)
-
-    @property
-    def report(self) -> Report:
-        """The current findings."""
-        return Report(rank_findings(finding for findings in self.findings_by_code.values() for finding in findings))
 
 
 def judge_record(record: Record) -> Report:
