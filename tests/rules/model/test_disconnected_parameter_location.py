@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.setup import Setup
 from tests.rules.rule_findings import checkup_findings, setup_builder
 
 
@@ -76,3 +80,40 @@ def test_disconnected_parameter_under_no_grad_is_one_finding() -> None:
     (finding,) = checkup_findings(setup_builder(NoGradBody())(), "M301")
     assert "with torch.no_grad()" in (finding.where.source or "")
     assert len(finding.evidence["parameters"]) == 4
+
+
+class TwoHeads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"a": self.a(x), "b": self.b(x)}
+
+
+def late_bound_loss(out: dict[str, Tensor], y: Tensor) -> Tensor:
+    parts = [lambda: nn.functional.cross_entropy(out[key], y) for key in ("a", "b")]  # noqa: B023
+    total: Tensor = sum(part() for part in parts) / 2  # type: ignore[assignment]
+    return total
+
+
+def loss_of_one_head(out: dict[str, Tensor], y: Tensor) -> Tensor:
+    loss = nn.functional.cross_entropy(out["b"], y)
+    return 2 * loss
+
+
+@pytest.mark.parametrize(
+    ("loss", "line", "cause"),
+    [
+        (late_bound_loss, "lambda: nn.functional.cross_entropy(out[key], y)", "2 times"),
+        (loss_of_one_head, 'loss = nn.functional.cross_entropy(out["b"], y)', "only a part of the output"),
+    ],
+)
+def test_disconnected_head_points_to_the_line_that_reads_the_output(
+    loss: Callable[..., Tensor], line: str, cause: str
+) -> None:
+    x, y = torch.randn(32, 4), torch.arange(32) % 3
+    setup = Setup(TwoHeads(), DataLoader(TensorDataset(x, y), batch_size=8), loss_fn=loss)
+    (finding,) = checkup_findings(setup, "M301")
+    assert line in (finding.where.source or "")
+    assert cause in finding.cause
