@@ -78,6 +78,7 @@ def test_label_shift_is_found_with_cramers_v() -> None:
     assert comparison.shifted_features[0].effect_name == "Cramér's V"
 
 
+@pytest.mark.usefixtures("small_domain_forests")
 def test_other_share_of_missing_values_is_found() -> None:
     (x, y), (other, labels) = tables(0), tables(1)
     x[::20, 2], other[::4, 2] = torch.nan, torch.nan
