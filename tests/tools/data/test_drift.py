@@ -25,9 +25,15 @@ from nbdebug.tools.data.energy_distance import measure_energy_distance
 from .setups import digits, profile_of, profile_of_inputs
 
 
-def tables(seed: int = 0, rows: int = 1500) -> tuple[Tensor, Tensor]:
+def tables(seed: int = 0, rows: int = 600) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(rows, 5, generator=generator), torch.randint(0, 3, (rows,), generator=generator)
+
+
+@pytest.fixture
+def small_domain_forests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fit fewer trees for a doubtful area, which is compared with those of twenty permuted splits."""
+    monkeypatch.setattr("nbdebug.tools.data.domain_classifier._TREES", 30)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -38,6 +44,7 @@ def test_random_split_of_digits_has_no_drift(seed: int) -> None:
     assert not drift.comparisons[0].classifier.tells_splits_apart
 
 
+@pytest.mark.usefixtures("small_domain_forests")
 @pytest.mark.parametrize("shift", [0.3, 1.0])
 def test_shift_of_one_column_is_found_and_largest(shift: float) -> None:
     (x, y), (other, labels) = tables(0), tables(1)
@@ -47,6 +54,7 @@ def test_shift_of_one_column_is_found_and_largest(shift: float) -> None:
     assert frame["mean_shift"][0] == pytest.approx(shift, abs=0.12)
 
 
+@pytest.mark.usefixtures("small_domain_forests")
 def test_chance_area_of_the_classifier_is_exceeded_by_a_real_difference_only() -> None:
     generator = torch.Generator().manual_seed(0)
     areas = []
@@ -70,6 +78,7 @@ def test_label_shift_is_found_with_cramers_v() -> None:
     assert comparison.shifted_features[0].effect_name == "Cramér's V"
 
 
+@pytest.mark.usefixtures("small_domain_forests")
 def test_other_share_of_missing_values_is_found() -> None:
     (x, y), (other, labels) = tables(0), tables(1)
     x[::20, 2], other[::4, 2] = torch.nan, torch.nan
