@@ -22,6 +22,7 @@ import { formatNumber, h, makeButton, redrawOnResize } from "./kit.js";
 const HEIGHT = 230;
 const DASHES = [[], [6, 3], [2, 3]];
 const MAX_GAP_IN_SPACINGS = 6, MIN_GAP = 16; // pixels; points further apart are not joined
+const MIN_DOT_DISTANCE = 3, RING_GAP = 2.5; // pixels; a dot nearer to one of another line would hide it
 
 /** A line chart with legend, log switch and readout. Returns a function that draws a picture; `onPick` is called with the x of a click. @param {HTMLElement} host @param {(x: number) => void} [onPick] */
 export function lineChart(host, onPick) {
@@ -53,7 +54,8 @@ export function lineChart(host, onPick) {
     plot.style.height = `${f.height}px`;
     drawChartAxes(g, f, colors);
     picture.under?.(g, f, colors);
-    for (const line of f.lines) drawLine(g, f, line, colors);
+    const dots = /** @type {number[][]} */ ([]);
+    for (const line of f.lines) drawLine(g, f, line, colors, dots);
     drawMarks(g, f, colors);
     picture.over?.(g, f, colors);
     if (picture.pin !== undefined) drawRule(g, f.x(picture.pin), f.top, f.x(picture.pin), f.bottom, colors.soft);
@@ -211,9 +213,10 @@ function drawChartAxes(g, f, colors) {
   g.fillText(f.picture.y_label, 0, 9);
 }
 
-/** @param {Context} g @param {Layout} f @param {Line} line @param {Colors} colors */
-function drawLine(g, f, line, colors) {
+/** Draw a line; a dot where another line has one already is a ring around that. @param {Context} g @param {Layout} f @param {Line} line @param {Colors} colors @param {number[][]} dots those of the lines before */
+function drawLine(g, f, line, colors, dots) {
   const style = styleOf(line, f.picture.lines.indexOf(line)), color = colors.lines[style % 6], isHollow = style >= 6;
+  const before = [...dots];
   g.save();
   Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", globalAlpha: 0.3 });
   g.setLineDash(DASHES[Math.floor(style / 6) % 3]);
@@ -226,7 +229,12 @@ function drawLine(g, f, line, colors) {
     if (line.y.length >= 30 && points.length > 1) continue;
     g.setLineDash([]);
     g.fillStyle = isHollow ? colors.paper : color;
-    for (const [x, y] of points) drawDot(g, x, y, isHollow ? 3.5 : 2.5, isHollow);
+    for (const [x, y] of points) {
+      const covered = before.filter((dot) => Math.hypot(dot[0] - x, dot[1] - y) < MIN_DOT_DISTANCE).length;
+      if (covered) drawRing(g, x, y, 3.5 + RING_GAP * covered);
+      else drawDot(g, x, y, isHollow ? 3.5 : 2.5, isHollow);
+      dots.push([x, y]);
+    }
   }
   g.restore();
   if (f.clipped) markClipped(g, f, line, color);
@@ -316,6 +324,13 @@ export function drawDot(g, x, y, r, outlined = false) {
   g.arc(x, y, r, 0, 7);
   g.fill();
   if (outlined) g.stroke();
+}
+
+/** @param {Context} g @param {number} x @param {number} y @param {number} r */
+function drawRing(g, x, y, r) {
+  g.beginPath();
+  g.arc(x, y, r, 0, 7);
+  g.stroke();
 }
 
 /** A line as text. @param {Line} line */
