@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from nbdebug.setup.stop_requests import check_stop
+from nbdebug.stop_requests import check_stop
 
 MIN_MEASURED_SECONDS = 0.3  # seconds of work before the rate is measured
 REPORT_INTERVAL = 0.5  # seconds between two progress reports

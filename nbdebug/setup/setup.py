@@ -20,9 +20,9 @@ from nbdebug.setup import loaders, losses, unpacking
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.callable_state import stateful_callable
 from nbdebug.setup.device_assertions import refuse_device_assertions
-from nbdebug.setup.stop_requests import check_stop
 from nbdebug.setup.task import LearningTask, parse_task
 from nbdebug.source.references import user_files
+from nbdebug.stop_requests import check_stop
 from nbdebug.tensors.pytree import to_device
 from nbdebug.validation import describe_type
 

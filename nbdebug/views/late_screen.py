@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
 
-from nbdebug.setup.stop_requests import ToolStopped
+from nbdebug.stop_requests import ToolStopped
 from nbdebug.views.live import Screen, show_view
 from nbdebug.views.page import View
 from nbdebug.views.progress import ProgressView
@@ -49,16 +49,16 @@ class LateScreen(Screen):
             self._screen.update(view)
         elif self._clock() >= self._opens_at:
             self._is_open = True
-            self._screen = self._stack.enter_context(show_view(view))
+            self._screen = self._stack.enter_context(show_view(view, clock=self._clock))
             self._stack.enter_context(before_any_result(self._screen, self._title, self._view))
 
     def report(self, text: str, share: float | None = None) -> None:
         """Display how far the tool is."""
         self.update(self._view(text, share))
 
-    def finish(self, result: Any) -> None:
+    def finish(self, result: Any, brief_text: str = "") -> None:
         """Replace the progress by the static view of ``result``."""
-        self._screen.finish(result)
+        self._screen.finish(result, brief_text)
 
     def __enter__(self) -> LateScreen:
         return self

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.formatting import encodable_text
-from nbdebug.setup.stop_requests import StoppableScreen, open_screen
+from nbdebug.stop_requests import StoppableScreen, open_screen
 from nbdebug.views.line_chart import pack_rows
 from nbdebug.views.notebook_kernel import (
     execution_count,
@@ -75,8 +75,8 @@ class Screen:
         """Return the clicks since the last call, oldest first: stop, pause, resume, or rate with its factor."""
         return []
 
-    def finish(self, result: Any) -> None:
-        """Replace the live view by the static view of ``result``."""
+    def finish(self, result: Any, brief_text: str = "") -> None:
+        """Replace the live view by the static view of ``result``; ``brief_text`` is its text in the saved notebook."""
 
     def show(self) -> None:
         """Display the view once more, under the running cell."""
@@ -149,11 +149,11 @@ class LiveScreen(Screen):
             pressed, self._clicks = self._clicks, []
         return pressed
 
-    def finish(self, result: Any) -> None:
-        """Replace the live view by the static view of ``result``."""
+    def finish(self, result: Any, brief_text: str = "") -> None:
+        """Replace the live view by the static view of ``result``; ``brief_text`` is its text in the saved notebook."""
         self._attempt(self._send)
         handle = self._handle
-        if handle is not None and self._attempt(lambda: self._replace(_bundle(result))):
+        if handle is not None and self._attempt(lambda: self._replace(_bundle(result, brief_text))):
             collapse_earlier_results(result)
             _displayed_results.append(
                 _DisplayedResult(weakref.ref(result), execution_count(), _collapsed_headline(result), handle, self.page)
@@ -414,6 +414,6 @@ def _results_of_this_cell() -> list[_DisplayedResult]:
     return list(_displayed_results)
 
 
-def _bundle(result: Any) -> dict[str, str]:
-    bundle = result._repr_mimebundle_()
+def _bundle(result: Any, brief_text: str = "") -> dict[str, str]:
+    bundle = result.saved_output(brief_text) if brief_text else result._repr_mimebundle_()
     return dict(bundle[0] if isinstance(bundle, tuple) else bundle)

@@ -22,7 +22,7 @@ _MAX_LINE_LENGTH = 240
 _WIDTH, _LINE_HEIGHT, _CHART_HEIGHT, _AXIS_LABELS_HEIGHT, _MARGIN = 8.0, 0.17, 2.6, 0.9, 0.12  # inches
 _CHARACTERS_PER_LINE = 112
 _RESOLUTIONS = (100, 70, 50)  # pixels per inch
-_MAX_COLORS = 64
+_MAX_COLORS = 24
 
 
 def first_lines(text: str) -> list[str]:
@@ -46,7 +46,7 @@ def picture(lines: Sequence[str], draw: Callable[[Axes], None] | None) -> str:
     """Return a PNG of at most 40 kB, in base64: the lines of text, and below them a chart if there is one."""
     import matplotlib as mpl
 
-    with warnings.catch_warnings(), mpl.rc_context({"text.usetex": False}):
+    with warnings.catch_warnings(), mpl.rc_context({"text.usetex": False, "text.hinting": "default"}):
         warnings.simplefilter("ignore")  # a font without the characters of a name must not warn the user
         try:
             return _encode(_figure(lines, draw))

@@ -15,8 +15,8 @@ from torch.nn.modules.dropout import _DropoutNd
 from nbdebug.exceptions import SetupError
 from nbdebug.formatting import join_names
 from nbdebug.preserve import Preserve, seed_all
-from nbdebug.setup.stop_requests import check_stop
 from nbdebug.setup.user_code import UserCodeErrors
+from nbdebug.stop_requests import check_stop
 from nbdebug.tools.agreement.causes import optimizer_causes, setting_causes
 from nbdebug.tools.agreement.matching import Matching, is_equal
 from nbdebug.tools.agreement.pairing import tensor_pairs, unequal_parameters

@@ -12,7 +12,7 @@ from typing import Any
 from nbdebug.exceptions import NotChecked
 from nbdebug.hooks.training_events import observe_all_steps
 from nbdebug.setup import Setup
-from nbdebug.setup.stop_requests import check_stop
+from nbdebug.stop_requests import check_stop
 from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile.clocks import host_seconds
 from nbdebug.tools.profile.loops import SEED, preserve_loop

@@ -18,8 +18,8 @@ from nbdebug.hooks.data_waits import observe_data_waits, observe_device_copies, 
 from nbdebug.hooks.module_hooks import observe_forward_passes
 from nbdebug.hooks.training_events import is_iterator_of, observe_all_steps, observe_backward_passes
 from nbdebug.setup import Setup
-from nbdebug.setup.stop_requests import check_stop
 from nbdebug.source.location import SourceLine, is_user_code
+from nbdebug.stop_requests import check_stop
 from nbdebug.tools.profile.clocks import HostClock, device_clock, host_seconds, reading_cost
 
 PHASES = ("data", "transfer", "forward", "loss", "backward", "optimizer", "evaluation", "python")
