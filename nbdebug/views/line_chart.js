@@ -22,7 +22,7 @@ import { formatNumber, h, makeButton, redrawOnResize } from "./kit.js";
 const HEIGHT = 230;
 const DASHES = [[], [6, 3], [2, 3]];
 const MAX_GAP_IN_SPACINGS = 6, MIN_GAP = 16; // pixels; points further apart are not joined
-const MIN_DOT_DISTANCE = 3, RING_GAP = 2.5; // pixels; a dot nearer to one of another line would hide it
+const MIN_DOT_DISTANCE = 3, RING_GAP = 2.5, MAX_COMPARED_DOTS = 1000; // pixels; a dot nearer to one of another line would hide it
 
 /** A line chart with legend, log switch and readout. Returns a function that draws a picture; `onPick` is called with the x of a click. @param {HTMLElement} host @param {(x: number) => void} [onPick] */
 export function lineChart(host, onPick) {
@@ -54,8 +54,8 @@ export function lineChart(host, onPick) {
     plot.style.height = `${f.height}px`;
     drawChartAxes(g, f, colors);
     picture.under?.(g, f, colors);
-    const dots = /** @type {number[][]} */ ([]);
-    for (const line of f.lines) drawLine(g, f, line, colors, dots);
+    for (const line of f.lines) drawLine(g, f, line, colors);
+    drawDots(g, f, colors);
     drawMarks(g, f, colors);
     picture.over?.(g, f, colors);
     if (picture.pin !== undefined) drawRule(g, f.x(picture.pin), f.top, f.x(picture.pin), f.bottom, colors.soft);
@@ -213,22 +213,34 @@ function drawChartAxes(g, f, colors) {
   g.fillText(f.picture.y_label, 0, 9);
 }
 
-/** Draw a line; a dot where another line has one already is a ring around that. @param {Context} g @param {Layout} f @param {Line} line @param {Colors} colors @param {number[][]} dots those of the lines before */
-function drawLine(g, f, line, colors, dots) {
-  const style = styleOf(line, f.picture.lines.indexOf(line)), color = colors.lines[style % 6], isHollow = style >= 6;
-  const before = [...dots];
+/** @param {Context} g @param {Layout} f @param {Line} line @param {Colors} colors */
+function drawLine(g, f, line, colors) {
+  const style = styleOf(line, f.picture.lines.indexOf(line)), color = colors.lines[style % 6];
   g.save();
   Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", globalAlpha: 0.3 });
   g.setLineDash(DASHES[Math.floor(style / 6) % 3]);
   if (f.picture.high || f.clipped) g.clip(plotClip(f));
   for (const points of lineSegments(line.x, line.raw ?? [], f.x, f.y, f.log, f.reach)) strokePath(g, points);
   g.globalAlpha = 1;
-  for (const points of lineSegments(line.x, line.y, f.x, f.y, f.log, f.reach)) {
-    g.setLineDash(DASHES[Math.floor(style / 6) % 3]);
-    strokePath(g, points);
-    if (line.y.length >= 30 && points.length > 1) continue;
-    g.setLineDash([]);
-    g.fillStyle = isHollow ? colors.paper : color;
+  for (const points of lineSegments(line.x, line.y, f.x, f.y, f.log, f.reach)) strokePath(g, points);
+  g.restore();
+  if (f.clipped) markClipped(g, f, line, color);
+  g.textAlign = "center";
+  g.fillStyle = colors.error;
+  line.y.forEach((v, j) => { if (v === null) g.fillText("×", f.x(line.x[j]), f.top + 8); });
+}
+
+/** Draw the points of short lines and single points; one where another line has a point is a ring around that. @param {Context} g @param {Layout} f @param {Colors} colors */
+function drawDots(g, f, colors) {
+  const dots = /** @type {number[][]} */ ([]);
+  g.save();
+  g.lineWidth = 1.75;
+  if (f.picture.high || f.clipped) g.clip(plotClip(f));
+  for (const line of f.lines) {
+    const style = styleOf(line, f.picture.lines.indexOf(line)), isHollow = style >= 6, before = dots.slice(0, MAX_COMPARED_DOTS);
+    const points = lineSegments(line.x, line.y, f.x, f.y, f.log, f.reach).filter((part) => line.y.length < 30 || part.length < 2).flat();
+    g.strokeStyle = colors.lines[style % 6];
+    g.fillStyle = isHollow ? colors.paper : g.strokeStyle;
     for (const [x, y] of points) {
       const covered = before.filter((dot) => Math.hypot(dot[0] - x, dot[1] - y) < MIN_DOT_DISTANCE).length;
       if (covered) drawRing(g, x, y, 3.5 + RING_GAP * covered);
@@ -237,10 +249,6 @@ function drawLine(g, f, line, colors, dots) {
     }
   }
   g.restore();
-  if (f.clipped) markClipped(g, f, line, color);
-  g.textAlign = "center";
-  g.fillStyle = colors.error;
-  line.y.forEach((v, j) => { if (v === null) g.fillText("×", f.x(line.x[j]), f.top + 8); });
 }
 
 /** Mark the highest and the lowest value beyond the axis of each stretch of a line. @param {Context} g @param {Layout} f @param {Line} line @param {string} color */

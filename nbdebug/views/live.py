@@ -185,7 +185,7 @@ class LiveScreen(Screen):
             self.page = LivePage(self._view.heading, lambda: self._view, self._snapshot, self._on_message)
             bundle, metadata = self.page.picture(), self.page.metadata
             self._handle = display(bundle, metadata=metadata, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-            self.page.is_displayed = True
+            self.page.announce()
             self._live = self.page
         else:
             from nbdebug.views.live_widget import LiveWidget

@@ -127,9 +127,8 @@ class Agreement(Result):
 
     def _first_difference_cell(self, row: ModuleRow) -> TextCell:
         """Return what differs in the module at which the sides part: results of its own, or only what follows them."""
-        missing = row.operations - row.matched
-        if self.phase == "forward" and missing:
-            return TextCell(f"first difference: {missing} of {row.operations} have no match", tone="error")
+        if self.phase == "forward" and row.matched < row.operations:
+            return TextCell(f"first difference: {row.matched} of {row.operations} results match", tone="error")
         ratio = f"{format_value(row.ratio)} in the forward pass; " if row.matched else ""
         return TextCell(f"{ratio}first difference: {PHASE_NAMES.get(self.phase or '', 'data')}", row.ratio, "error")
 
