@@ -22,7 +22,6 @@ import { formatNumber, h, makeButton, redrawOnResize } from "./kit.js";
 const HEIGHT = 230;
 const DASHES = [[], [6, 3], [2, 3]];
 const MAX_GAP_IN_SPACINGS = 6, MIN_GAP = 16; // pixels; points further apart are not joined
-const MIN_DOT_DISTANCE = 3, RING_GAP = 2.5, MAX_COMPARED_DOTS = 1000; // pixels; a dot nearer to one of another line would hide it
 
 /** A line chart with legend, log switch and readout. Returns a function that draws a picture; `onPick` is called with the x of a click. @param {HTMLElement} host @param {(x: number) => void} [onPick] */
 export function lineChart(host, onPick) {
@@ -217,9 +216,9 @@ function drawChartAxes(g, f, colors) {
 function drawLine(g, f, line, colors) {
   const style = styleOf(line, f.picture.lines.indexOf(line)), color = colors.lines[style % 6];
   g.save();
-  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", globalAlpha: 0.3 });
+  Object.assign(g, { strokeStyle: color, lineWidth: 1.75, lineJoin: "round", globalAlpha: 0.3 });
   g.setLineDash(DASHES[Math.floor(style / 6) % 3]);
-  if (f.picture.high || f.clipped) g.clip(plotClip(f));
+  clipToPlot(g, f);
   for (const points of lineSegments(line.x, line.raw ?? [], f.x, f.y, f.log, f.reach)) strokePath(g, points);
   g.globalAlpha = 1;
   for (const points of lineSegments(line.x, line.y, f.x, f.y, f.log, f.reach)) strokePath(g, points);
@@ -235,17 +234,16 @@ function drawDots(g, f, colors) {
   const dots = /** @type {number[][]} */ ([]);
   g.save();
   g.lineWidth = 1.75;
-  if (f.picture.high || f.clipped) g.clip(plotClip(f));
+  clipToPlot(g, f);
   for (const line of f.lines) {
-    const style = styleOf(line, f.picture.lines.indexOf(line)), isHollow = style >= 6, before = dots.slice(0, MAX_COMPARED_DOTS);
-    const points = lineSegments(line.x, line.y, f.x, f.y, f.log, f.reach).filter((part) => line.y.length < 30 || part.length < 2).flat();
-    g.strokeStyle = colors.lines[style % 6];
-    g.fillStyle = isHollow ? colors.paper : g.strokeStyle;
-    for (const [x, y] of points) {
-      const covered = before.filter((dot) => Math.hypot(dot[0] - x, dot[1] - y) < MIN_DOT_DISTANCE).length;
-      if (covered) drawRing(g, x, y, 3.5 + RING_GAP * covered);
-      else drawDot(g, x, y, isHollow ? 3.5 : 2.5, isHollow);
-      dots.push([x, y]);
+    const style = styleOf(line, f.picture.lines.indexOf(line)), color = colors.lines[style % 6], hollow = Number(style >= 6), before = line.y.length < 30 ? [...dots] : [];
+    Object.assign(g, { strokeStyle: color, fillStyle: hollow ? colors.paper : color });
+    for (const points of lineSegments(line.x, line.y, f.x, f.y, f.log, f.reach)) {
+      if (points.length < 2 || line.y.length < 30) for (const [x, y] of points) {
+        const covered = before.filter(([u, v]) => Math.hypot(u - x, v - y) < 3).length;
+        drawDot(g, x, y, 2.5 + 3 * covered + hollow, covered || hollow, !covered);
+        dots.push([x, y]);
+      }
     }
   }
   g.restore();
@@ -267,11 +265,12 @@ function markClipped(g, f, line, color) {
   });
 }
 
-/** The plot area with a small margin. @param {Layout} f */
-function plotClip(f) {
-  const path = new Path2D();
-  path.rect(f.left - 4, f.top - 4, f.right - f.left + 8, f.bottom - f.top + 4);
-  return path;
+/** Draw only in the plot area and a small margin, if values lie beyond. @param {Context} g @param {Layout} f */
+function clipToPlot(g, f) {
+  if (!f.picture.high && !f.clipped) return;
+  g.beginPath();
+  g.rect(f.left - 4, f.top - 4, f.right - f.left + 8, f.bottom - f.top + 4);
+  g.clip();
 }
 
 /** @param {Context} g @param {Layout} f @param {Colors} colors */
@@ -326,19 +325,12 @@ export function drawRule(g, x0, y0, x1, y1, color, dash = []) {
   g.setLineDash([]);
 }
 
-/** @param {Context} g @param {number} x @param {number} y @param {number} r @param {boolean} [outlined] */
-export function drawDot(g, x, y, r, outlined = false) {
+/** @param {Context} g @param {number} x @param {number} y @param {number} r @param {unknown} [outlined] @param {boolean} [filled] */
+export function drawDot(g, x, y, r, outlined = false, filled = true) {
   g.beginPath();
   g.arc(x, y, r, 0, 7);
-  g.fill();
+  if (filled) g.fill();
   if (outlined) g.stroke();
-}
-
-/** @param {Context} g @param {number} x @param {number} y @param {number} r */
-function drawRing(g, x, y, r) {
-  g.beginPath();
-  g.arc(x, y, r, 0, 7);
-  g.stroke();
 }
 
 /** A line as text. @param {Line} line */
