@@ -66,9 +66,7 @@ TOOLS = {
     "treatments": LongTool("dbg.treatments()", r"without treatment, seed 0 · about \d+ s", "Stopped before all"),
     "ladder": LongTool("dbg.ladder()", r"seed 1 of 3 · about \d+ s", "Stopped before two seeds"),
     "trial": LongTool("dbg.try_fix('learning rate=0.01', checkup=None)", r"seed 1 of 5 · about \d+ s", "two seeds"),
-    "bisection": LongTool(
-        "dbg.bisect(samples=True, fails=fails)", "run . of at most 40", "Stopped before there"
-    ),
+    "bisection": LongTool("dbg.bisect(samples=True, fails=fails)", "run . of at most 40", "Stopped before there"),
     "profile": LongTool("dbg.profile()", "timing", "Stopped before all measurements|" + NO_RESULT, 0.5),
     "repeatability": LongTool("dbg.repeatable(steps=200)", r"run, step \d+ of 200", "Stopped before the runs"),
     "checkup": LongTool("dbg.checkup()", r"\d+ of \d+ · ", r"Stopped after \d+ checks", 0.5),

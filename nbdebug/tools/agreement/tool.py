@@ -44,9 +44,8 @@ class Round:
 class AgreementCheck:
     """Compares two sides, in eval mode and then in train mode."""
 
-    def __init__(self, first: Side, second: Side, inputs: Any, screen: LateScreen | None = None) -> None:
-        self.first, self.second, self.inputs = first, second, inputs
-        self.screen = screen or LateScreen("Comparison")
+    def __init__(self, first: Side, second: Side, inputs: Any, screen: LateScreen) -> None:
+        self.first, self.second, self.inputs, self.screen = first, second, inputs, screen
         self.checked: list[str] = []
         self.rows: tuple[ModuleRow, ...] = ()
         self.unequal: tuple[str, ...] = ()
