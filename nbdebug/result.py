@@ -114,6 +114,10 @@ class Result(TextRepr):
         return self.to_text()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return self.saved_output()
+
+    def saved_output(self, brief_text: str = "") -> dict[str, Any]:
+        """Return the output that a notebook saves; ``brief_text`` replaces that of this result in picture and text."""
         from nbdebug.views.notebook_kernel import in_kernel, in_marimo
 
         if in_marimo():
@@ -127,7 +131,7 @@ class Result(TextRepr):
         html = static_html(self.view(), register_result(self))
         if not in_kernel():
             return {"text/plain": self.to_text(), "text/html": html}
-        lines = [*first_lines(self.brief_text()), TRUST_LINE]
+        lines = [*first_lines(brief_text or self.brief_text()), TRUST_LINE]
         image = picture(lines, self.draw if self.has_chart else None)
         return {"text/plain": "\n".join(lines), "image/png": image, "text/html": html}
 

@@ -89,6 +89,8 @@ SMALL_BY_NATURE = {
     "nbdebug.views.images": "two encoders",
     "nbdebug.watching.curves": "the plain data of one result",
     "nbdebug.watching.other_models": "one question about the optimizers of a loop",
+    "nbdebug.stop_requests": "one question, which every pass of a model asks",
+    "nbdebug.views.progress": "one view",
     "nbdebug.views.live_widget": "the one class that needs the libraries of a notebook",
     "nbdebug.views.marimo_output": "the one display of another notebook",
 }

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from nbdebug.stop_requests import check_stop
+
 MIN_MEASURED_SECONDS = 0.3  # seconds of work before the rate is measured
 REPORT_INTERVAL = 0.5  # seconds between two progress reports
 _NEARLY_DONE_SHARE = 0.25  # if less than this share of the limit remains, finish anyway
@@ -113,5 +115,6 @@ def expect_rows(rows: int) -> None:
 
 def count_rows(rows: int) -> None:
     """Count rows before they go through the model."""
+    check_stop()
     if (meter := _current_meter.get()) is not None:
         meter.count_rows(rows)

@@ -22,6 +22,7 @@ from nbdebug.setup.callable_state import stateful_callable
 from nbdebug.setup.device_assertions import refuse_device_assertions
 from nbdebug.setup.task import LearningTask, parse_task
 from nbdebug.source.references import user_files
+from nbdebug.stop_requests import check_stop
 from nbdebug.tensors.pytree import to_device
 from nbdebug.validation import describe_type
 
@@ -254,6 +255,7 @@ class Setup:
 
     def predict(self, batch: Batch, model: nn.Module | None = None) -> Any:
         """Return the output of the model, or of a copy of it, for a batch."""
+        check_stop()
         if model is None:
             self.check_passes()
             model = self.eager_model
@@ -314,6 +316,7 @@ class Setup:
     def output_and_loss(self, batch: Batch, model: nn.Module | None = None) -> tuple[Any, Tensor]:
         """Return output and loss of a batch; the output is None with a ``step_fn``."""
         if self.step_fn is not None:
+            check_stop()
             self.check_passes()
             with refuse_device_assertions(self.model_device):
                 return None, self.validate_step_loss(self.step_fn(batch.raw))

@@ -88,11 +88,12 @@ class Triage(Result):
     @property
     def headline(self) -> str:
         """The cause, or how many are left, in one line."""
+        early = "stopped early: " if self.stopped else ""
         if self.cause is not None:
-            certainty = "" if self.established else "likely: "
+            certainty = "" if self.established else f"{early}likely: "
             return f"{certainty}{self.cause.name} ({self.cause.findings[0].code})"
         left = f"{len(self.left)} causes left" if len(self.left) != 1 else f"one cause left: {self.left[0].name}"
-        return f"{left}, {len(self.ruled_out)} ruled out"
+        return f"{early}{left}, {len(self.ruled_out)} ruled out"
 
     def view(self) -> TriageView:
         """Return the page: findings as cards, the causes left, the stages and what they ruled out."""

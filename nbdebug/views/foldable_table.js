@@ -12,7 +12,7 @@ const SIGNS = { error: "✕", warning: "▲", note: "●", good: "✓" };
 
 /** A table whose rows fold, drawn into an element. @param {Props} props */
 export function renderTable({ model, el }) {
-  const { node, title, status } = heading(model, false), notice = h("div"), note = h("div.note");
+  const { node, title, status } = heading(model, true), notice = h("div"), note = h("div.note");
   const find = /** @type {HTMLInputElement} */ (h("input.find", { type: "search", placeholder: "Filter", ariaLabel: "Filter", oninput: () => draw() }));
   const folds = makeButton("folds", "", () => { foldAll(!rows.some((row) => row.folded)); draw(); });
   const count = h("span.note", { role: "status" });

@@ -54,6 +54,7 @@ export function lineChart(host, onPick) {
     drawChartAxes(g, f, colors);
     picture.under?.(g, f, colors);
     for (const line of f.lines) drawLine(g, f, line, colors);
+    drawDots(g, f, colors);
     drawMarks(g, f, colors);
     picture.over?.(g, f, colors);
     if (picture.pin !== undefined) drawRule(g, f.x(picture.pin), f.top, f.x(picture.pin), f.bottom, colors.soft);
@@ -213,26 +214,39 @@ function drawChartAxes(g, f, colors) {
 
 /** @param {Context} g @param {Layout} f @param {Line} line @param {Colors} colors */
 function drawLine(g, f, line, colors) {
-  const style = styleOf(line, f.picture.lines.indexOf(line)), color = colors.lines[style % 6], isHollow = style >= 6;
+  const style = styleOf(line, f.picture.lines.indexOf(line)), color = colors.lines[style % 6];
   g.save();
-  Object.assign(g, { strokeStyle: color, fillStyle: color, lineWidth: 1.75, lineJoin: "round", globalAlpha: 0.3 });
+  Object.assign(g, { strokeStyle: color, lineWidth: 1.75, lineJoin: "round", globalAlpha: 0.3 });
   g.setLineDash(DASHES[Math.floor(style / 6) % 3]);
-  if (f.picture.high || f.clipped) g.clip(plotClip(f));
+  clipToPlot(g, f);
   for (const points of lineSegments(line.x, line.raw ?? [], f.x, f.y, f.log, f.reach)) strokePath(g, points);
   g.globalAlpha = 1;
-  for (const points of lineSegments(line.x, line.y, f.x, f.y, f.log, f.reach)) {
-    g.setLineDash(DASHES[Math.floor(style / 6) % 3]);
-    strokePath(g, points);
-    if (line.y.length >= 30 && points.length > 1) continue;
-    g.setLineDash([]);
-    g.fillStyle = isHollow ? colors.paper : color;
-    for (const [x, y] of points) drawDot(g, x, y, isHollow ? 3.5 : 2.5, isHollow);
-  }
+  for (const points of lineSegments(line.x, line.y, f.x, f.y, f.log, f.reach)) strokePath(g, points);
   g.restore();
   if (f.clipped) markClipped(g, f, line, color);
   g.textAlign = "center";
   g.fillStyle = colors.error;
   line.y.forEach((v, j) => { if (v === null) g.fillText("×", f.x(line.x[j]), f.top + 8); });
+}
+
+/** Draw the points of short lines and single points; one where another line has a point is a ring around that. @param {Context} g @param {Layout} f @param {Colors} colors */
+function drawDots(g, f, colors) {
+  const dots = /** @type {number[][]} */ ([]);
+  g.save();
+  g.lineWidth = 1.75;
+  clipToPlot(g, f);
+  for (const line of f.lines) {
+    const style = styleOf(line, f.picture.lines.indexOf(line)), color = colors.lines[style % 6], hollow = Number(style >= 6), before = line.y.length < 30 ? [...dots] : [];
+    Object.assign(g, { strokeStyle: color, fillStyle: hollow ? colors.paper : color });
+    for (const points of lineSegments(line.x, line.y, f.x, f.y, f.log, f.reach)) {
+      if (points.length < 2 || line.y.length < 30) for (const [x, y] of points) {
+        const covered = before.filter(([u, v]) => Math.hypot(u - x, v - y) < 3).length;
+        drawDot(g, x, y, 2.5 + 3 * covered + hollow, covered || hollow, !covered);
+        dots.push([x, y]);
+      }
+    }
+  }
+  g.restore();
 }
 
 /** Mark the highest and the lowest value beyond the axis of each stretch of a line. @param {Context} g @param {Layout} f @param {Line} line @param {string} color */
@@ -251,11 +265,12 @@ function markClipped(g, f, line, color) {
   });
 }
 
-/** The plot area with a small margin. @param {Layout} f */
-function plotClip(f) {
-  const path = new Path2D();
-  path.rect(f.left - 4, f.top - 4, f.right - f.left + 8, f.bottom - f.top + 4);
-  return path;
+/** Draw only in the plot area and a small margin, if values lie beyond. @param {Context} g @param {Layout} f */
+function clipToPlot(g, f) {
+  if (!f.picture.high && !f.clipped) return;
+  g.beginPath();
+  g.rect(f.left - 4, f.top - 4, f.right - f.left + 8, f.bottom - f.top + 4);
+  g.clip();
 }
 
 /** @param {Context} g @param {Layout} f @param {Colors} colors */
@@ -310,11 +325,11 @@ export function drawRule(g, x0, y0, x1, y1, color, dash = []) {
   g.setLineDash([]);
 }
 
-/** @param {Context} g @param {number} x @param {number} y @param {number} r @param {boolean} [outlined] */
-export function drawDot(g, x, y, r, outlined = false) {
+/** @param {Context} g @param {number} x @param {number} y @param {number} r @param {unknown} [outlined] @param {boolean} [filled] */
+export function drawDot(g, x, y, r, outlined = false, filled = true) {
   g.beginPath();
   g.arc(x, y, r, 0, 7);
-  g.fill();
+  if (filled) g.fill();
   if (outlined) g.stroke();
 }
 

@@ -6,13 +6,14 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar, Token
+from contextvars import Token
 from dataclasses import dataclass
 from threading import Event, RLock, Timer
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from nbdebug.formatting import encodable_text, html_paragraph, to_json_value
+from nbdebug.formatting import encodable_text
+from nbdebug.stop_requests import StoppableScreen, open_screen
 from nbdebug.views.line_chart import pack_rows
 from nbdebug.views.notebook_kernel import (
     execution_count,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _RESEND_SECONDS = (1.5, 6.0)
 _SECONDS_BETWEEN_REPORTS = 0.3  # to the page whose click runs a tool
 _displayed_results: list[_DisplayedResult] = []
-_open_screen: ContextVar[LiveScreen | None] = ContextVar("open_screen", default=None)  # of the running tool
+_STOP_SECONDS = 1.0  # in which a tool sees by itself that it should stop; later it is interrupted
 
 
 @dataclass
@@ -74,8 +75,8 @@ class Screen:
         """Return the clicks since the last call, oldest first: stop, pause, resume, or rate with its factor."""
         return []
 
-    def finish(self, result: Any) -> None:
-        """Replace the live view by the static view of ``result``."""
+    def finish(self, result: Any, brief_text: str = "") -> None:
+        """Replace the live view by the static view of ``result``; ``brief_text`` is its text in the saved notebook."""
 
     def show(self) -> None:
         """Display the view once more, under the running cell."""
@@ -97,11 +98,12 @@ class LiveScreen(Screen):
 
     def __init__(self, view: View, clock: Callable[[], float], every: float, hides_inner: bool = True) -> None:
         self._hides_inner = hides_inner
-        self._token: Token[LiveScreen | None] | None = None
+        self._token: Token[StoppableScreen | None] | None = None
         self._view, self._clock, self._every = view, clock, every
         self._rows: list[dict[str, float]] = []
         self._needs_full_state = self._has_new_rows = self._stop_acknowledged = False
         self._pressed, self._lock = Event(), RLock()
+        self._pressed_at, self._has_seen_stop = 0.0, False
         self._clicks: list[dict[str, Any]] = []
         self._live: Any = None
         self.page: LivePage | None = None
@@ -116,7 +118,14 @@ class LiveScreen(Screen):
     def stopped(self) -> bool:
         """True if the Stop button was pressed."""
         self._attempt(self._tick)
-        return self._pressed.is_set()
+        self._has_seen_stop = self._pressed.is_set()
+        return self._has_seen_stop
+
+    def has_unseen_stop(self) -> bool:
+        """Return whether the Stop button was pressed more than a second ago, and the tool has not asked since."""
+        if self._has_seen_stop or not self._pressed.is_set() or self._clock() - self._pressed_at < _STOP_SECONDS:
+            return False
+        return self.stopped
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add one row to the series of the view."""
@@ -140,11 +149,11 @@ class LiveScreen(Screen):
             pressed, self._clicks = self._clicks, []
         return pressed
 
-    def finish(self, result: Any) -> None:
-        """Replace the live view by the static view of ``result``."""
+    def finish(self, result: Any, brief_text: str = "") -> None:
+        """Replace the live view by the static view of ``result``; ``brief_text`` is its text in the saved notebook."""
         self._attempt(self._send)
         handle = self._handle
-        if handle is not None and self._attempt(lambda: self._replace(_bundle(result))):
+        if handle is not None and self._attempt(lambda: self._replace(_bundle(result, brief_text))):
             collapse_earlier_results(result)
             _displayed_results.append(
                 _DisplayedResult(weakref.ref(result), execution_count(), _collapsed_headline(result), handle, self.page)
@@ -157,13 +166,13 @@ class LiveScreen(Screen):
 
     def __enter__(self) -> LiveScreen:
         if self._hides_inner:
-            self._token = _open_screen.set(self)
+            self._token = open_screen.set(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Leave a static view of the last state if no result has replaced it; exceptions propagate."""
         if self._token is not None:
-            _open_screen.reset(self._token)
+            open_screen.reset(self._token)
         if self._handle is not None:
             self._attempt(self._replace_by_static)
 
@@ -176,7 +185,7 @@ class LiveScreen(Screen):
             self.page = LivePage(self._view.heading, lambda: self._view, self._snapshot, self._on_message)
             bundle, metadata = self.page.picture(), self.page.metadata
             self._handle = display(bundle, metadata=metadata, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-            self.page.is_displayed = True
+            self.page.announce()
             self._live = self.page
         else:
             from nbdebug.views.live_widget import LiveWidget
@@ -206,6 +215,7 @@ class LiveScreen(Screen):
         with self._lock:
             self._clicks.append(dict(content))
         if content.get("kind") == "stop":
+            self._pressed_at = self._clock()
             self._pressed.set()
 
     def _append_row(self, row: Mapping[str, Any]) -> None:
@@ -334,8 +344,8 @@ def show_view(
         return Screen()
     if is_silent():
         return _RequestScreen()
-    outer = _open_screen.get()
-    return LiveScreen(view, clock, every, hides_inner) if outer is None else _InnerScreen(outer)
+    outer = open_screen.get()
+    return _InnerScreen(outer) if isinstance(outer, LiveScreen) else LiveScreen(view, clock, every, hides_inner)
 
 
 def static_bundle(view: View) -> dict[str, Any]:
@@ -404,37 +414,6 @@ def _results_of_this_cell() -> list[_DisplayedResult]:
     return list(_displayed_results)
 
 
-def _bundle(result: Any) -> dict[str, str]:
-    bundle = result._repr_mimebundle_()
+def _bundle(result: Any, brief_text: str = "") -> dict[str, str]:
+    bundle = result.saved_output(brief_text) if brief_text else result._repr_mimebundle_()
     return dict(bundle[0] if isinstance(bundle, tuple) else bundle)
-
-
-@dataclass
-class ProgressView(View):
-    """A title, the number of processed samples (of the total, if known), and a Stop button."""
-
-    module: ClassVar[str] = "views/progress.js"
-
-    title: str = ""
-    done: int = 0
-    total: int | None = None
-    stoppable: bool = True
-
-    @property
-    def progress_text(self) -> str:
-        """How far the tool is."""
-        return self.status
-
-    @property
-    def status(self) -> str:
-        """The progress as text."""
-        return f"{self.done:,} of {self.total:,} samples" if self.total else f"{self.done:,} samples"
-
-    def state(self) -> dict[str, Any]:
-        """Return title, text and the share that is done."""
-        share = min(self.done / self.total, 1.0) if self.total else None
-        return {"title": to_json_value(self.title), "status": self.status, "share": share, "stoppable": self.stoppable}
-
-    def html(self) -> str:
-        """Return the same as text."""
-        return html_paragraph(self.title) + html_paragraph(self.status)

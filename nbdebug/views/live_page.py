@@ -78,7 +78,12 @@ class LivePage:
         from IPython.display import display
 
         display(self.picture(), metadata=self.metadata, raw=True)  # type: ignore[no-untyped-call]
+        self.announce()
+
+    def announce(self) -> None:
+        """Tell the pages that this one is displayed: one that was loaded while the cell ran did not receive that."""
         self.is_displayed = True
+        send_to_pages({"kind": "connected", "runs": [self._listed()]})
 
     def __str__(self) -> str:
         status = self.status if self.is_running else f"ended {self.ended:%Y-%m-%d %H:%M:%S}"

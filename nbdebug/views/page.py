@@ -23,6 +23,8 @@ _JS_COMMENT = re.compile(r"^ *//.*\n|/\*\*(?:[^*]|\*(?!/))*\*/", re.M)
 _JS_WHITESPACE = re.compile(
     rf"({_JS_STRING})|;\s*(?=}})|\s*([{{([,;=:?!&|<>*])\s*| ([-+/%]) (?![-+/])|\s*([)\]}}])\s*|^\s+", re.M
 )
+_CSS_COMMENT = re.compile(r"/\*.*?\*/", re.S)
+_CSS_WHITESPACE = re.compile(r";?\s*(\})\s*|\s*([{;,])\s*|(:)\s+|^\s+")
 _PAGE_TEMPLATE = """<div class="nbdebug" data-view="{key}" style="min-height:{height}px">\
 <div class="nb-plain">{plain}<p>{trust}</p></div></div>
 <style>{css}</style>
@@ -180,7 +182,8 @@ def _compress(text: str) -> str:
 def style_sheets(*folders: str) -> str:
     """Return the shared style sheets and those in folders of the view's own."""
     sheets = (path for folder in ("views", *folders) for path in sorted((PACKAGE_FOLDER / folder).glob("*.css")))
-    return "".join(path.read_text(encoding="utf-8") for path in sheets)
+    text = _CSS_COMMENT.sub("", "".join(path.read_text(encoding="utf-8") for path in sheets))
+    return _CSS_WHITESPACE.sub(lambda match: "".join(filter(None, match.groups())), text)
 
 
 def static_html(view: View, name: str | None = None, run: str | None = None, note: str = "") -> str:

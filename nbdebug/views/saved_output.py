@@ -22,7 +22,7 @@ _MAX_LINE_LENGTH = 240
 _WIDTH, _LINE_HEIGHT, _CHART_HEIGHT, _AXIS_LABELS_HEIGHT, _MARGIN = 8.0, 0.17, 2.6, 0.9, 0.12  # inches
 _CHARACTERS_PER_LINE = 112
 _RESOLUTIONS = (100, 70, 50)  # pixels per inch
-_MAX_COLORS = 64
+_MAX_COLORS, _TEXT_COLORS = 24, 4  # black on white, with two grays at the edges
 
 
 def first_lines(text: str) -> list[str]:
@@ -46,12 +46,12 @@ def picture(lines: Sequence[str], draw: Callable[[Axes], None] | None) -> str:
     """Return a PNG of at most 40 kB, in base64: the lines of text, and below them a chart if there is one."""
     import matplotlib as mpl
 
-    with warnings.catch_warnings(), mpl.rc_context({"text.usetex": False}):
+    with warnings.catch_warnings(), mpl.rc_context({"text.usetex": False, "text.hinting": "default"}):
         warnings.simplefilter("ignore")  # a font without the characters of a name must not warn the user
         try:
-            return _encode(_figure(lines, draw))
+            return _encode(_figure(lines, draw), _MAX_COLORS if draw else _TEXT_COLORS)
         except Exception:  # for example a name that matplotlib reads as a formula
-            return _encode(_figure(lines, None))
+            return _encode(_figure(lines, None), _TEXT_COLORS)
 
 
 def _figure(lines: Sequence[str], draw: Callable[[Axes], None] | None) -> Figure:
@@ -81,7 +81,7 @@ def _wrap(line: str) -> list[str]:
     return textwrap.wrap(line, _CHARACTERS_PER_LINE, subsequent_indent=indent, drop_whitespace=True)
 
 
-def _encode(figure: Figure) -> str:
+def _encode(figure: Figure, colors: int) -> str:
     """Return the figure as a PNG with few colors, at the highest resolution that fits."""
     from PIL import Image
 
@@ -89,7 +89,7 @@ def _encode(figure: Figure) -> str:
     for dots_per_inch in _RESOLUTIONS:
         file, small_file = io.BytesIO(), io.BytesIO()
         figure.savefig(file, format="png", dpi=dots_per_inch)
-        Image.open(file).convert("RGB").quantize(_MAX_COLORS).save(small_file, "png", optimize=True)
+        Image.open(file).convert("RGB").quantize(colors).save(small_file, "png", optimize=True)
         data = small_file.getvalue()
         if len(data) <= MAX_PICTURE_BYTES:
             break

@@ -130,9 +130,14 @@ class WatchResult(Result):
         text = self.to_text()
         if len(first_lines(text)) < MAX_LINES:
             return text
-        shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
         faults = (fault.summary_line for fault in self.report.faults)
-        return "\n".join(filter(None, [self._run_text, self.warning, shape_note, *faults]))
+        return "\n".join([self.run_text, *faults])
+
+    @property
+    def run_text(self) -> str:
+        """The run and the shape of its loss, without the findings."""
+        shape_note = f"{self.shape.name}: {self.shape.sentence}" if self.loss else ""
+        return "\n".join(filter(None, [self._run_text, self.warning, shape_note]))
 
     @property
     def headline(self) -> str:

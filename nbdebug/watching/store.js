@@ -83,7 +83,9 @@ function addNumbers(into, { rows, width = 0, first = 0 }, bytes) {
   const out = new Uint8Array(4 * count),
     flat = new Float32Array(out.buffer),
     steps = new Float64Array(bytes.slice(0, start).buffer);
-  for (let k = 0; k < 4; k++) for (let i = 0; i < count; i++) out[4 * i + k] = bytes[start + k * count + i];
+  let at = start;
+  for (let k = 0; k < 4; k++)
+    for (let column = 0; column < width; column++) for (let row = 0; row < rows; row++) out[4 * (row * width + column) + k] = bytes[at++];
   for (let i = Math.max(0, into.have - first); i < rows; i++) {
     into.steps.push(steps[i]);
     into.rows.push(flat.subarray(i * width, (i + 1) * width));

@@ -172,7 +172,8 @@ class Watch:
                 self.test_seconds,
                 self.warning,
             )
-            self.screen.finish(self.result)
+            # The findings follow as an output of their own, so that the picture of the run need not show them, too.
+            self.screen.finish(self.result, self.result.run_text if report.findings else "")
         self.outputs.finish(self.result, self.time_budget.attempt)
         if self.error_summary != self.result.errors:
             self.result = replace(self.result, errors=self.error_summary)

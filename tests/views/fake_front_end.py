@@ -31,11 +31,12 @@ class LossResult(Result):
 
 @dataclass
 class FrontEnd:
-    """Messages of comms, displays, updates of displays and final outputs of tools that a kernel has sent."""
+    """Messages, displays, updates of displays, and the tools that a kernel has announced and ended."""
 
     messages: list[tuple[dict[str, Any], list[bytes]]] = field(default_factory=list)
     displays: list[dict[str, Any]] = field(default_factory=list)
     updates: list[dict[str, Any]] = field(default_factory=list)
+    announced: list[dict[str, Any]] = field(default_factory=list)
     ended: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -55,6 +56,8 @@ def install_front_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[FrontEnd]:
             if msg_type == "comm_msg" and data.get("method") == "custom":
                 if data["content"].get("kind") == "ended":
                     front_end.ended += data["content"]["runs"]
+                elif data["content"].get("kind") == "connected":
+                    front_end.announced += data["content"]["runs"]
                 else:
                     front_end.messages.append((data["content"], buffers))
 

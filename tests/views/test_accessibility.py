@@ -15,8 +15,8 @@ from nbdebug.history import diagnose
 from nbdebug.journal import Journal
 from nbdebug.rules.examples import classifier
 from nbdebug.tools.importance import drift
-from nbdebug.views.live import ProgressView
 from nbdebug.views.page import PACKAGE_FOLDER, View
+from nbdebug.views.progress import ProgressView
 from tests.axe import find_barriers
 
 from .conftest import OpenPage

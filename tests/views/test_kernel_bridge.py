@@ -13,9 +13,10 @@ import pytest
 from nbdebug.result import Result
 from nbdebug.views import kernel_bridge
 from nbdebug.views.line_chart import LineChart
-from nbdebug.views.live import ProgressView, show_view
+from nbdebug.views.live import show_view
 from nbdebug.views.live_page import LivePage
 from nbdebug.views.page import View
+from nbdebug.views.progress import ProgressView
 
 from .fake_front_end import FrontEnd
 

@@ -119,3 +119,10 @@ def test_line_chart_of_no_or_single_point_is_drawn(open_page: OpenPage) -> None:
         LineChart(series={"bad": [(0, None)]}, log=True),
     )
     assert page.locator("canvas").count() == 3
+
+
+def test_point_that_another_line_covers_stays_visible(open_page: OpenPage) -> None:
+    points = [(step, 1 / (1 + step)) for step in range(10)]
+    view = LineChart(title="loss", series={"training": points, "validation": points})
+    canvas = open_page(view).locator(".nb-plot canvas")
+    assert first_line_color() in canvas_colors(canvas)

@@ -29,11 +29,34 @@ CELLS = {
     "result = dbg.profile()": (50_000, 18_000),
 }
 MAX_NOTEBOOK_BYTES = 300_000
+# A model that outputs probabilities instead of logits, so that its loss stays at chance.
+FAULTY_RUN = """
+class Faulty(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU())
+        self.head = nn.Sequential(nn.Flatten(), nn.Linear(144, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
+        self.last = nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.last(self.head(self.body(x))).softmax(1)
+
+
+model = Faulty()
+data = TensorDataset(torch.randn(512, 1, 12, 12), torch.randint(0, 10, (512,)))
+loader = DataLoader(data, batch_size=32, shuffle=True)
+val_loader = DataLoader(TensorDataset(torch.randn(128, 1, 12, 12), torch.randint(0, 10, (128,))), batch_size=32)
+optimizer = torch.optim.Adam(model.parameters())
+dbg = nbdebug.Debugger(model, loader, val_loader, loss_fn=loss_fn, optimizer=optimizer)
+with dbg.watch() as run:
+    train(96)
+"""
+MAX_FAULTY_RUN_BYTES = 120_000
 PACKED = re.compile(r'atob\("([^"]*)"\)')
 
 
-def first_output(client: Any, source: str) -> dict[str, str]:
-    """Run a cell, and return the last form of its first output; empty without one."""
+def run_cell(client: Any, source: str) -> list[dict[str, str]]:
+    """Run a cell, and return the last form of each of its outputs."""
     outputs: dict[str, dict[str, str]] = {}
 
     def keep(message: dict[str, Any]) -> None:
@@ -43,7 +66,7 @@ def first_output(client: Any, source: str) -> dict[str, str]:
             outputs[content["transient"].get("display_id", message["header"]["msg_id"])] = content["data"]
 
     client.execute_interactive(source, timeout=120, output_hook=keep)
-    return next(iter(outputs.values()), {})
+    return list(outputs.values())
 
 
 def script_bytes(html: str) -> int:
@@ -55,14 +78,15 @@ def script_bytes(html: str) -> int:
     return shared + len(frame.encode())
 
 
-def test_five_outputs_of_a_notebook_are_small_on_disk() -> None:
+def test_outputs_of_a_notebook_are_small_on_disk() -> None:
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     from jupyter_client.manager import start_new_kernel
 
     manager, client = start_new_kernel(kernel_name="python3")
     try:
-        assert first_output(client, SETUP) == {}
-        outputs = {source: first_output(client, source) for source in CELLS}
+        assert run_cell(client, SETUP) == []
+        outputs = {source: run_cell(client, source)[0] for source in CELLS}
+        faulty_run = run_cell(client, FAULTY_RUN)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -73,3 +97,5 @@ def test_five_outputs_of_a_notebook_are_small_on_disk() -> None:
         assert all(size <= limit for size, limit in zip(sizes[source], limits, strict=True)), sizes
     assert sum(total for total, _ in sizes.values()) <= MAX_NOTEBOOK_BYTES, sizes
     assert "no findings" in outputs["dbg.checkup();"]["text/plain"]
+    assert "L201" in faulty_run[1]["text/plain"]
+    assert len(json.dumps(faulty_run)) <= MAX_FAULTY_RUN_BYTES, [len(json.dumps(data)) for data in faulty_run]

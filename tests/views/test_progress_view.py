@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbdebug.views.live import ProgressView
 from nbdebug.views.page import module_source, static_html, style_sheets
+from nbdebug.views.progress import ProgressView
 
 from .live_pages import MOUNT_LIVE_VIEW
 

@@ -26,6 +26,7 @@ from nbdebug.tools.agreement.sides import MAX_SAMPLES, Side, make_side
 from nbdebug.tools.agreement.tolerance import tolerance, unit_roundoff
 from nbdebug.tools.agreement.tool import AgreementCheck, Round, record_side, unconsumed
 from nbdebug.validation import describe_type
+from nbdebug.views.late_screen import LateScreen
 
 _MAX_INDICES = 1_000_000
 _MODES = ("eval", "train")
@@ -72,16 +73,18 @@ def compare_processes(first: Any, second: DataParallel, inputs: Any = None) -> A
         raise SetupError(f"a is {describe_type(first)}; expected a Debugger, whose batch the ranks share. Pass one.")
     if setup.model_device.type != "cpu":
         raise SetupError(f"a is on {setup.model_device}; expected the CPU, on which the ranks run. Move it there.")
-    with unconsumed(first, getattr(second.source, "setup", None)):
+    with unconsumed(first, getattr(second.source, "setup", None)), LateScreen("Comparison") as screen:
         batch, parts = _shared_parts(setup, inputs, second.processes)
         task = partial(_run_on_rank, second.source, [part.raw for part in parts])
         ranks: list[_RankResult] = run_ranks(task, second.processes, second.timeout)
         side = make_side(first, "a")
-        check = _ProcessCheck(side, _replica_side(second, ranks), batch, parts, ranks)
+        check = _ProcessCheck(side, _replica_side(second, ranks), batch, screen, parts, ranks)
         notes = _rank_notes(setup, ranks)
         difference = _data_difference(setup, ranks)
         result = check.run() if difference is None else difference
-    return replace(result, notes=(*result.notes, *notes))
+        result = replace(result, notes=(*result.notes, *notes))
+        screen.finish(result)
+    return result
 
 
 def _shared_parts(setup: Setup, inputs: Any, count: int) -> tuple[Any, list[Batch]]:
@@ -98,9 +101,15 @@ class _ProcessCheck(AgreementCheck):
     """Compares one process with the merged recordings of all ranks."""
 
     def __init__(
-        self, first: Side, second: Side, inputs: Any, parts: Sequence[Batch], ranks: Sequence[_RankResult]
+        self,
+        first: Side,
+        second: Side,
+        inputs: Any,
+        screen: LateScreen,
+        parts: Sequence[Batch],
+        ranks: Sequence[_RankResult],
     ) -> None:
-        super().__init__(first, second, inputs)
+        super().__init__(first, second, inputs, screen)
         self._parts, self._ranks = parts, ranks
 
     def record_second(self, mode: str, first: Recording) -> Recording:

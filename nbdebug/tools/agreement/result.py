@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nbdebug.finding import format_module
@@ -24,6 +24,8 @@ _COLUMNS = (
     Column("matched", "number", "Results that the other side has too, within their tolerance."),
     Column("difference ÷ tolerance", "number", "The largest of the module, where both sides have the result."),
 )
+
+PHASE_NAMES = {"forward": "forward pass", "buffers": "buffers", "backward": "backward pass", "update": "update"}
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,16 @@ class Agreement(Result):
     def _row(self, row: ModuleRow) -> TableRow:
         """Return the row of a module; that at which the sides part has the places as details."""
         is_first = not self.agrees and row.module == self.first.module
-        ratio = TextCell("no match") if not row.matched else TextCell(format_value(row.ratio), row.ratio, "soft")
-        ratio = replace(ratio, text=f"{ratio.text}, first difference", tone="error") if is_first else ratio
+        ratio = self._first_difference_cell(row) if is_first else _ratio_cell(row)
         details = self._details() if is_first else ()
         return TableRow(row.module or "(model)", (row.operations, row.matched, ratio), details=details)
+
+    def _first_difference_cell(self, row: ModuleRow) -> TextCell:
+        """Return what differs in the module at which the sides part: results of its own, or only what follows them."""
+        if self.phase == "forward" and row.matched < row.operations:
+            return TextCell(f"first difference: {row.matched} of {row.operations} results match", tone="error")
+        ratio = f"{format_value(row.ratio)} in the forward pass; " if row.matched else ""
+        return TextCell(f"{ratio}first difference: {PHASE_NAMES.get(self.phase or '', 'data')}", row.ratio, "error")
 
     def _details(self) -> list[tuple[str, str]]:
         """Return the places and the difference as labelled texts; nothing if both sides agree, or read other data."""
@@ -146,3 +154,8 @@ class Agreement(Result):
         checked = ", ".join(self.checked)
         rounding = f"; relative rounding error {self.roundoff:.2g}" if self.roundoff else ""
         return "\n".join([*lines, f"  compared: {checked}{rounding}"])
+
+
+def _ratio_cell(row: ModuleRow) -> TextCell:
+    """Return the largest difference of a module, where both sides have the result."""
+    return TextCell(format_value(row.ratio), row.ratio, "soft") if row.matched else TextCell("no match")

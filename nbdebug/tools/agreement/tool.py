@@ -16,13 +16,15 @@ from nbdebug.exceptions import SetupError
 from nbdebug.formatting import join_names
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup.user_code import UserCodeErrors
+from nbdebug.stop_requests import check_stop
 from nbdebug.tools.agreement.causes import optimizer_causes, setting_causes
 from nbdebug.tools.agreement.matching import Matching, is_equal
 from nbdebug.tools.agreement.pairing import tensor_pairs, unequal_parameters
 from nbdebug.tools.agreement.recording import RecordedTensor, Recording
-from nbdebug.tools.agreement.result import Agreement, DivergencePlace, ModuleRow, Phase
+from nbdebug.tools.agreement.result import PHASE_NAMES, Agreement, DivergencePlace, ModuleRow, Phase
 from nbdebug.tools.agreement.sides import Side, copied, make_side, shared_inputs
 from nbdebug.tools.agreement.tolerance import Deviation, NodeTolerances, RoundingNoise, tolerance, unit_roundoff
+from nbdebug.views.late_screen import LateScreen
 
 _NOISE_RUNS = 3
 _MAX_NAMES = 3
@@ -42,8 +44,8 @@ class Round:
 class AgreementCheck:
     """Compares two sides, in eval mode and then in train mode."""
 
-    def __init__(self, first: Side, second: Side, inputs: Any) -> None:
-        self.first, self.second, self.inputs = first, second, inputs
+    def __init__(self, first: Side, second: Side, inputs: Any, screen: LateScreen) -> None:
+        self.first, self.second, self.inputs, self.screen = first, second, inputs, screen
         self.checked: list[str] = []
         self.rows: tuple[ModuleRow, ...] = ()
         self.unequal: tuple[str, ...] = ()
@@ -77,11 +79,17 @@ class AgreementCheck:
 
     def runs(self, mode: str) -> Round:
         """Run both sides, then the first side with rounding noise."""
+        self.screen.report(f"running {self.first.name} in {mode} mode")
         first = record_side(self.first, self.inputs, mode)
+        self.screen.report(f"running {self.second.name} in {mode} mode")
         second = self.record_second(mode, first)
         roundoff = unit_roundoff((first, second))
-        noise = [RoundingNoise(roundoff, seed) for seed in range(_NOISE_RUNS)]
-        perturbed = [record_side(self.first, self.inputs, mode, one) for one in noise]
+        perturbed = []
+        for seed in range(_NOISE_RUNS):
+            self.screen.report(
+                f"running {self.first.name} in {mode} mode with rounding noise, {seed + 1} of {_NOISE_RUNS}"
+            )
+            perturbed.append(record_side(self.first, self.inputs, mode, RoundingNoise(roundoff, seed)))
         return Round(mode, first, second, perturbed, roundoff)
 
     def record_second(self, mode: str, first: Recording) -> Recording:
@@ -238,7 +246,7 @@ class AgreementCheck:
     ) -> Agreement:  # fmt: skip
         """Return the result for a difference."""
         size = deviation.typical if deviation is not None else float("nan")
-        name = {"forward": "forward pass", "buffers": "buffers", "backward": "backward pass", "update": "update"}[phase]
+        name = PHASE_NAMES[phase]
         return Agreement(
             agrees=False,
             headline=f"a and b part in the {name} ({runs.mode} mode), first at {first.name}.",
@@ -257,6 +265,7 @@ class AgreementCheck:
 
 def record_side(side: Side, inputs: Any, mode: str, perturb: Any = None) -> Recording:
     """Run one side once from its present state, with dropout off, and restore it."""
+    check_stop()
     with Preserve(*side.objects), UserCodeErrors(f"in the {mode} pass of {side.name}".format):
         for module in side.modules.values():
             module.train(mode == "train")
@@ -277,7 +286,10 @@ def compare_computations(first: Any, second: Any, inputs: Any = None) -> Agreeme
         shared = shared_inputs(first, second, inputs)
         if not any(side.modules for side in sides) and not callable(first):
             raise SetupError("neither side has a model; expected one. Pass models or functions that call them.")
-        return AgreementCheck(*sides, shared).run()
+        with LateScreen("Comparison") as screen:
+            result = AgreementCheck(*sides, shared, screen).run()
+            screen.finish(result)
+    return result
 
 
 @contextmanager

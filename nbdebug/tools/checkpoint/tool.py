@@ -44,6 +44,7 @@ from nbdebug.tools.checkpoint.state_parts import (
 )
 from nbdebug.training.model_copy import ensure_train_mode
 from nbdebug.training.trainer import BatchStream, Trainer
+from nbdebug.views.late_screen import LateScreen
 
 _STEPS_BEFORE, _STEPS_AFTER = 3, 2  # of saving; each changes all state
 _SEED = 0
@@ -71,12 +72,15 @@ def check_checkpoint(
             "them. Pass the path of a checkpoint, or your function save(path)."
         )
     started = time.perf_counter()
-    with TemporaryDirectory() as folder, Preserve(*setup.mutable_objects, loaders=_loaders(setup)):
-        ensure_train_mode(setup)
-        file = Path(path) if path is not None else Path(folder) / "checkpoint.pt"
-        result = _Check(setup, file, save, load).run()
-        shown = str(file) if path is not None else "The file that save() has written"
-    return replace(result, path=shown, seconds=time.perf_counter() - started)
+    with LateScreen("Checkpoint") as screen:
+        with TemporaryDirectory() as folder, Preserve(*setup.mutable_objects, loaders=_loaders(setup)):
+            ensure_train_mode(setup)
+            file = Path(path) if path is not None else Path(folder) / "checkpoint.pt"
+            result = _Check(setup, file, save, load, screen).run()
+            shown = str(file) if path is not None else "The file that save() has written"
+        result = replace(result, path=shown, seconds=time.perf_counter() - started)
+        screen.finish(result)
+    return result
 
 
 def _loaders(setup: Setup) -> tuple[Any, ...]:
@@ -87,11 +91,17 @@ class _Check:
     """The check of one file; must live inside a Preserve."""
 
     def __init__(
-        self, setup: Setup, file: Path, save: Callable[[str], Any] | None, load: Callable[[str], Any] | None
+        self,
+        setup: Setup,
+        file: Path,
+        save: Callable[[str], Any] | None,
+        load: Callable[[str], Any] | None,
+        screen: LateScreen,
     ) -> None:
-        self.setup, self.file, self.save, self.load = setup, file, save, load
+        self.setup, self.file, self.save, self.load, self.screen = setup, file, save, load, screen
         self.parts, self.notes = state_parts(setup), list[str]()
         self.batches: list[Batch] = []
+        self.trained_steps = 0
         self.rejections: dict[str, str] = {}  # of load_state_dict(), by part
 
     def run(self) -> CheckpointCheck:
@@ -169,6 +179,8 @@ class _Check:
         """Train a step on each batch, with a step of every scheduler, and return the losses."""
         trainer, losses = Trainer(self.setup, self.setup.optimizers, iter(batches)), []
         for _ in batches:
+            self.screen.report(f"{self.trained_steps} training steps")
+            self.trained_steps += 1
             with torch.enable_grad(), UserCodeErrors(lambda: "in a training step"):
                 losses.append(trainer.step())
             for scheduler in self.setup.schedulers:

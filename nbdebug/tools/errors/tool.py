@@ -25,7 +25,8 @@ from nbdebug.tools.errors.cards import check_metadata, metadata_columns
 from nbdebug.tools.errors.data import TryLabels
 from nbdebug.tools.errors.result import Errors, Render
 from nbdebug.tools.errors.tags import changed_samples_note, create_tags
-from nbdebug.views.live import LiveScreen, ProgressView, show_view
+from nbdebug.views.live import LiveScreen, show_view
+from nbdebug.views.progress import ProgressView
 
 
 def errors(

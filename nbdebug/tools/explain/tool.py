@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -11,6 +12,7 @@ from torch import nn
 from nbdebug.exceptions import SetupError
 from nbdebug.inference.inputs import ModelInputs, as_inputs
 from nbdebug.inference.outputs import Target
+from nbdebug.inference.progress import ProgressMeter, use_meter
 from nbdebug.sample_display import SampleDisplay
 from nbdebug.sample_display.vocabulary import user_vocabulary
 from nbdebug.setup import Batch, Setup
@@ -19,6 +21,7 @@ from nbdebug.tools.explain.request import ExplanationRequest
 from nbdebug.tools.explain.result import Explanation
 from nbdebug.tools.explain.samples import ExplainedSamples, resolve_samples
 from nbdebug.validation import describe_type, validate_callable
+from nbdebug.views.late_screen import LateScreen
 
 
 def explain(
@@ -60,10 +63,22 @@ def explain(
     )
     background_inputs = None if background_batch is None else as_inputs(background_batch, None, "background")
     display = _create_display(samples, background_inputs, setup, decode)
-    attribution = samples.attribute(setup_or_model if setup is None else setup, background_inputs, request, score)
-    model = setup_or_model if setup is None else setup.eager_model
-    seconds = time.perf_counter() - start
-    return Explanation(model, samples, request, attribution, background_batch, setup, display, score, seconds)
+    explained = setup_or_model if setup is None else setup
+    with LateScreen("Explanation") as screen, use_meter(ProgressMeter(on_progress=partial(_report, screen))):
+        attribution = samples.attribute(explained, background_inputs, request, score)
+        model = setup_or_model if setup is None else setup.eager_model
+        seconds = time.perf_counter() - start
+        result = Explanation(model, samples, request, attribution, background_batch, setup, display, score, seconds)
+        screen.finish(result)
+    return result
+
+
+def _report(screen: LateScreen, meter: ProgressMeter) -> None:
+    """Display how many rows went through the model, and the time that is left."""
+    remaining = f", about {meter.remaining:.0f} s left" if meter.remaining is not None else ""
+    total = f" of {meter.rows_total:,}" if meter.rows_total > meter.rows_done else ""
+    share = meter.rows_done / meter.rows_total if total else None
+    screen.report(f"{meter.rows_done:,}{total} rows went through the model{remaining}", share)
 
 
 def _to_background_batch(background: Any, setup: Setup | None, model: Any) -> Batch | None:

@@ -39,7 +39,8 @@ from nbdebug.tools.importance.permutation import (
 from nbdebug.tools.importance.presentation import correlation_note, result_notes
 from nbdebug.tools.importance.result import Importance
 from nbdebug.validation import describe_type, validate_callable, validate_choice, validate_int
-from nbdebug.views.live import LiveScreen, ProgressView, Screen, show_view
+from nbdebug.views.live import LiveScreen, Screen, show_view
+from nbdebug.views.progress import ProgressView
 
 _TRIAL_ROWS = 2
 _BACKGROUND_SAMPLES, _MAX_PERMUTED_FEATURES = 100, 64  # background samples; maximum number of permuted features

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LadderVerdict = Literal["best", "smaller suffices", "worse", "stopped"]
 YOURS = "yours"
+_TITLE = "Complexity ladder"
 _TONES = {"best": "good", "smaller suffices": "note", "worse": "warning", "stopped": "warning"}
 
 
@@ -126,6 +127,11 @@ class Ladder(Result):
         return "\n".join([*lines, f"  {self.total_steps:,} steps on copies, {self.seconds:.1f} s; nothing is changed"])
 
 
+def starting_view(status: str) -> FoldableTable:
+    """Build the table of a ladder before its first score."""
+    return FoldableTable(title=_TITLE, status=status, columns=[Column("learner")], noun="learners")
+
+
 def build_view(result: Ladder, status: str = "") -> FoldableTable:
     """Build the table of a result; with a ``status``, that of a ladder that goes on."""
     columns = [
@@ -135,7 +141,7 @@ def build_view(result: Ladder, status: str = "") -> FoldableTable:
         Column("yours minus this", hint="paired by seed, with its 95% interval"),
     ]
     return FoldableTable(
-        title="Complexity ladder",
+        title=_TITLE,
         status=status or f"{result.metric}; {result.total_steps:,} steps on copies in {result.seconds:.1f} s",
         columns=columns,
         rows=[TableRow(rung.name, tuple(_cells(result, rung))) for rung in result.rungs],

@@ -21,7 +21,7 @@ from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.statistics.paired_differences import PairedDifference, paired_difference
 from nbdebug.tools.ladder.learners import LEARNERS, score_learners
 from nbdebug.tools.ladder.networks import HIDDEN_SIZES, network_obstacle, use_network
-from nbdebug.tools.ladder.result import YOURS, DataPoint, Ladder, LadderVerdict, Rung, build_view
+from nbdebug.tools.ladder.result import YOURS, DataPoint, Ladder, LadderVerdict, Rung, build_view, starting_view
 from nbdebug.tools.ladder.smaller_models import SmallerModel, smaller_models
 from nbdebug.tools.ladder.teacher import teacher_change
 from nbdebug.tools.treatments.treated_setup import TreatedSetup
@@ -31,6 +31,7 @@ from nbdebug.tools.try_fix.run_score import RunScore
 from nbdebug.tools.try_fix.tool import prepare_experiment
 from nbdebug.training.changed_loaders import check_order, keep_samples
 from nbdebug.validation import argument_error
+from nbdebug.views.late_screen import before_any_result
 from nbdebug.views.live import show_view
 
 _SHARES = (0.25, 0.5, 1.0)
@@ -63,9 +64,14 @@ def ladder(
     pool_workers = choose_workers(backend, workers)
     run_score, in_place = prepare_experiment(setup, steps, seeds, None, pool_workers)
     preserved = Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader))
-    with preserved, UserCodeErrors(lambda: "before the ladder"):
-        climb = _Climb(setup, run_score, models or {}, steps, seeds, in_place, initialize, pool_workers)
-    with show_view(climb.view("starting")) as screen:
+    with show_view(starting_view("fitting simple learners")) as screen:
+        with (
+            before_any_result(screen, "Complexity ladder", starting_view),
+            preserved,
+            UserCodeErrors(lambda: "before the ladder"),
+        ):
+            climb = _Climb(setup, run_score, models or {}, steps, seeds, in_place, initialize, pool_workers)
+        screen.update(climb.view("starting"))
         climb.runner.run(screen, climb.view)
         result = climb.result()
         screen.finish(result)

@@ -12,6 +12,7 @@ from typing import Any
 from nbdebug.exceptions import NotChecked
 from nbdebug.hooks.training_events import observe_all_steps
 from nbdebug.setup import Setup
+from nbdebug.stop_requests import check_stop
 from nbdebug.tools.batch_size.search import TrainingStep
 from nbdebug.tools.profile.clocks import host_seconds
 from nbdebug.tools.profile.loops import SEED, preserve_loop
@@ -126,6 +127,7 @@ class _Blocks:
         self._counted_optimizer = self._counted_optimizer or optimizer
         if optimizer is not self._counted_optimizer:
             return
+        check_stop()
         self._step += 1
         if self._step == 0:
             self._started, self._block_started = self._now(), time.perf_counter()

@@ -19,6 +19,7 @@ from nbdebug.hooks.module_hooks import observe_forward_passes
 from nbdebug.hooks.training_events import is_iterator_of, observe_all_steps, observe_backward_passes
 from nbdebug.setup import Setup
 from nbdebug.source.location import SourceLine, is_user_code
+from nbdebug.stop_requests import check_stop
 from nbdebug.tools.profile.clocks import HostClock, device_clock, host_seconds, reading_cost
 
 PHASES = ("data", "transfer", "forward", "loss", "backward", "optimizer", "evaluation", "python")
@@ -119,6 +120,7 @@ class LoopTimer:
         if self.ended_steps >= self.max_steps or is_late:
             self.is_over = True
             raise LoopEnd
+        check_stop()
 
     @contextmanager
     def observe(self) -> Iterator[None]:

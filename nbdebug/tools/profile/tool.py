@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import cycle
@@ -46,11 +46,13 @@ from nbdebug.tools.profile.trials import (
     setting_candidates,
     thread_candidates,
 )
+from nbdebug.tools.profile.view import running_view
 from nbdebug.tools.profile.worker_sweep import sweep_obstacle, sweep_pinning, sweep_workers
 from nbdebug.training.model_copy import ensure_train_mode
 from nbdebug.training.trainer import needs_closure
 from nbdebug.validation import argument_error, validate_int
-from nbdebug.views.live import Screen, show_view
+from nbdebug.views.late_screen import before_any_result
+from nbdebug.views.live import LiveScreen, Screen, show_view
 
 _MIN_DATA_SHARE = 0.1  # of the step time, from which numbers of workers and pinned memory are tried
 _MIN_OPTIMIZER_SHARE = 0.15
@@ -82,14 +84,18 @@ def profile(
     trace_path = validate_trace_path(trace) if trace is not None else None
     started = time.perf_counter()
     profiler = _Profiler(setup, train, steps)
-    with without_value_checks(), Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)):
+    with (
+        without_value_checks(),
+        Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)),
+        show_view(running_view("starting")) as screen,
+        before_any_result(screen, "Profile", running_view),
+    ):
         ensure_train_mode(setup)
-        with show_view(Profile("measuring", ()).view()) as screen:
-            result = profiler.run(screen, try_changes)
-            if trace_path is not None:
-                result = replace(result, notes=(*result.notes, write_trace(setup, train, trace_path)))
-            result = replace(result, seconds=time.perf_counter() - started)
-            screen.finish(result)
+        result = profiler.run(screen, try_changes)
+        if trace_path is not None:
+            result = replace(result, notes=(*result.notes, write_trace(setup, train, trace_path)))
+        result = replace(result, seconds=time.perf_counter() - started)
+        screen.finish(result)
     return result
 
 
@@ -110,22 +116,45 @@ class _Profiler:
         self.step, self.notes = TrainingStep(setup), list[str]()
 
     def run(self, screen: Screen, try_changes: bool) -> Profile:
-        """Return the result; the Stop button leaves out the measurements that have not started."""
+        """Return the result; an interrupt in a notebook, such as the Stop button, leaves out what is not measured."""
+        results: list[Profile] = []
+        try:
+            for result in self._measured_so_far(screen, try_changes):
+                results.append(result)
+                if screen.stopped:
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            if not results or not isinstance(screen, LiveScreen):
+                raise
+            headline = "Stopped before all measurements were made."
+            return replace(results[-1], headline=headline, notes=tuple(self.notes))
+        result = results[-1]
+        return replace(result, headline=_headline(result, result.advice), notes=tuple(self.notes))
+
+    def _measured_so_far(self, screen: Screen, try_changes: bool) -> Iterator[Profile]:
+        """Yield the result after each measurement."""
+        screen.update(running_view("timing the steps of a standard loop"))
         standard = LoopTimer(self.setup, self.steps, _LOOP_SECONDS, is_own_loop=True)
         batches = run_standard_loop(self.setup, standard)
-        loop = self._time_user_loop() if self.train is not None else standard
+        loop = standard
+        if self.train is not None:
+            screen.update(running_view("timing the steps of your loop"))
+            loop = self._time_user_loop()
         torch.autograd.set_detect_anomaly(loop.used_anomaly_mode)  # as the loop does, in what follows
         result = self._describe_loop(standard, loop, batches)
-        result = replace(result, lines=self._measure_lines(result, loop.step_codes))
-        for measure in (self._try_steps, self._sweep_loader, self._measure_model):
-            if screen.stopped:
-                headline = "Stopped before all measurements were made."
-                return replace(result, headline=headline, notes=tuple(self.notes))
-            result = measure(result, batches)
-        if try_changes:
-            result = self._try_changes(result, batches)
-        advice = self._diagnose(result, batches, loop)
-        return replace(result, advice=advice, headline=_headline(result, advice), notes=tuple(self.notes))
+        yield result
+        measurements: dict[str, Callable[[], Profile]] = {
+            "timing each line of the loop": lambda: replace(result, lines=self._measure_lines(result, loop.step_codes)),
+            "trying batch sizes, threads and settings": lambda: self._try_steps(result, batches),
+            "trying numbers of workers": lambda: self._sweep_loader(result, batches),
+            "measuring modules, memory and latency": lambda: self._measure_model(result, batches),
+            "trying changes on copies": lambda: self._try_changes(result, batches) if try_changes else result,
+            "measuring the gain of the best change": lambda: self._advise(result, batches, loop),
+        }
+        for status, measure in measurements.items():
+            screen.update(running_view(status))
+            result = measure()
+            yield result
 
     def _time_user_loop(self) -> LoopTimer:
         """Return the timer of the user's loop, after it has run."""
@@ -260,8 +289,8 @@ class _Profiler:
             trials.append(replace(trial, peak_bytes=peak))
         return replace(result, trials=tuple(trials))
 
-    def _diagnose(self, result: Profile, batches: list[Batch], loop: LoopTimer) -> tuple[Advice, ...]:
-        """Return the advice that gains enough."""
+    def _advise(self, result: Profile, batches: list[Batch], loop: LoopTimer) -> Profile:
+        """Return the result with the advice that gains enough."""
         starts = loop.loader_starts / max(loop.ended_steps, 1)
         facts = Facts(self.setup, self.counter, self.calls, starts, loop.step_codes, loop.step_lines)
         advice = [item for item in Diagnosis(result, facts).advice() if item.gain >= MIN_GAIN]
@@ -270,7 +299,7 @@ class _Profiler:
                 break
             advice[0] = first
             advice = sorted((item for item in advice if item.gain >= MIN_GAIN), key=rank)
-        return tuple(advice)
+        return replace(result, advice=tuple(advice))
 
     def _measure_gain(self, result: Profile, advice: Advice, facts: Facts) -> Advice | None:
         """Return advice with the gain that the loop has with it; None if that cannot be measured."""

@@ -58,6 +58,11 @@ class ProfileView(View):
     notes: Sequence[str] = ()
     stoppable: bool = False
 
+    @property
+    def progress_text(self) -> str:
+        """What is measured now."""
+        return self.status
+
     def state(self) -> dict[str, Any]:
         """Return the state for the browser."""
         names = ("title", "status", "headline", "tone", "reasons", "code", "where", "phases", "steps", "tables")
@@ -87,10 +92,13 @@ class ProfileView(View):
 _PHASE_COLUMNS = ("phase", "ms per step", "share")
 
 
+def running_view(status: str) -> ProfileView:
+    """Build the view of a profile that is still running."""
+    return ProfileView(status=status, stoppable=True)
+
+
 def build_view(result: TimeProfile) -> ProfileView:
-    """Build the view of a result; one without steps is that of a profile that is still running."""
-    if not result.steps:
-        return ProfileView(status="The steps are measured.", stoppable=True)
+    """Build the view of a result."""
     first = result.advice[0] if result.advice else None
     loop = "your loop" if result.is_user_loop else "a standard loop"
     status = (

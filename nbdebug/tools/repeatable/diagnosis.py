@@ -75,17 +75,23 @@ class Diagnoser:
     """Runs the steps of a setup again and again, with one thing changed at a time."""
 
     def __init__(self, setup: Setup, steps: int, on_progress: Any) -> None:
-        self.setup, self.steps, self.on_progress = setup, steps, on_progress
+        self.setup, self.steps, self.phase, self.show = setup, steps, "", on_progress
         self.hidden = HiddenState(setup)
         self.caches = empty_caches(self.hidden.functions)
         self.environment = Environment(setup, self.hidden)
         self.runner = StepRunner(setup)
+        self.runner.on_step = lambda step, steps: self.show(f"{self.phase}, step {step} of {steps}")
         self.files = source_files(setup)
         self.has_unseeded_python = creates_unseeded(self.files)
         self.unchecked: list[str] = []
         self.after: dict[str, int] = {}
         self.changed: list[Variable] = []
         self.seeded = [v for v in self.hidden.variables if v.is_generator and not self.is_unseeded(v.read())]
+
+    def on_progress(self, phase: str) -> None:
+        """Show what is run now."""
+        self.phase = phase
+        self.show(phase)
 
     def is_unseeded(self, generator: Any) -> bool:
         """Return whether a generator was not seeded; one of Python's own counts as such if any was created so."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -109,11 +109,15 @@ class _RecordedSteps(Trainer):
 
 
 class StepRunner:
-    """Runs steps of a setup and restores everything that Preserve knows after each run."""
+    """Runs steps of a setup and restores everything that Preserve knows after each run.
+
+    ``on_step`` is called before each step, with its number and that of all steps of the run.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.total_steps = 0
+        self.on_step: Callable[[int, int], object] = lambda step, steps: None
 
     def run(
         self,
@@ -136,6 +140,7 @@ class StepRunner:
             trainer = _RecordedSteps(self.setup, batches)
             batches.on_batch = trainer.record_batch
             for step in range(steps):
+                self.on_step(step + 1, steps)
                 trainer.is_detailed = detailed_from is not None and step >= detailed_from
                 with UserCodeErrors(partial("in step {} of the repeated run".format, step)):
                     run.records.append(trainer.recorded_step())

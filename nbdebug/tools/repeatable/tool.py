@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from nbdebug.setup import PeekableLoader, Setup
 from nbdebug.tools.repeatable.diagnosis import Diagnoser, RunDiagnosis
 from nbdebug.tools.repeatable.result import Repeatable
 from nbdebug.validation import check_whole_number
-from nbdebug.views.live import LiveScreen, ProgressView, show_view
+from nbdebug.views.live import LiveScreen, show_view
+from nbdebug.views.progress import ProgressView
 
 _MAX_STEPS = 1000
 _ONE_SHOT = "the order of train_loader: it can be read only once, so both runs get the same batches"
-
-
-@dataclass
-class _Progress(ProgressView):
-    """The run that is under way."""
-
-    text: str = ""
-
-    @property
-    def status(self) -> str:
-        """The run that is under way."""
-        return self.text
 
 
 def repeatable(setup: Setup, *, steps: int = 20) -> Repeatable:
@@ -36,12 +24,12 @@ def repeatable(setup: Setup, *, steps: int = 20) -> Repeatable:
     """
     check_whole_number("steps", steps, 1, _MAX_STEPS)
     started = time.perf_counter()
-    with show_view(_Progress("Repeatability")) as screen:
+    with show_view(ProgressView("Repeatability", text="starting")) as screen:
 
         def show(text: str) -> None:
             if screen.stopped:
                 raise KeyboardInterrupt
-            screen.update(_Progress("Repeatability", text=text))
+            screen.update(ProgressView("Repeatability", text=text))
 
         diagnoser = Diagnoser(setup, steps, show)
         try:

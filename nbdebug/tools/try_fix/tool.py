@@ -30,6 +30,7 @@ from nbdebug.tools.try_fix.run_score import OwnScore, RunScore
 from nbdebug.tools.try_fix.settings import GroupSetting, assign_settings, changed_settings, copy_state
 from nbdebug.training.model_copy import copy_obstacle
 from nbdebug.validation import check_whole_number, validate_callable
+from nbdebug.views.late_screen import before_any_result
 from nbdebug.views.live import show_view
 
 MIN_STEPS, MAX_STEPS, MIN_SEEDS, MAX_SEEDS = 5, 100_000, 2, 16
@@ -72,10 +73,7 @@ def try_fix(
         changed = Arm(f"with {parsed.name}", (*start, parsed), run_score.for_change())
     runner = ArmRunner(setup, (baseline, changed), steps, seeds, in_place, pool_workers)
     settings: tuple[GroupSetting, ...] = ()
-    if program is not None:
-        reports = _inspect_programs(program, parsed.edits, checkup)
-    else:
-        settings, reports = _inspect_copies(setup, parsed, runner, checkup)
+    reports = Report(), Report()
 
     def result(difference: PairedDifference, verdict: FixVerdict) -> TriedFix:
         return TriedFix(
@@ -99,6 +97,12 @@ def try_fix(
     no_difference = paired_difference(np.zeros(0))
     make_view = partial(_running_view, lambda: result(no_difference, "stopped"))
     with show_view(make_view("starting")) as screen:
+        with before_any_result(screen, "Trial", make_view):
+            screen.update(make_view("checkups without and with the change"))
+            if program is not None:
+                reports = _inspect_programs(program, parsed.edits, checkup)
+            else:
+                settings, reports = _inspect_copies(setup, parsed, runner, checkup)
         runner.run(screen, make_view)
         difference = paired_difference(score_differences(baseline.runs, changed.runs))
         tried = result(difference, _verdict(difference, baseline.runs, changed.runs))
