@@ -22,6 +22,8 @@ _MAX_RELATIVE_ERROR = 1e-4  # of the range of the means
 _SAMPLED_ROWS, _SAMPLED_VALUES, _FEW_VALUES = 4_096, 64, 512
 _MIN_SHARED_ROWS, _MAX_DENOMINATOR, _MAX_LOG_CHANCE = 12, 6, -11.5  # one in 100,000
 _HARMONIC_TERMS, _MAX_SMALLEST_SIZE = 3, 3
+_MIN_SHARED_VALUES, _STANDARD_ERRORS, _MAX_SIZE_RATIO = 20, 3, 1.5
+_MAX_LACK_OF_FIT = 0.002  # of values rounded to hundredths; 1 without a relation to the noise of the means
 _SIZE_TOLERANCE, _MIN_SMOOTHED_SHARE, _MIN_SMOOTHED_VALUES = 0.03, 0.5, 8  # sizes may share a value
 
 
@@ -35,6 +37,11 @@ class TargetEncoding:
     Its ``kind`` is a linear function of their mean, a smoothed mean, or any function of their number and their sum.
     ``has_validation`` tells whether the means include the validation rows. ``pure_share`` is the share of rows whose
     value occurs with a single target: they are the rows of small categories, whose mean is their own target.
+    ``noise_share`` is the share of the variance between the means that the variance within the groups explains: other
+    rows of the same categories do not share it. ``is_balanced`` tells whether the largest group has up to half as many
+    rows more than the smallest, as the levels of a factor in a grid, which may have means on a line without any
+    encoding. ``validation_slope`` is that of the targets of validation rows over the means, 1 in training, and its
+    standard error; None if the means include these rows, or share fewer than 20 values with them.
     """
 
     input_index: int
@@ -43,12 +50,26 @@ class TargetEncoding:
     values: int
     has_validation: bool
     pure_share: float
+    noise_share: float
+    is_balanced: bool
     kind: EncodingKind = "mean"
+    validation_slope: tuple[float, float] | None = None
 
     @property
     def own_share(self) -> float:
         """The average weight of a row in the mean that is its own value."""
         return self.values / self.rows
+
+    @property
+    def overstates(self) -> bool:
+        """Whether the column predicts the targets of its own rows better than others, as validation rows show.
+
+        If they cannot show it, groups of different sizes do: only a mean of their own targets is that exact.
+        """
+        if self.validation_slope is None:
+            return not self.is_balanced
+        slope, error = self.validation_slope
+        return slope + _STANDARD_ERRORS * error < 1
 
 
 @measurement
@@ -69,7 +90,10 @@ def target_encodings(tables: dict[str, SplitTable]) -> list[TargetEncoding]:
             for count in sorted({columns.shape[1], len(train)}, reverse=True):
                 for encoding in _find_encodings(columns[:, :count], target[:count], index, count > len(train)):
                     number = numbers[encoding.column]
-                    encodings.setdefault((index, number), replace(encoding, column=number))
+                    column = columns[encoding.column]
+                    slope = None if encoding.has_validation else _validation_slope(column, target, len(train))
+                    found = replace(encoding, column=number, validation_slope=slope)
+                    encodings[index, number] = found  # exact in training alone counts more than in both
     return list(encodings.values())
 
 
@@ -115,15 +139,52 @@ def _find_encodings(columns: Tensor, target: Tensor, index: int, has_validation:
             continue
         counts = groups.bincount()
         means = torch.zeros(len(values), dtype=torch.double).index_add_(0, groups, target) / counts
-        if kind := _encoding_kind(values.double(), means, counts, is_binary):
+        within = float((target - means[groups]).square().sum()) / max(len(target) - len(values), 1)
+        if kind := _encoding_kind(values.double(), means, counts, within, is_binary):
             is_varied = torch.zeros(len(values), dtype=torch.bool)
             is_varied[groups[(target - means[groups]).abs() > _MAX_RELATIVE_ERROR * target.std()]] = True
             if len(values) >= len(target) / 2 and int(is_varied.sum()) < _MIN_DISTINCT_VALUES:
                 continue  # hardly any value stands for several targets: no mean, but perhaps a copy of the target
             pure_share = float((~is_varied[groups]).double().mean())
+            noise_share = _noise_share(means, counts, within)
+            is_balanced = bool(counts.max() <= _MAX_SIZE_RATIO * counts.min())
             size = len(target), len(values)
-            encodings.append(TargetEncoding(index, column, *size, has_validation, pure_share, kind))
+            shares = pure_share, noise_share
+            encodings.append(TargetEncoding(index, column, *size, has_validation, *shares, is_balanced, kind))
     return encodings
+
+
+def _noise_share(means: Tensor, counts: Tensor, within: float) -> float:
+    """Return the share of the variance between group means that follows from the variance within the groups.
+
+    It is the reciprocal of the F statistic of the analysis of variance.
+    """
+    overall = (counts * means).sum() / counts.sum()
+    between = float((counts * (means - overall).square()).sum()) / (len(means) - 1)
+    return min(within / between, 1.0) if between else 0.0
+
+
+def _validation_slope(column: Tensor, target: Tensor, train_rows: int) -> tuple[float, float] | None:
+    """Return the slope of validation targets over the training means of their values, and its standard error.
+
+    The rows of a value are not independent, so that the error counts their sum once. None for fewer than 20 values.
+    """
+    values, groups = column.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    counts = groups[:train_rows].bincount(minlength=len(values))
+    sums = torch.zeros(len(values), dtype=torch.double).index_add_(0, groups[:train_rows], target[:train_rows])
+    shared = groups[train_rows:][counts[groups[train_rows:]] > 0]
+    if len(shared.unique()) < _MIN_SHARED_VALUES:
+        return None
+    means = (sums / counts.clamp(min=1))[shared]
+    centered = means - means.mean()
+    total = float(centered.square().sum())
+    if not total > 0:
+        return None
+    own = target[train_rows:][counts[groups[train_rows:]] > 0]
+    slope = float((centered * own).sum()) / total
+    products = centered * (own - own.mean() - slope * centered)
+    by_group = torch.zeros(len(values), dtype=torch.double).index_add_(0, shared, products)
+    return slope, float(by_group.square().sum()) ** 0.5 / total
 
 
 def _factorize(column: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,13 +220,30 @@ def _may_be_encoded(column: Tensor, target: Tensor, is_binary: bool) -> bool:
     return _is_linear(sampled.double(), means, 10 * _MAX_RELATIVE_ERROR)
 
 
-def _encoding_kind(values: Tensor, means: Tensor, counts: Tensor, is_binary: bool) -> EncodingKind | None:
+def _encoding_kind(
+    values: Tensor, means: Tensor, counts: Tensor, within: float, is_binary: bool
+) -> EncodingKind | None:
     """Return how the values follow from the targets; None if they do not."""
-    if _is_linear(values, means):
+    if _is_linear(values, means) or _are_rounded_means(values, means, counts, within):
         return "mean"
     if is_binary and _is_smoothed(values, means, counts):
         return "smoothed mean"
     return "function" if is_binary and _have_simple_shares(means, counts) else None
+
+
+def _are_rounded_means(values: Tensor, means: Tensor, counts: Tensor, within: float) -> bool:
+    """Return whether means differ from a line over the values by far less than means of so few targets vary.
+
+    The variance around the line, times the rows of a mean, is that within the groups for each column that does not
+    depend on their targets: the ratio of both is the F statistic of the test for lack of fit.
+    """
+    if len(values) < _MIN_SHARED_VALUES or not within > 0 or not bool(values.isfinite().all()):
+        return False
+    weights = counts / counts.sum()
+    centered, deviations = values - (weights * values).sum(), means - (weights * means).sum()
+    slope = (weights * centered * deviations).sum() / (weights * centered.square()).sum()
+    lack_of_fit = float((counts * (deviations - slope * centered).square()).sum()) / (len(values) - 2)
+    return lack_of_fit < _MAX_LACK_OF_FIT * within
 
 
 def _have_simple_shares(means: Tensor, counts: Tensor) -> bool:

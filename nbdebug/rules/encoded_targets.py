@@ -25,14 +25,21 @@ _RELATIONS = {
 }
 
 
-def encoding_finding(setup: Setup, tables: dict[str, SplitTable], name: str, encoding: TargetEncoding) -> Finding:
-    """Report a column that encodes a category by the targets of its rows."""
+def encoding_finding(
+    setup: Setup, tables: dict[str, SplitTable], name: str, encoding: TargetEncoding, *, is_noise: bool
+) -> Finding:
+    """Report a column that encodes a category by the targets of its rows; ``is_noise`` if no row makes up its mean."""
     rows = "training and validation rows" if encoding.has_validation else "training rows"
-    alone = f"{encoding.pure_share:.0%} of the rows have a value that occurs with a single target: their own."
+    groups = f"{encoding.values} groups of {encoding.rows:,} {rows} ({encoding.rows / encoding.values:.1f} rows each)"
+    own = (
+        f"The targets within these small groups explain {encoding.noise_share:.0%} of the variance between their means."
+        if is_noise
+        else f"{encoding.pure_share:.0%} of the rows have a value that occurs with a single target: their own."
+    )
     return Finding(
         where=get_location(_encoding_line(setup)),
         message=f"{name[:1].upper()}{name[1:]} of input {encoding.input_index} {_RELATIONS[encoding.kind]}, in each of "
-        f"its {encoding.values} groups of {encoding.rows:,} {rows}. {alone}{_describe_correlations(tables, encoding)}",
+        f"its {groups}. {own}{_describe_correlations(tables, encoding)}",
         cause=f"A category was encoded by the targets of all its {rows}, which include the row itself.",
         fix="# leave the row's own target out of its mean, (sum - target) / (size - 1), or compute the mean out of "
         "fold. If you shrink it towards the overall mean, use the same formula for both splits.",
@@ -40,9 +47,12 @@ def encoding_finding(setup: Setup, tables: dict[str, SplitTable], name: str, enc
             "input": encoding.input_index,
             "column": encoding.column,
             "values": encoding.values,
+            "rows per group": encoding.rows / encoding.values,
             "share of rows with a single target": encoding.pure_share,
+            "share of variance within groups": encoding.noise_share,
         },
         explains=("T611", "D105", "D107"),
+        severity="warning" if is_noise else None,
     )
 
 

@@ -8,11 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.measurements.interpolated_masks import ClassTransitions
 from nbdebug.measurements.reference import SplitLabels
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import origin_line
+from nbdebug.source.location import get_location
 from nbdebug.statistics.label_errors import look_like_wrong_labels
 
 _MAX_LISTED = 20
@@ -20,17 +24,28 @@ _MAX_LISTED = 20
 
 @rule("D111", "warning", origin="targets")
 def suspect_labels(
-    contradicted_labels: dict[str, SplitLabels], *, share: float = 0.02, ambiguous: float = 0.65
+    setup: Setup,
+    contradicted_labels: dict[str, SplitLabels] | NotChecked,
+    class_transitions: list[ClassTransitions] | NotChecked,
+    *,
+    share: float = 0.02,
+    ambiguous: float = 0.65,
+    least: int = 50,
+    graded: float = 0.4,
+    distant: float = 0.25,
+    stairs: float = 0.2,
 ) -> Iterator[Finding]:
     """Given labels are confidently contradicted by predictions that did not see them.
 
     ## What it does
     Predicts the class of up to 2,000 samples of each split with a kernel ridge regression that has not seen the sample,
-    and lists the samples with another class above that class's usual probability.
+    and lists the samples with another class above that class's usual probability. In masks, it also looks for thin
+    lines of other classes between two regions.
 
     ## Why it matters
     A network memorizes wrong labels late in training and loses on correct ones. A wrong label in the validation split
-    hides a correct prediction.
+    hides a correct prediction. A mask that is resized with an interpolation has wrong classes along its borders: the
+    numbers between two others.
 
     ## How it is measured
     By confident learning, with a threshold for each class. Samples between two classes are contradicted too, although
@@ -46,8 +61,17 @@ def suspect_labels(
     first class, and 6 after a fifth of the second class was labeled as the first: those whose classes can be predicted
     well.
 
+    A transition leads along a row or a column of a mask from one run of four or more pixels to the next. Masks were
+    interpolated if there are ``least`` = 50 transitions between classes that differ by two or more, and ``graded`` =
+    40% of these pass through runs of one or two pixels of the classes between both, in order. Interpolation to half the
+    size blends every second border. A class counts as between only if a tenth of its pixels lie in squares of four by
+    four, since a class of its own may mark borders. In a map of levels, such as bins of a depth, classes also occur in
+    order: at least ``distant`` = a quarter of all transitions must skip a class, and at most ``stairs`` = a fifth of
+    the regions of inner classes lie between the class below and the one above.
+
     ## How to fix
-    Inspect the listed samples, the most confident contradiction first, and correct or remove them.
+    Inspect the listed samples, the most confident contradiction first, and correct or remove them. Resize masks with
+    the nearest pixel.
 
     ## When to ignore
     When the label is random given the input by the nature of the task, equally for all inputs.
@@ -55,6 +79,14 @@ def suspect_labels(
     ## References
     C. Northcutt, L. Jiang, I. Chuang, Confident Learning: Estimating Uncertainty in Dataset Labels (2021).
     """
+    for transitions in class_transitions if not isinstance(class_transitions, NotChecked) else ():
+        is_frequent = transitions.distant >= least and transitions.graded >= graded * transitions.distant
+        is_nominal = transitions.distant >= distant * (transitions.neighbors + transitions.distant)
+        if is_frequent and is_nominal and transitions.stairs <= stairs * transitions.inner:
+            yield _interpolation_finding(setup, transitions)
+            return
+    if isinstance(contradicted_labels, NotChecked):
+        raise contradicted_labels
     for split, result in contradicted_labels.items():
         if look_like_wrong_labels(result.contradicted, result.labels, result.score, share, ambiguous):
             yield _finding(split, result)
@@ -87,6 +119,28 @@ def _finding(split: str, result: SplitLabels) -> Finding:
             "samples": listed,
         },
         explains=("T606", "T608", "T610", "T611"),
+    )
+
+
+def _interpolation_finding(setup: Setup, transitions: ClassTransitions) -> Finding:
+    """Report masks whose regions are separated by lines of the classes between theirs."""
+    order = ", ".join(map(str, transitions.example))
+    return Finding(
+        where=get_location(origin_line(setup, "targets", transitions.split)),
+        message=f"Thin lines of other classes separate the regions of the {transitions.split} masks: of "
+        f"{transitions.distant:,} transitions along rows and columns between classes that differ by two or more, "
+        f"{transitions.graded / transitions.distant:.0%} pass in order through one or two pixels of the classes "
+        f"between, most often {order}. These classes also form regions elsewhere ({transitions.masks} masks).",
+        cause="The masks were resized or moved with an interpolation, and its values were rounded to class numbers.",
+        fix='mask = F.interpolate(mask[:, None].float(), size, mode="nearest-exact")[:, 0].long()   # for masks only',
+        evidence={
+            "split": transitions.split,
+            "masks": transitions.masks,
+            "transitions": transitions.distant,
+            "share through lines": transitions.graded / transitions.distant,
+            "classes": transitions.example,
+        },
+        explains=("T611",),
     )
 
 

@@ -57,6 +57,9 @@ def target_leak(
     gap: float = 10.0,
     pure: float = 0.1,
     own: float = 0.2,
+    groups: int = 20,
+    part: float = 0.05,
+    noise: float = 0.25,
 ) -> Iterator[Finding]:
     """One input feature reveals the target.
 
@@ -89,7 +92,13 @@ def target_leak(
     function of that value to four digits, for five or more values, each of which occurs twice on average: this holds
     for the mean of the target by category and for no other encoding. It is reported if ``pure`` = a tenth of the rows
     or more have a value that occurs with a single target, since those are the rows of categories so small that their
-    mean is their own target; or if a row makes up ``own`` = a fifth of its own value on average. The means of a binary
+    mean is their own target; or if a row makes up ``own`` = a fifth of its own value on average. With ``groups`` = 20
+    values and a row that makes up ``part`` = a twentieth, it is a warning if the targets within the groups explain
+    ``noise`` = a quarter of the variance between the means, and if it predicts validation rows worse: the slope of
+    their targets over the means of the same values is below 1 by more than three standard errors. Where no validation
+    rows have these values, or the means include them, the groups must have different sizes: the levels of a full grid
+    may have means on a line. From 20 values on, the means may be rounded, as long as they differ from a line by a
+    variance below 0.2% of that of means of so few targets. The means of a binary
     target may be smoothed towards a prior: the values of categories with one target give the prior and its weight, and
     with these, most values must give a whole number of rows. Any other function of size and sum gives one value to all
     categories of two rows with a single one, so the share of ones of each value is a fraction with a denominator up to
@@ -116,8 +125,11 @@ def target_leak(
     findings = findings or list(_separating_feature_findings(setup, table, least, columns, gap))
     findings = findings or list(_partial_copy_findings(setup, table, least, exact))
     if not findings and not isinstance(target_encodings, NotChecked):
-        revealing = (item for item in target_encodings if item.pure_share >= pure or item.own_share >= own)
+        revealing = [item for item in target_encodings if item.pure_share >= pure or item.own_share >= own]
         findings = [_encoding_finding(setup, tables, item) for item in revealing]
+        noisy = (item for item in target_encodings if item not in revealing and item.values >= groups)
+        noisy = (item for item in noisy if item.own_share >= part and item.noise_share >= noise and item.overstates)
+        findings = findings or [_encoding_finding(setup, tables, item, is_noise=True) for item in noisy]
     if not findings and not isinstance(smoothed_series, NotChecked):
         findings = [_smoothed_finding(item) for item in smoothed_series[:1]]
     if not findings and table is not None and not isinstance(smoothed_targets, NotChecked):
@@ -301,10 +313,12 @@ def _decisive_feature_finding(importance: Importance, feature: int, tree_skill: 
     )
 
 
-def _encoding_finding(setup: Setup, tables: dict[str, SplitTable] | NotChecked, encoding: TargetEncoding) -> Finding:
+def _encoding_finding(
+    setup: Setup, tables: dict[str, SplitTable] | NotChecked, encoding: TargetEncoding, *, is_noise: bool = False
+) -> Finding:
     assert not isinstance(tables, NotChecked)
     name = _feature_name(setup, tables["train"].inputs[encoding.input_index], encoding.column)
-    return encoding_finding(setup, tables, name, encoding)
+    return encoding_finding(setup, tables, name, encoding, is_noise=is_noise)
 
 
 def _smoothed_finding(smoothed: SmoothedSeries) -> Finding:

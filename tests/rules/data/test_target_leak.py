@@ -201,7 +201,7 @@ def test_target_leak_of_honest_encodings_of_many_categories_is_quiet(column: Ten
 )
 def test_target_leak_of_mean_target_by_category_is_reported(column: Tensor, rows: str) -> None:
     (finding,) = rule_faults(encoded_setup(column), "D115")
-    assert f"{rows}. " in finding.message
+    assert f"{rows} (" in finding.message
     assert finding.evidence["column"] == 3
 
 
@@ -243,6 +243,89 @@ def test_target_leak_of_smoothed_mean_target_by_category_is_reported(
 )
 def test_target_leak_of_honest_encodings_is_quiet(column: Tensor) -> None:
     assert rule_faults(encoded_setup(column), "D115") == []
+
+
+MIDDLE_CATEGORIES = torch.randint(0, 60, (600,), generator=GENERATOR)  # of ten rows
+LEVELS = torch.randn(60, generator=GENERATOR)
+SALES = 0.3 * LEVELS[MIDDLE_CATEGORIES] + ROWS[:, 0] + torch.randn(600, generator=GENERATOR)
+
+
+def mean_in_training(categories: Tensor, target: Tensor) -> Tensor:
+    """The mean target of the training rows of each category, for the rows of both splits."""
+    total = torch.zeros(500).index_add_(0, categories[:450], target[:450])
+    return (total / categories[:450].bincount(minlength=500).clamp(min=1))[categories]
+
+
+def mean_out_of_fold(categories: Tensor, target: Tensor, folds: int = 5) -> Tensor:
+    """The mean target of each category over the training rows of other folds; of all of them for validation rows."""
+    column = mean_in_training(categories, target)
+    fold = torch.arange(450) % folds
+    for number in range(folds):
+        own, others = fold == number, fold != number
+        total = torch.zeros(500).index_add_(0, categories[:450][others], target[:450][others])
+        means = total / categories[:450][others].bincount(minlength=500).clamp(min=1)
+        column[:450][own] = means[categories[:450][own]]
+    return column
+
+
+def without_means(categories: Tensor, target: Tensor) -> Tensor:
+    """The target without its mean in each category of each split."""
+    own = categories + 60 * (torch.arange(600) >= 450)
+    return target - (torch.zeros(500).index_add_(0, own, target) / own.bincount(minlength=500).clamp(min=1))[own]
+
+
+BINARY_SALES = (SALES > 0).float()
+GRID = torch.cartesian_prod(torch.arange(30.0), torch.arange(20.0))
+
+
+@pytest.mark.parametrize(
+    ("column", "target", "rows"),
+    [
+        (mean_in_training(MIDDLE_CATEGORIES, SALES), SALES, "training rows"),
+        (2 - 5 * mean_in_training(MIDDLE_CATEGORIES, SALES), SALES, "training rows"),
+        (mean_in_training(MIDDLE_CATEGORIES, SALES).mul(100).round() / 100, SALES, "training rows"),
+        (mean_of_all(MIDDLE_CATEGORIES, SALES), SALES, "training and validation rows"),
+        (mean_of_all(MIDDLE_CATEGORIES, BINARY_SALES), BINARY_SALES, "training and validation rows"),
+        (torch.cat([mean_of_all(MIDDLE_CATEGORIES[:450], SALES[:450]), torch.zeros(150)]), SALES, "training rows"),
+    ],
+    ids=["training", "scaled", "rounded", "both splits", "binary target", "no shared value"],
+)
+def test_target_leak_warns_of_mean_by_categories_of_ten_rows(column: Tensor, target: Tensor, rows: str) -> None:
+    (finding,) = rule_faults(encoded_setup(column, target=target), "D115")
+    assert finding.severity == "warning"
+    assert finding.evidence["column"] == 3
+    assert f"{rows} ({finding.evidence['rows per group']:.1f} rows each)" in finding.message
+
+
+def test_target_leak_of_mean_by_categories_states_how_much_less_it_predicts_in_validation() -> None:
+    column = mean_in_training(MIDDLE_CATEGORIES, SALES)
+    (finding,) = rule_faults(encoded_setup(column, target=SALES), "D115")
+    train, val = (
+        float(torch.corrcoef(torch.stack([column[s], SALES[s]]))[0, 1]) for s in (slice(450), slice(450, 600))
+    )
+    assert val < train - 0.1
+    assert f"correlation with the target is {train:.2f} in training and {val:.2f} in validation." in finding.message
+
+
+@pytest.mark.parametrize(
+    ("column", "target"),
+    [
+        (mean_out_of_fold(MIDDLE_CATEGORIES, SALES), SALES),
+        (LEVELS[MIDDLE_CATEGORIES], SALES),
+        (LEVELS[MIDDLE_CATEGORIES], LEVELS[MIDDLE_CATEGORIES].square()),
+        (LEVELS[MIDDLE_CATEGORIES], LEVELS[MIDDLE_CATEGORIES]),
+        (mean_in_training(MIDDLE_CATEGORIES, SALES.roll(1)), SALES),
+        (LEVELS[MIDDLE_CATEGORIES], LEVELS[MIDDLE_CATEGORIES] + 3 * without_means(MIDDLE_CATEGORIES, ROWS[:, 0])),
+        (GRID[:, 0], GRID[:, 0] / 30 + GRID[:, 1]),
+        (mean_in_training(LARGE_CATEGORIES, SALES), SALES),
+    ],
+    ids=[
+        *("out of fold", "true levels", "a price list", "the target", "of another target"),
+        *("means that validation rows share", "a grid", "few categories"),
+    ],
+)
+def test_target_leak_of_encodings_that_do_not_overstate_is_quiet(column: Tensor, target: Tensor) -> None:
+    assert [x for x in rule_faults(encoded_setup(column, target=target), "D115") if "mean target" in x.message] == []
 
 
 PAIRED_CATEGORIES = torch.randint(0, 900, (1500,), generator=GENERATOR)
