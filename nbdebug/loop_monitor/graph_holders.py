@@ -117,6 +117,20 @@ def storing_line(reference: Referrer, files: set[str], frame: FrameType | None =
     return lines.pop() if len(lines) == 1 else None
 
 
+def binding_line(reference: Referrer, files: set[str]) -> SourceLine | None:
+    """Return the only line that stores tensors under a name without reading that name; None if it is ambiguous."""
+    kind = ast.Attribute if reference.owner else ast.Name
+    lines = {
+        SourceLine(file, node.lineno)
+        for file in ({reference.file} if reference.file else files)
+        for node in _nodes_in_scope(file, reference)
+        if isinstance(node, (ast.Assign, ast.AnnAssign))
+        for _, value in _stored_values(node, reference.name, kind)
+        if _is_computed(value) and reference.name not in iterate_names(value)
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
 def _has_graph(value: ast.expr, line: SourceLine, frame: FrameType) -> bool | None:
     """Return whether a stored variable has a graph now, or a tensor in it; None if its function is not running."""
     name = getattr(enclosing_scope(line), "name", "<module>")

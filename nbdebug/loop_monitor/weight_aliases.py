@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall
-from nbdebug.loop_monitor.graph_holders import STORING_METHODS, storing_line
+from nbdebug.loop_monitor.graph_holders import STORING_METHODS, binding_line, storing_line
 from nbdebug.loop_monitor.self_differences import SelfDifferences, is_difference, is_same_memory, operand_pairs
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.loop_monitor.write_trace import CallTrace, is_plain_tensor, writes_to_first_argument
@@ -155,11 +155,13 @@ class WeightAliasMonitor:
     def locate(self, aliases: list[Tensor], frame: FrameType | None) -> None:
         """Set the name of what holds some aliases, and the line that makes them."""
         files = search_files(user_files(frame))
-        stored = [(item.name, storing_line(item, files)) for item in find_references(aliases, frame)]
+        references = find_references(aliases, frame)
+        stored = [(item.name, binding_line(item, files) or storing_line(item, files)) for item in references]
         name, holder_line = next((item for item in stored if item[1]), stored[0] if stored else ("", None))
         variables = {name for user_frame in user_frames(frame) for name in frame_variables(user_frame)}
-        others = variables - {name for name, _ in stored}
-        self.name, self.line = name, _aliasing_line(files, others) or holder_line
+        holders = {name for name, _ in stored}
+        attributes = {item.name for item in references if item.owner}
+        self.name, self.line = name, _aliasing_line(files, variables - holders, attributes) or holder_line
 
     def live_aliases(self) -> list[Tensor]:
         """Return the aliases, if all of them are still alive."""
@@ -242,17 +244,18 @@ def _have_one_direction(first: Tensor, second: Tensor) -> bool:
     return norms == 0 or float(first.double() @ second.double()) > (1 - _DIRECTION_TOLERANCE) * norms
 
 
-def _aliasing_line(files: set[str], others: set[str]) -> SourceLine | None:
+def _aliasing_line(files: set[str], others: set[str], attributes: set[str]) -> SourceLine | None:
     """Return the only line that stores tensors of a model without a copy; None if there is none, or more than one.
 
-    Lines that add to the variables ``others`` do not count: these hold other tensors, such as detached losses.
+    Lines that add to the variables ``others`` do not count, nor do those that add to other ``attributes`` than the ones
+    that hold the tensors, if any do: these hold other tensors, such as detached losses.
     """
-    values = [(file, value) for file in files for value in _stored_tensors(file, others)]
+    values = [(file, value) for file in files for value in _stored_tensors(file, others, attributes)]
     lines = {SourceLine(file, value.lineno) for file, value in values if _is_alias(value)}
     return lines.pop() if len(lines) == 1 else None
 
 
-def _stored_tensors(file: str, others: set[str]) -> Iterable[ast.expr]:
+def _stored_tensors(file: str, others: set[str], attributes: set[str]) -> Iterable[ast.expr]:
     """Yield the values that comprehensions, calls such as ``append`` and assignments to ``data`` or an item store."""
     for node in [*parse_expressions(file), *ast.walk(syntax_tree(file) or ast.Module([], []))]:
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
@@ -260,7 +263,10 @@ def _stored_tensors(file: str, others: set[str]) -> Iterable[ast.expr]:
         elif isinstance(node, ast.DictComp):
             yield node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STORING_METHODS:
-            yield from node.args if getattr(node.func.value, "id", "") not in others else ()
+            owner = node.func.value
+            is_other = getattr(owner, "id", "") in others
+            is_other |= bool(attributes) and isinstance(owner, ast.Attribute) and owner.attr not in attributes
+            yield from () if is_other else node.args
         elif isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Subscript) or getattr(target, "attr", "") == "data" for target in node.targets
         ):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+from nbdebug.loop_monitor.network_aliases import find_network_alias
 from nbdebug.loop_monitor.write_trace import WriteTrace, is_plain_tensor
 from nbdebug.source.assignments import loop_over_variable
 from nbdebug.source.location import SourceLine, get_calling_line, is_user_code
@@ -48,8 +49,9 @@ class StateDictLoads:
     """Counts of state dicts loaded into the model or a part of it; ``live_tensor_loads`` of them held the live tensors.
 
     ``first_parameter`` is the first such parameter. ``line`` is where the state dict was stored; the loading line if
-    that is ambiguous. ``unmatched`` is the first one without a tensor of the names that it was loaded into, and
-    ``assign_line`` loaded the last one with ``assign=True``.
+    that is ambiguous. ``alias_line`` binds a second name to the network, if that is why its state was loaded into
+    itself. ``unmatched`` is the first one without a tensor of the names that it was loaded into, and ``assign_line``
+    loaded the last one with ``assign=True``.
     """
 
     count: int = 0
@@ -58,6 +60,7 @@ class StateDictLoads:
     line: SourceLine | None = None
     unmatched: UnmatchedState | None = None
     assign_line: SourceLine | None = None
+    alias_line: SourceLine | None = None
 
 
 class StateDictOrigins:
@@ -96,6 +99,7 @@ class StateDictLoadMonitor:
         self.first_parameter = ""
         self.line: SourceLine | None = None
         self.assign_line: SourceLine | None = None
+        self.alias_line: SourceLine | None = None
         self.origins, self.unmatched = StateDictOrigins(), dict[int, UnmatchedState]()
 
     def on_load(self, call: tuple[Any, Any, Any]) -> None:
@@ -112,6 +116,8 @@ class StateDictLoadMonitor:
         shared_names = [name for name, p in names.items() if _shares_memory(state_dict.get(name), p)]
         if len(shared_names) == len(names):
             self.live_tensor_loads += 1
+            if self.live_tensor_loads == 1:
+                self.alias_line = find_network_alias(sys._getframe(1))
             self.first_parameter = self.first_parameter or shared_names[0]
             loaded = [value for name in shared_names if isinstance(value := state_dict[name], Tensor)]
             self.line = self.line or self.origins.find_line(loaded)
@@ -137,7 +143,7 @@ class StateDictLoadMonitor:
         """Return all counts."""
         unmatched = next(iter(self.unmatched.values()), None)
         counts = self.count, self.live_tensor_loads
-        return StateDictLoads(*counts, self.first_parameter, self.line, unmatched, self.assign_line)
+        return StateDictLoads(*counts, self.first_parameter, self.line, unmatched, self.assign_line, self.alias_line)
 
 
 def _differing_prefix(names: Sequence[str], stored_names: Sequence[str]) -> tuple[str, bool]:

@@ -78,6 +78,57 @@ AVERAGES = {
         "        with torch.no_grad():\n            torch._foreach_lerp_(slow, fast, 0.1)  # here\n"
     ),
 }
+# The line with "here" binds a second name to the network itself.
+NETWORKS = {
+    "attribute": (
+        "class Agent:\n    def __init__(self, network):\n        self.network = network\n"
+        "        self.target = network  # here\n    def follow(self):\n"
+        "        self.target.load_state_dict(self.network.state_dict())\n"
+        "def train(setup):\n    agent = Agent(setup.model)\n    for _ in epochs(setup):\n        agent.follow()\n"
+    ),
+    "attribute of a variable": (
+        "class Pair:\n    def __init__(self, online):\n        self.online = online\n"
+        "        self.slow = self.online.eval()  # here\n"
+        "def train(setup):\n    pair = Pair(setup.model)\n    for _ in epochs(setup):\n"
+        "        pair.slow.load_state_dict(pair.online.state_dict())\n"
+    ),
+    "parameter": (
+        "def follow(slow, fast):\n    slow.load_state_dict(fast.state_dict())\n"
+        "def train(setup):\n    net = setup.model\n    target = net  # here\n"
+        "    for _ in epochs(setup):\n        follow(target, fast=net)\n"
+    ),
+    "the network that is loaded": (
+        "def train(setup):\n    net = make(setup)\n    best = net  # here\n    for _ in epochs(setup):\n        pass\n"
+        "    net.load_state_dict(best.state_dict())\n"
+        "def make(setup):\n    return setup.model\n"
+    ),
+    "no second name": (
+        "def train(setup):\n    for _ in epochs(setup):\n"
+        "        setup.model.load_state_dict(setup.model.state_dict())  # here\n"
+    ),
+}
+# The line with "here" stores the live tensors that a later line averages.
+HELD = {
+    "variable that a loop changes": (
+        "def train(setup):\n    shadow = dict(setup.model.state_dict())  # here\n    for _ in epochs(setup):\n"
+        "        with torch.no_grad():\n            for name, value in setup.model.state_dict().items():\n"
+        "                shadow[name] = shadow[name].mul_(0.9).add_(value, alpha=0.1)\n"
+    ),
+    "variable that a loop adds to": (
+        "def train(setup):\n    shadow = dict(setup.model.state_dict())  # here\n    for _ in epochs(setup):\n"
+        "        with torch.no_grad():\n            for name, value in setup.model.state_dict().items():\n"
+        "                shadow[name] += 0.1 * (value - shadow[name])\n"
+    ),
+    "attribute beside one of losses": (
+        "class Run:\n    def __init__(self, setup):\n        self.net, self.losses = setup.model, []\n"
+        "        self.shadow = dict(self.net.state_dict())  # here\n    def blend(self, loss):\n"
+        "        self.losses.append(loss.detach())\n        with torch.no_grad():\n"
+        "            for name, value in self.net.state_dict().items():\n"
+        "                self.shadow[name].mul_(0.9).add_(value, alpha=0.1)\n"
+        "def train(setup):\n    run = Run(setup)\n    for number in epochs(setup):\n"
+        "        run.blend(torch.tensor(float(number)))\n"
+    ),
+}
 
 
 def findings_in_file(tmp_path: Path, body: str, setup: Setup) -> list[Finding]:
@@ -91,6 +142,18 @@ def setup_with_statistics() -> Setup:
 @pytest.mark.parametrize("name", STATES)
 def test_loaded_live_state_names_the_line_that_made_it(name: str, tmp_path: Path) -> None:
     assert_marked(findings_in_file(tmp_path, STATES[name], classifier()), "R905")
+
+
+@pytest.mark.parametrize("body", [*NETWORKS.values(), *HELD.values()], ids=[*NETWORKS, *HELD])
+def test_second_name_of_the_live_weights_names_the_line_that_binds_it(body: str, tmp_path: Path) -> None:
+    assert_marked(findings_in_file(tmp_path, body, classifier()), "R905")
+
+
+@pytest.mark.parametrize("name", ["attribute", "parameter"])
+def test_copy_of_a_network_that_follows_it_finds_nothing(name: str, tmp_path: Path) -> None:
+    body = NETWORKS[name].replace("= network  # here", "= copy.deepcopy(network)")
+    body = body.replace("target = net  # here", "target = copy.deepcopy(net)")
+    assert not [finding for finding in findings_in_file(tmp_path, body, classifier()) if finding.code == "R905"]
 
 
 @pytest.mark.parametrize("name", AVERAGES)

@@ -87,12 +87,12 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
     return Finding(
         message=f"{reloads.live_tensor_loads} of {reloads.count} calls to load_state_dict received the live tensors "
         "themselves, so they had no effect.",
-        where=get_location(_store_line(reloads.line, store), None, reloads.first_parameter),
+        where=get_location(reloads.alias_line or _store_line(reloads.line, store), None, reloads.first_parameter),
         cause="state_dict() returns the tensors themselves, not copies; or the copied network is the same object.",
         fix="best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
         evidence={"loaded": reloads.count, "own": reloads.live_tensor_loads},
         explains=("R904",),
-        edits=_copy_edits(reloads.line, store),
+        edits=_copy_assigned(reloads.alias_line) or _copy_edits(reloads.line, store),
     )
 
 
@@ -145,10 +145,17 @@ def _loaded_network(line: SourceLine) -> str:
 def _copy_network(file: str, tree: ast.AST, path: str) -> tuple[Edit, ...]:
     """Return the change of the only statement that assigns a network into one that assigns a copy of it."""
     stores = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == path]
-    if len(stores) != 1 or call_name(stores[0].value) == "deepcopy":
+    is_copied = len(stores) != 1 or call_name(stores[0].value) == "deepcopy"
+    return () if is_copied else _copy_assigned(SourceLine(file, stores[0].lineno))
+
+
+def _copy_assigned(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the assignment on a line into one that assigns a copy."""
+    statement = covering_statement(line) if line else None
+    if line is None or not isinstance(statement, ast.Assign):
         return ()
-    edit = wrap_node(file, stores[0].value, "copy.deepcopy({})")
-    return (edit,) if _imports_copy(file) else (insert_before(file, stores[0].lineno, "import copy"), edit)
+    edit = wrap_node(line.file, statement.value, "copy.deepcopy({})")
+    return (edit,) if _imports_copy(line.file) else (insert_before(line.file, statement.lineno, "import copy"), edit)
 
 
 def _stored_parts(value: ast.expr | None) -> list[ast.expr]:
