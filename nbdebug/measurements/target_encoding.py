@@ -216,34 +216,48 @@ def _may_be_encoded(column: Tensor, target: Tensor, is_binary: bool) -> bool:
     counts = groups.bincount(minlength=len(sampled))
     if is_binary and len(rows) >= _MIN_SHARED_ROWS * len(sampled):
         return True
+    values = sampled.double()
     means = torch.zeros(len(sampled), dtype=torch.double).index_add_(0, groups, target[rows]) / counts
-    return _is_linear(sampled.double(), means, 10 * _MAX_RELATIVE_ERROR)
+    within = float((target[rows] - means[groups]).square().sum()) / max(len(rows) - len(sampled), 1)
+    return _is_linear(values, means, 10 * _MAX_RELATIVE_ERROR) or _are_smoothed_means(values, means, counts, within)
 
 
 def _encoding_kind(
     values: Tensor, means: Tensor, counts: Tensor, within: float, is_binary: bool
 ) -> EncodingKind | None:
     """Return how the values follow from the targets; None if they do not."""
-    if _is_linear(values, means) or _are_rounded_means(values, means, counts, within):
+    if _is_linear(values, means) or _are_linear_means([values], means, counts, within):
         return "mean"
     if is_binary and _is_smoothed(values, means, counts):
+        return "smoothed mean"
+    if not is_binary and _are_smoothed_means(values, means, counts, within):
         return "smoothed mean"
     return "function" if is_binary and _have_simple_shares(means, counts) else None
 
 
-def _are_rounded_means(values: Tensor, means: Tensor, counts: Tensor, within: float) -> bool:
-    """Return whether means differ from a line over the values by far less than means of so few targets vary.
+def _are_linear_means(regressors: list[Tensor], means: Tensor, counts: Tensor, within: float) -> bool:
+    """Return whether means differ from a linear function by far less than means of so few targets vary.
 
-    The variance around the line, times the rows of a mean, is that within the groups for each column that does not
-    depend on their targets: the ratio of both is the F statistic of the test for lack of fit.
+    The variance around it, times the rows of a mean, is that within the groups for each column that does not depend on
+    their targets: the ratio of both is the F statistic of the test for lack of fit.
     """
-    if len(values) < _MIN_SHARED_VALUES or not within > 0 or not bool(values.isfinite().all()):
+    matrix = torch.stack([torch.ones_like(means), *regressors], 1)
+    if len(means) < _MIN_SHARED_VALUES or not within > 0 or not bool(matrix.isfinite().all()):
         return False
-    weights = counts / counts.sum()
-    centered, deviations = values - (weights * values).sum(), means - (weights * means).sum()
-    slope = (weights * centered * deviations).sum() / (weights * centered.square()).sum()
-    lack_of_fit = float((counts * (deviations - slope * centered).square()).sum()) / (len(values) - 2)
+    roots = counts.double().sqrt()
+    fitted = torch.linalg.lstsq(matrix * roots[:, None], (means * roots)[:, None], driver="gelsd").solution
+    lack_of_fit = float((counts * (means - (matrix @ fitted)[:, 0]).square()).sum()) / (len(means) - matrix.shape[1])
     return lack_of_fit < _MAX_LACK_OF_FIT * within
+
+
+def _are_smoothed_means(values: Tensor, means: Tensor, counts: Tensor, within: float) -> bool:
+    """Return whether values are smoothed means v = (size mean + w p) / (size + w), up to scale and rounding.
+
+    So the mean is v + w v / size - w p / size, a linear function of three terms. Many groups must have other sizes than
+    the most frequent one, since these terms fit a few groups of another size whatever their mean is.
+    """
+    has_varied_sizes = len(counts) - int(counts.bincount().max()) >= _MIN_SMOOTHED_VALUES
+    return has_varied_sizes and _are_linear_means([values, values / counts, 1 / counts], means, counts, within)
 
 
 def _have_simple_shares(means: Tensor, counts: Tensor) -> bool:

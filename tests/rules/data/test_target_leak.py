@@ -256,6 +256,12 @@ def mean_in_training(categories: Tensor, target: Tensor) -> Tensor:
     return (total / categories[:450].bincount(minlength=500).clamp(min=1))[categories]
 
 
+def smoothed_in_training(categories: Tensor, target: Tensor) -> Tensor:
+    """The same, shrunk towards a prior of 0.3 that counts as two rows."""
+    total = torch.zeros(500).index_add_(0, categories[:450], target[:450])
+    return ((total + 2 * 0.3) / (categories[:450].bincount(minlength=500) + 2))[categories]
+
+
 def mean_out_of_fold(categories: Tensor, target: Tensor, folds: int = 5) -> Tensor:
     """The mean target of each category over the training rows of other folds; of all of them for validation rows."""
     column = mean_in_training(categories, target)
@@ -287,8 +293,19 @@ GRID = torch.cartesian_prod(torch.arange(30.0), torch.arange(20.0))
         (mean_of_all(MIDDLE_CATEGORIES, SALES), SALES, "training and validation rows"),
         (mean_of_all(MIDDLE_CATEGORIES, BINARY_SALES), BINARY_SALES, "training and validation rows"),
         (torch.cat([mean_of_all(MIDDLE_CATEGORIES[:450], SALES[:450]), torch.zeros(150)]), SALES, "training rows"),
+        (smoothed_in_training(MIDDLE_CATEGORIES, SALES), SALES, "training rows"),
+        (1 - 2 * smoothed_in_training(MIDDLE_CATEGORIES, SALES), SALES, "training rows"),
     ],
-    ids=["training", "scaled", "rounded", "both splits", "binary target", "no shared value"],
+    ids=[
+        "training",
+        "scaled",
+        "rounded",
+        "both splits",
+        "binary target",
+        "no shared value",
+        "smoothed",
+        "smoothed, scaled",
+    ],
 )
 def test_target_leak_warns_of_mean_by_categories_of_ten_rows(column: Tensor, target: Tensor, rows: str) -> None:
     (finding,) = rule_faults(encoded_setup(column, target=target), "D115")
