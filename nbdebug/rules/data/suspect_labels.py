@@ -64,10 +64,11 @@ def suspect_labels(
     A transition leads along a row or a column of a mask from one run of four or more pixels to the next. Masks were
     interpolated if there are ``least`` = 50 transitions between classes that differ by two or more, and ``graded`` =
     15% of these pass through runs of one or two pixels of the classes between both, in order: 0 to 1% do in masks that
-    were not resized, or with the nearest neighbor, 29% if they shrink to two fifths, 41 to 97% at other sizes. A class counts as between only if a tenth of its pixels lie in squares of four by
-    four, since a class of its own may mark borders. In a map of levels, such as bins of a depth, classes also occur in
-    order: at least ``distant`` = a quarter of all transitions must skip a class, and at most ``stairs`` = a fifth of
-    the regions of inner classes lie between the class below and the one above.
+    were not resized, or with the nearest neighbor, 29% if they shrink to two fifths, 41 to 97% at other sizes. A class
+    counts as between only if a tenth of its pixels lie in squares of four by four, since a class of its own may mark
+    borders. In a map of levels, such as bins of a depth, classes also occur in order: at least ``distant`` = a quarter
+    of all transitions must skip a class, and at most ``stairs`` = a fifth of the regions of inner classes lie between
+    the class below and the one above.
 
     ## How to fix
     Inspect the listed samples, the most confident contradiction first, and correct or remove them. Resize masks with
