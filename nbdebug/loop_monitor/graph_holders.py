@@ -27,6 +27,7 @@ from nbdebug.source.search import (
 from nbdebug.tensors.pytree import tree_tensors
 
 STORING_METHODS = {"append", "appendleft", "add", "extend", "update", "put", "insert", "setdefault"}
+COPYING_CALLS = {"clone", "deepcopy", "copy", "tensor"}
 _DETACHING_CALLS = {"item", "detach", "tolist", "numpy", "float", "int", "len"}
 _COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>"}
 _EMPTY_CONTAINERS = {"list", "dict", "deque", "set", "defaultdict"}
@@ -118,7 +119,10 @@ def storing_line(reference: Referrer, files: set[str], frame: FrameType | None =
 
 
 def binding_line(reference: Referrer, files: set[str]) -> SourceLine | None:
-    """Return the only line that stores tensors under a name without reading that name; None if it is ambiguous."""
+    """Return the only line that stores tensors under a name without a copy, and without reading that name.
+
+    None if it is ambiguous.
+    """
     kind = ast.Attribute if reference.owner else ast.Name
     lines = {
         SourceLine(file, node.lineno)
@@ -126,7 +130,7 @@ def binding_line(reference: Referrer, files: set[str]) -> SourceLine | None:
         for node in _nodes_in_scope(file, reference)
         if isinstance(node, (ast.Assign, ast.AnnAssign))
         for _, value in _stored_values(node, reference.name, kind)
-        if _is_computed(value) and reference.name not in iterate_names(value)
+        if _is_computed(value) and not {reference.name, *COPYING_CALLS}.intersection(iterate_names(value))
     }
     return lines.pop() if len(lines) == 1 else None
 

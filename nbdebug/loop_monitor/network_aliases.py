@@ -47,7 +47,8 @@ def _binding_line(expression: ast.expr, frames: list[FrameType]) -> SourceLine |
     line = _line_of(frames[0])
     if isinstance(expression, ast.Attribute):
         owner = _value_of(expression.value, frames[0])
-        lines = {line for line in find_assignments(owner, expression.attr) if not is_library_code(line.file)}
+        assignments = find_assignments(owner, expression.attr)
+        lines = {line for line in assignments if not is_library_code(line.file) and _binds_other_network(line)}
         return lines.pop() if len(lines) == 1 else None
     if not isinstance(expression, ast.Name):
         return None

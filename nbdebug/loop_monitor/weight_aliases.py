@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall
-from nbdebug.loop_monitor.graph_holders import STORING_METHODS, binding_line, storing_line
+from nbdebug.loop_monitor.graph_holders import COPYING_CALLS, STORING_METHODS, binding_line, storing_line
 from nbdebug.loop_monitor.self_differences import SelfDifferences, is_difference, is_same_memory, operand_pairs
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.loop_monitor.write_trace import CallTrace, is_plain_tensor, writes_to_first_argument
@@ -29,7 +29,7 @@ MIN_AVERAGED_STEPS, MIN_COLLECTED_SETS = 2, 3
 _MAX_PARAMETERS, _MAX_SEARCHES, _MAX_TRACES = 512, 4, 12
 _MAX_COMPARED, _DIRECTION_TOLERANCE = 4, 1e-6  # aliases whose values are compared
 _OWN_REFERENCES = 2  # references to the storage of a parameter that nothing shares
-_ALIASING_CALLS, _COPYING_CALLS = {"detach", "cpu", "to", "state_dict", "dict"}, {"clone", "deepcopy", "copy", "tensor"}
+_ALIASING_CALLS = {"detach", "cpu", "to", "state_dict", "dict"}
 
 
 @dataclass(frozen=True)
@@ -281,4 +281,4 @@ def _is_alias(value: ast.expr) -> bool:
         if isinstance(node, ast.Call)
     }
     is_data = isinstance(value, ast.Attribute) and value.attr == "data"
-    return (is_data or (bool(calls) and calls <= _ALIASING_CALLS)) and not calls & _COPYING_CALLS
+    return (is_data or (bool(calls) and calls <= _ALIASING_CALLS)) and not calls & COPYING_CALLS
