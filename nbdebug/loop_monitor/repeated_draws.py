@@ -66,7 +66,7 @@ class _Draw:
         return self.repeated > 0 and not self.differing
 
     def continue_from(self, previous: _Draw) -> None:
-        """Compare with the draw of the same line in the step before, if the shape is the same and the data differ."""
+        """Compare with the draw of the same line and shape in the step before; it repeats if the data differ."""
         self.repeated, self.differing = previous.repeated, previous.differing
         if self.shape != previous.shape:
             return
@@ -79,10 +79,9 @@ class RepeatedDrawMonitor(LoopMode):
     """Records the random numbers between a batch and its backward pass, in the first steps after the first one.
 
     A draw counts if it has a value or a row for each sample, such as noise, diffusion times and the order of a mixture:
-    a loop may draw a fixed matrix from a seed on purpose. The steps have other data if the model gets other
-    inputs; if a draw is an input, as in a generative model, if the batches differ. Numbers for an evaluation, which may
-    be drawn from a seed too, are forgotten when the next batch is read, or at a pass without gradients if no batch was
-    read.
+    a loop may draw a fixed matrix from a seed on purpose. The data of two steps differ if the inputs of the model do,
+    or the batches if the draw is an input, as in a generative model. Numbers for an evaluation, which may be drawn from
+    a seed too, are forgotten when the next batch is read, or at a pass without gradients if no batch was read.
     """
 
     def __init__(self, setup: Setup) -> None:
