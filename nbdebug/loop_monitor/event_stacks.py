@@ -9,7 +9,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from nbdebug.source.assignments import covering_statement, last_assignment
-from nbdebug.source.location import SourceLine, is_user_code
+from nbdebug.source.location import SourceLine, get_running_line, is_user_code
 from nbdebug.source.producers import executed_return
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_loops, enclosing_scope, scope_nodes
@@ -20,10 +20,7 @@ Stack = tuple[SourceLine, ...]  # the innermost line first
 
 def user_stack(frame: FrameType | None) -> Stack:
     """Return the user's lines on the stack that ends in ``frame``."""
-    return tuple(
-        SourceLine(user_frame.f_code.co_filename, user_frame.f_lineno, user_frame.f_code.co_name)
-        for user_frame in user_frames(frame)
-    )
+    return tuple(map(get_running_line, user_frames(frame)))
 
 
 def _find_loop_line(stack: Stack) -> SourceLine | None:
@@ -146,7 +143,7 @@ class OptimizerNames:
         """Record the variables, and the attributes of variables, that hold an optimizer."""
         ids = {id(optimizer) for optimizer in optimizers}
         for user_frame in user_frames(frame) if ids and not self.by_line else ():
-            line = SourceLine(user_frame.f_code.co_filename, user_frame.f_lineno, user_frame.f_code.co_name)
+            line = get_running_line(user_frame)
             variables = {**user_frame.f_globals, **frame_variables(user_frame)}
             used = {name: variables[name] for name in _names_in(user_frame) if name in variables}
             self.by_line[line] = frozenset(_names_of(ids, used))

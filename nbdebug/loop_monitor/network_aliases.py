@@ -8,7 +8,7 @@ from types import FrameType
 from torch import nn
 
 from nbdebug.source.assignments import certain_line, covering_statement, find_assignments, last_assignment
-from nbdebug.source.location import SourceLine, is_library_code
+from nbdebug.source.location import SourceLine, get_running_line, is_library_code
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import call_name, enclosing_scope
 
@@ -17,13 +17,13 @@ _MISSING = object()
 
 
 def find_network_alias(frame: FrameType | None) -> SourceLine | None:
-    """Return the line that binds the network into which the running line loads the state of the same network.
+    """Return the line that binds a second name to a network if the running line loads its state into itself.
 
     If that network is created where it is bound, the one whose state is loaded may be the second name. Follows
     attributes into the class of their object, and parameters into the caller.
     """
     frames = [*user_frames(frame)][: _MAX_CALLERS + 1]
-    statement = covering_statement(_line_of(frames[0])) if frames else None
+    statement = covering_statement(get_running_line(frames[0])) if frames else None
     loads = [node for node in ast.walk(statement) if call_name(node) == "load_state_dict"] if statement else []
     load = loads[0] if len(loads) == 1 else None
     if not isinstance(load, ast.Call) or not load.args or call_name(load.args[0]) != "state_dict":
@@ -36,15 +36,11 @@ def find_network_alias(frame: FrameType | None) -> SourceLine | None:
     return next((line for line in lines if line is not None and _binds_other_network(line)), None)
 
 
-def _line_of(frame: FrameType) -> SourceLine:
-    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-
-
 def _binding_line(expression: ast.expr, frames: list[FrameType]) -> SourceLine | None:
     """Return the line that binds a variable or an attribute which the innermost of some frames reads."""
     if not frames:
         return None
-    line = _line_of(frames[0])
+    line = get_running_line(frames[0])
     if isinstance(expression, ast.Attribute):
         owner = _value_of(expression.value, frames[0])
         assignments = find_assignments(owner, expression.attr)
@@ -59,22 +55,24 @@ def _binding_line(expression: ast.expr, frames: list[FrameType]) -> SourceLine |
 
 
 def _value_of(expression: ast.expr, frame: FrameType) -> object:
-    """Return the object to which a variable or its stored attributes refer, without running code of the user's."""
+    """Return the object to which a variable or its stored attributes refer, without running the user's code."""
     if isinstance(expression, ast.Name):
         return {**frame.f_globals, **frame_variables(frame)}.get(expression.id, _MISSING)
     owner = _value_of(expression.value, frame) if isinstance(expression, ast.Attribute) else _MISSING
     attributes = getattr(owner, "__dict__", {})
-    parts = {**attributes.get("_modules", {}), **attributes}
+    parts = {**(owner._modules if isinstance(owner, nn.Module) else {}), **attributes}
     return parts.get(expression.attr, _MISSING) if isinstance(expression, ast.Attribute) else _MISSING
 
 
 def _passed_argument(name: str, frames: list[FrameType]) -> ast.expr | None:
     """Return the expression that the caller passes for a parameter of the function of the innermost frame."""
     code, caller = frames[0].f_code, frames[1] if len(frames) > 1 else None
-    statement = covering_statement(_line_of(caller)) if caller is not None else None
+    statement = covering_statement(get_running_line(caller)) if caller is not None else None
     calls = [node for node in ast.walk(statement) if call_name(node) == code.co_name] if statement else []
-    function = enclosing_scope(_line_of(frames[0]))
+    function = enclosing_scope(get_running_line(frames[0]))
     if len(calls) != 1 or not isinstance(calls[0], ast.Call) or not isinstance(function, ast.FunctionDef):
+        return None
+    if any(isinstance(argument, ast.Starred) for argument in calls[0].args):
         return None
     parameters = [item.arg for item in (*function.args.posonlyargs, *function.args.args)]
     is_method = isinstance(calls[0].func, ast.Attribute) and parameters[:1] == ["self"]

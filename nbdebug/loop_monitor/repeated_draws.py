@@ -19,10 +19,10 @@ from nbdebug.loop_monitor.write_trace import LoopMode, is_plain_tensor
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import function_by_name
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, covers_line, enclosing_scope
+from nbdebug.source.search import call_name, covers_line, enclosing_scope, scope_nodes
 from nbdebug.tensors.pytree import tree_tensors
 
-_MIN_STEPS, _MAX_STEPS, _MAX_ATTEMPTS = 4, 12, 64  # steps that are traced; those after which none is
+_MIN_STEPS, _MAX_STEPS, _MAX_ATTEMPTS = 4, 12, 64  # steps to compare, at least and at most, and attempts
 _MAX_DRAWS, _MAX_VALUES = 64, 64  # draws of a step, and values of a draw, that are compared
 _MIN_VALUES, _MIN_DISTINCT = 8, 4  # fewer values may agree by chance
 # ``torch.Generator()`` has the same state whenever it is created.
@@ -66,7 +66,7 @@ class _Draw:
         return self.repeated > 0 and not self.differing
 
     def continue_from(self, previous: _Draw) -> None:
-        """Compare with the draw of the same line in the step before; other shapes and the same data tell nothing."""
+        """Compare with the draw of the same line and shape in the step before; it repeats if the data differ."""
         self.repeated, self.differing = previous.repeated, previous.differing
         if self.shape != previous.shape:
             return
@@ -78,11 +78,10 @@ class _Draw:
 class RepeatedDrawMonitor(LoopMode):
     """Records the random numbers between a batch and its backward pass, in the first steps after the first one.
 
-    Draws count that have a value or a row for each sample, such as noise, times of a diffusion and the order of a
-    mixture: a loop may draw a fixed matrix from a seed on purpose. The steps have other data if the model gets other
-    inputs; if a draw is an input, as in a generative model, if the batches differ. Numbers for an evaluation, which may
-    be drawn from a seed too, are forgotten when the next batch is read, or at a pass without gradients if no batch was
-    read.
+    A draw counts if it has a value or a row for each sample, such as noise, diffusion times and the order of a mixture:
+    a loop may draw a fixed matrix from a seed on purpose. The data of two steps differ if the inputs of the model do,
+    or the batches if the draw is an input, as in a generative model. Numbers for an evaluation, which may be drawn from
+    a seed too, are forgotten when the next batch is read, or at a pass without gradients if no batch was read.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -105,7 +104,7 @@ class RepeatedDrawMonitor(LoopMode):
         return self.steps < _MIN_STEPS or (self.steps < _MAX_STEPS and may_repeat)
 
     def on_batch(self, split: str, batch: Any) -> None:
-        """Start to record after a training batch; stop at any other batch."""
+        """Start recording after a training batch; stop at any other batch."""
         self.reads_batches |= split == "train"
         self.close()
         if split == "train" and self.is_due:
@@ -135,20 +134,20 @@ class RepeatedDrawMonitor(LoopMode):
                 self.latest[key] = draw
 
     def on_step_end(self) -> None:
-        """Start to record after a step, if the loop reads no batches from its loader."""
+        """Start recording after a step, if the loop reads no batches from its loader."""
         self.has_stepped = True
         if not self.reads_batches and self.is_due:
             self.start()
 
     def start(self) -> None:
-        """Start to record."""
+        """Start recording."""
         self.close()
         self.attempts += 1
         if not has_compiled_code(self.setup):
             self.enter()
 
     def close(self) -> None:
-        """Stop to record."""
+        """Stop recording."""
         self.forget()
         self.leave()
 
@@ -224,7 +223,9 @@ def _find_seeding_line(stack: Stack) -> SourceLine | None:
 
 def _loops_around(scope: ast.AST, number: int) -> list[ast.For | ast.While]:
     """Return the loops of either kind around a line, innermost first."""
-    loops = [node for node in ast.walk(scope) if isinstance(node, (ast.For, ast.While)) and covers_line(node, number)]
+    loops = [
+        node for node in scope_nodes(scope) if isinstance(node, (ast.For, ast.While)) and covers_line(node, number)
+    ]
     return sorted(loops, key=lambda loop: loop.lineno, reverse=True)
 
 

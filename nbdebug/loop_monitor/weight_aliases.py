@@ -247,8 +247,8 @@ def _have_one_direction(first: Tensor, second: Tensor) -> bool:
 def _aliasing_line(files: set[str], others: set[str], attributes: set[str]) -> SourceLine | None:
     """Return the only line that stores tensors of a model without a copy; None if there is none, or more than one.
 
-    Lines that add to the variables ``others`` do not count, nor do those that add to other ``attributes`` than the ones
-    that hold the tensors, if any do: these hold other tensors, such as detached losses.
+    Lines that add to the variables ``others`` do not count: these hold other tensors, such as detached losses. If
+    ``attributes`` hold the tensors, lines that add to another attribute do not count either.
     """
     values = [(file, value) for file in files for value in _stored_tensors(file, others, attributes)]
     lines = {SourceLine(file, value.lineno) for file, value in values if _is_alias(value)}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nbdebug.hooks import training_events
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_running_line, is_debugger_code, is_library_code
 from nbdebug.tensors.pytree import tree_tensors
 
 _WRITING_NAMES = {"__set__", "__setitem__"}
@@ -117,7 +117,7 @@ def calling_line(frame: FrameType | None) -> SourceLine | None:
         frame = frame.f_back
     if frame is None or is_debugger_code(frame.f_code.co_filename):
         return None
-    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    return get_running_line(frame)
 
 
 def is_plain_tensor(value: Any) -> TypeGuard[Tensor]:

@@ -51,6 +51,15 @@ def count_different(shifts: list[tuple[Shift, Shift]]) -> int:
     return different if different >= max(_MIN_DIFFERENT, _MIN_SHARE * len(shifts)) else 0
 
 
+def are_equal_reads(pairs: list[Pair]) -> bool:
+    """Return whether all reads of a sample are the same, so that no shift needs to be searched for."""
+    return all(
+        first.shape == other.shape and torch.equal(first, other)
+        for pair in pairs[1:]
+        for first, other in zip(pairs[0], pair, strict=True)
+    )
+
+
 def are_views(pair: Pair) -> bool:
     """Return whether image and target are windows of the same picture, as the two views of a contrastive loss are."""
     if _is_large(pair[0]):

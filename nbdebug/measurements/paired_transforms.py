@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nbdebug.measurements.paired_shifts import Shift, are_views, count_different, find_shifts
+from nbdebug.measurements.paired_shifts import Shift, are_equal_reads, are_views, count_different, find_shifts
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.measurements.transform_lines import find_transform_line, moves
 from nbdebug.preserve import Preserve, seed_all
@@ -72,7 +72,8 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
                 of_sample = list(_find_transforms(known))
                 samples += bool(of_sample)
                 transforms += of_sample
-                moved = [] if may_be_views and are_views(known[0]) else [*find_shifts(known)]
+                has_no_shifts = are_equal_reads(known) or (may_be_views and are_views(known[0]))
+                moved = [] if has_no_shifts else [*find_shifts(known)]
                 shifted_samples += bool(moved)
                 shifts += moved
                 if line is None and any(of_image != of_target for of_image, of_target in of_sample):

@@ -83,8 +83,10 @@ def _take(answers: EvalOutputs, samples: Tensor) -> Batch:
 
 def _are_same_rows(answers: EvalOutputs, before: Tensor, after: Tensor, order: Tensor) -> bool:
     """Return whether rows do not follow the permutation, but are all among the rows of the first pass."""
-    rows, other_rows = _fingerprints(before), _fingerprints(after)
     tolerance = _tolerance(answers)
+    if float((after - before[order.to(before.device)]).abs().max()) <= tolerance:
+        return False  # as for most models, whose outputs may have too many values for quick sums
+    rows, other_rows = _fingerprints(before), _fingerprints(after)
     has_moved = (other_rows - rows[order.to(rows.device)]).abs().amax(1) > tolerance
     return bool(has_moved.any()) and bool(_are_among(other_rows, rows, tolerance).all())
 

@@ -206,9 +206,9 @@ def _repeat(call: TorchCall, known: Tensor, values: Tensor | None) -> Tensor | N
 
 def _is_grid(values: Tensor, *, is_elementwise: bool) -> bool:
     """Return whether constants are positions: at least three different ones, and no mask and no weights of a mean."""
-    if len(set(values.flatten().tolist())) < 3 or (
-        not is_elementwise and values.numel() > _MAX_COORDINATES * max(values.shape)
-    ):
+    if not is_elementwise and values.numel() > _MAX_COORDINATES * max(values.shape, default=1):
+        return False
+    if values.unique().numel() < 3:  # type: ignore[no-untyped-call]
         return False
     sums = [values.double().sum(axis) for axis in range(values.dim()) if values.shape[axis] > 1]
     return not (bool((values >= 0).all()) and any(bool((each - 1).abs().lt(_TOLERANCE).all()) for each in sums))

@@ -28,11 +28,11 @@ _RELATIONS = {
 def encoding_finding(
     setup: Setup, tables: dict[str, SplitTable], name: str, encoding: TargetEncoding, *, is_noise: bool
 ) -> Finding:
-    """Report a column that encodes a category by the targets of its rows; ``is_noise`` if no row makes up its mean."""
+    """Report a column that encodes a category by the targets of its rows; ``is_noise`` if chance varies its means."""
     rows = "training and validation rows" if encoding.has_validation else "training rows"
     groups = f"{encoding.values} groups of {encoding.rows:,} {rows} ({encoding.rows / encoding.values:.1f} rows each)"
     own = (
-        f"The targets within these small groups explain {encoding.noise_share:.0%} of the variance between their means."
+        f"The variance within the groups explains {encoding.noise_share:.0%} of the variance between their means."
         if is_noise
         else f"{encoding.pure_share:.0%} of the rows have a value that occurs with a single target: their own."
     )

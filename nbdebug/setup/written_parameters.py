@@ -115,17 +115,17 @@ def _path_of(target: ast.expr) -> list[str]:
 
 def _is_parameter(names: list[str], owner: str, model: nn.Module, path: list[str]) -> bool | None:
     """Return whether names lead to the parameter at a path; None if they do not tell its module."""
-    own = names[1:]
-    if names[0] == "self" and own:
-        if path[-len(own) :] != own:
-            return False
-        holder = model.get_submodule(".".join(path[: -len(own)]))
-        return owner in {kind.__name__ for kind in type(holder).__mro__}
-    if not own:
+    attributes = names[1:]
+    if not attributes:
         return None
-    if own[-1] != path[-1]:
+    if names[0] == "self":
+        if path[-len(attributes) :] != attributes:
+            return False
+        holder = model.get_submodule(".".join(path[: -len(attributes)]))
+        return owner in {kind.__name__ for kind in type(holder).__mro__}
+    if attributes[-1] != path[-1]:
         return False
-    return None if len(own) == 1 else path[-2:] == own[-2:]
+    return None if len(attributes) == 1 else path[-2:] == attributes[-2:]
 
 
 def _class_name(file: str, target: ast.expr) -> str:

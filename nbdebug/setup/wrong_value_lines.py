@@ -57,16 +57,19 @@ def _appearance(
     dataset = getattr(loader, "dataset", None)
     if dataset is None or not is_map_style(loader):
         return None
-    if any(_is_unknown(value) or is_stored(value) for value in _stored_values(dataset)):
-        return None
 
     def read() -> None:
         sample = dataset[index]
         if collate_method(loader):
             loader.collate_fn([sample])
 
-    with Preserve(dataset):
-        return find_appearance(read, is_wrong)
+    try:
+        if any(_is_unknown(value) or is_stored(value) for value in _stored_values(dataset)):
+            return None
+        with Preserve(dataset):
+            return find_appearance(read, is_wrong)
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
 
 
 def _stored_values(dataset: Any) -> list[Any]:
@@ -85,5 +88,6 @@ def _as_tensor(value: Any) -> Tensor | None:
     if isinstance(value, (float, int)) and not isinstance(value, bool):
         return torch.tensor(value, dtype=torch.float64)
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fiu":
-        return torch.as_tensor(value)
+        is_readable = value.flags.writeable and value.dtype.isnative and min(value.strides, default=0) >= 0
+        return torch.as_tensor(value if is_readable else np.array(value, value.dtype.newbyteorder("="), order="C"))
     return value if isinstance(value, Tensor) and not value.is_complex() else None

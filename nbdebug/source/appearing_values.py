@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
 
-_MAX_ITEMS = 64
+_MAX_ITEMS, _MAX_SECONDS = 64, 5.0  # a long loop beside large arrays is not followed to its end
 
 
 def find_appearance(call: Callable[[], object], is_wrong: Callable[[Any], bool]) -> SourceLine | None:
@@ -36,10 +37,11 @@ class _AppearanceTrace:
         self.is_wrong = is_wrong
         self.line: SourceLine | None = None
         self.previous: dict[FrameType, int] = {}
+        self.ends_at = time.monotonic() + _MAX_SECONDS
 
     def observe(self, frame: FrameType, event: str, result: Any) -> Any:
         """Look at the variables of a user's function, before each line and at its end."""
-        if self.line is not None or not _is_users(frame):
+        if self.line is not None or time.monotonic() > self.ends_at or not _is_users(frame):
             return None
         values = [*frame.f_locals.values(), *([result] if event == "return" else [])]
         if any(map(self.is_wrong, _flattened(values))):

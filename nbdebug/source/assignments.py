@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Container, Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from nbdebug.source.location import SourceLine
+from nbdebug.source.location import SourceLine, get_running_line
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import (
     SourceScope,
@@ -33,7 +33,7 @@ def find_assignment(frame: FrameType | None, is_searched: Callable[[Any], bool])
     The functions on the stack that ends in ``frame`` are searched, the innermost first.
     """
     for user_frame in user_frames(frame):
-        line = SourceLine(user_frame.f_code.co_filename, user_frame.f_lineno, user_frame.f_code.co_name)
+        line = get_running_line(user_frame)
         names = [name for name, value in frame_variables(user_frame).items() if is_searched(value)]
         lines = [assigned for name in names if (assigned := last_assignment(line, name))]
         if lines:

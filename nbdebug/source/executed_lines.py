@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_running_line, is_debugger_code, is_library_code
 from nbdebug.source.search import covers_line, enclosing_scope
 from nbdebug.source.unused_results import find_discarded_call
 
@@ -61,7 +61,8 @@ def find_discarding_line(call: Callable[[], object]) -> SourceLine | None:
         executed = _executed_instructions(call)
     except Exception:
         return None
-    lines = sorted({SourceLine(file, number, function) for file, function, number, _ in executed}, key=str)
+    places = sorted({(file, number, function) for file, function, number, _ in executed})
+    lines = (SourceLine(*place) for place in places)
     return next((line for line in lines if _discards_tensor(line)), None)
 
 
@@ -136,7 +137,7 @@ def _lines_of_events(event: str, function: FunctionType, arguments: tuple[object
         if frame.f_code is not function.__code__:
             return None
         if present == event:
-            lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+            lines.append(get_running_line(frame))
         return trace
 
     try:
@@ -169,7 +170,7 @@ def find_early_return(call: Callable[[], object]) -> SourceLine | None:
         if is_library_code(file) or is_debugger_code(file):
             return None
         if event == "return":
-            returns.add(SourceLine(file, frame.f_lineno, frame.f_code.co_name))
+            returns.add(get_running_line(frame))
         return trace
 
     try:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from nbdebug.source.location import SourceLine, is_user_code
+from nbdebug.source.location import SourceLine, get_running_line, is_user_code
 
 _MAX_ELEMENTS = 64
 _IMMUTABLE_TYPES = (int, float, bool, complex, str, bytes, type(None))  # equal values may be one object
@@ -59,12 +59,12 @@ class ListLines:
         if not _is_user_code(frame):
             return None
         if event == "call" and frame.f_back is not None and _is_user_code(frame.f_back):
-            self._observe(frame.f_locals.values(), _line_of(frame.f_back))
+            self._observe(frame.f_locals.values(), get_running_line(frame.f_back))
         elif (number := self._previous.get(frame)) is not None:
-            self._observe(frame.f_locals.values(), replace(_line_of(frame), number=number))
+            self._observe(frame.f_locals.values(), replace(get_running_line(frame), number=number))
         if event == "return":
-            self._observe([result], _line_of(frame))
-            self._record_return(result, _line_of(frame))
+            self._observe([result], get_running_line(frame))
+            self._record_return(result, get_running_line(frame))
         self._previous[frame] = frame.f_lineno
         return self._trace
 
@@ -95,10 +95,6 @@ class ListLines:
 def _is_user_code(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     return is_user_code(file)
-
-
-def _line_of(frame: FrameType) -> SourceLine:
-    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def _indices_by_id(items: Sequence[Any]) -> dict[int, int]:

@@ -112,6 +112,11 @@ def format_traceback_entry(line: SourceLine) -> str:
     return f'File "{line.file}", line {line.number}, in {line.function}'
 
 
+def get_running_line(frame: FrameType) -> SourceLine:
+    """Return the line that a frame runs."""
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
 def get_line_from_frame(frame: FrameType | None) -> SourceLine | None:
     """Return the user's line on the stack that ends in ``frame``."""
     return find_user_line(_iterate_frames(frame))
@@ -128,7 +133,7 @@ def get_calling_line(frame: FrameType | None) -> SourceLine | None:
 def _iterate_frames(frame: FrameType | None) -> Iterator[SourceLine]:
     """Yield the lines of a stack, innermost first."""
     while frame is not None:
-        yield SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        yield get_running_line(frame)
         frame = frame.f_back
 
 

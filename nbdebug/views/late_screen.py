@@ -44,7 +44,7 @@ class LateScreen(Screen):
         return self._screen.stopped
 
     def update(self, view: View) -> None:
-        """Display ``view``, if it is time to."""
+        """Display ``view`` if the tool has taken a second."""
         if self._is_open:
             self._screen.update(view)
         elif self._clock() >= self._opens_at:

@@ -36,6 +36,9 @@ INITIALIZED = {
         f"model = {NETWORK}\ninit.normal_(model[0].weight, std=0.02)\ninit.normal_(model[2].weight, 0.0, 3.0)  # here\n"
     ),
     "method": f"model = {NETWORK}\nmodel[2].weight.data.normal_(0, 2)  # here\n",
+    "variable with the name of an attribute": (
+        f"model = {NETWORK}\nfor data in [p.data for p in model.parameters()]:\n    data.fill_(-0.5)  # here\n"
+    ),
     "uniform": f"model = {NETWORK}\ninit.uniform_(model[2].weight, -4, 4)  # here\n",
     "multiplied": f"model = {NETWORK}\nfor p in model.parameters():\n    p.data.mul_(10)  # here\n",
     "number in a variable": f"model = {NETWORK}\nstd = 10.0\ninit.normal_(model[2].weight, std=std)  # here\n",

@@ -115,7 +115,7 @@ def _repeated_input_finding(setup: Setup, repeated: RepeatedInput) -> Finding:
 
 
 def _varied_target_finding(varied: VariedTargets) -> Finding:
-    """Report targets that are changed at random without their inputs."""
+    """Report targets that a random transform changes without their inputs."""
     call = find_discarded_call(varied.line) if varied.line else None
     before, after = varied.values
     return Finding(
@@ -123,7 +123,7 @@ def _varied_target_finding(varied: VariedTargets) -> Finding:
         f"while their inputs are the same bit by bit. A value of the target of sample {varied.sample} is {before:.4g} "
         f"in the first read and {after:.4g} in the second.",
         where=replace(get_location(varied.line), sample=varied.sample),
-        cause="The line changes no input: the method returns its result, which nothing stores."
+        cause="The line does not change the input: its method returns a result, and nothing stores it."
         if call is not None
         else "A random transform changes the target and not the input.",
         fix=(store_result(varied.line) if varied.line and call else "")

@@ -54,14 +54,14 @@ def repeated_randomness(
     Every sample gets the same noise, the same crop and the same flip in every epoch: this is not augmentation but a
     fixed transformation of the data. Copies of one generator produce the same numbers in each worker, and again in
     each epoch. An order that is drawn once produces the same batches in every epoch. A loop that seeds a generator for
-    each batch adds the same noise to all of them, and a model that is to remove noise learns only this one.
+    each batch adds the same noise to all of them. A model that should remove noise then learns only this noise.
 
     ## How it is measured
     Exactly, by the generator states. A dataset that seeds by the sample index is reported if it stores images, or rows
     of the size of its samples: any other generates synthetic data, which should not change. A generator that no sample
     draws from is not reported. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that
-    shuffles, all start with the same batches. Random numbers of a loop count as repeated if a line of torch's draws
-    them for each sample of a batch, and they are equal in ``least`` or more of the first steps, without exception,
+    shuffles, all start with the same batches. Random numbers of a loop count as repeated if a function of torch draws
+    them for each sample of a batch, and if they are equal in ``least`` or more of the first steps, without exception,
     although the batches differ.
 
     ## How to fix
@@ -125,7 +125,7 @@ def _repeated_draw_finding(draw: RepeatedDraw) -> Finding:
         "although their batches differ.",
         where=get_location(draw.line),
         edits=move_before_loops(draw.line),
-        cause="The generator is seeded anew for each batch.",
+        cause="The loop seeds the generator again for each batch.",
         fix="# seed once, before the loop",
         evidence={"function": draw.function, "steps": draw.steps},
         explains=("T609",),

@@ -128,10 +128,10 @@ def _interpolation_finding(setup: Setup, transitions: ClassTransitions) -> Findi
     order = ", ".join(map(str, transitions.example))
     return Finding(
         where=get_location(origin_line(setup, "targets", transitions.split)),
-        message=f"Thin lines of other classes separate the regions of the {transitions.split} masks: of "
-        f"{transitions.distant:,} transitions along rows and columns between classes that differ by two or more, "
-        f"{transitions.graded / transitions.distant:.0%} pass in order through one or two pixels of the classes "
-        f"between, most often {order}. These classes also form regions elsewhere ({transitions.masks} masks).",
+        message=f"Thin lines of other classes separate the regions of the {transitions.split} masks. "
+        f"{transitions.graded / transitions.distant:.0%} of {transitions.distant:,} transitions between classes that "
+        f"differ by two or more pass in order through one or two pixels of the classes between them, most often "
+        f"{order}. These classes also form regions elsewhere in the {transitions.masks} masks.",
         cause="The masks were resized or moved with an interpolation, and its values were rounded to class numbers.",
         fix='mask = F.interpolate(mask[:, None].float(), size, mode="nearest-exact")[:, 0].long()   # for masks only',
         evidence={

@@ -92,14 +92,14 @@ def target_leak(
     function of that value to four digits, for five or more values, each of which occurs twice on average: this holds
     for the mean of the target by category and for no other encoding. It is reported if ``pure`` = a tenth of the rows
     or more have a value that occurs with a single target, since those are the rows of categories so small that their
-    mean is their own target; or if a row makes up ``own`` = a fifth of its own value on average. With ``groups`` = 20
-    values and a row that makes up ``part`` = a twentieth, it is a warning if the targets within the groups explain
-    ``noise`` = a quarter of the variance between the means, and if it predicts validation rows worse: the slope of
-    their targets over the means of the same values is below 1 by more than three standard errors. Where no validation
-    rows have these values, or the means include them, the groups must have different sizes: the levels of a full grid
-    may have means on a line. From 20 values on, the means may be rounded, as long as they differ from a line by a
-    variance below 0.2% of that of means of so few targets. The means of a binary
-    target may be smoothed towards a prior: the values of categories with one target give the prior and its weight, and
+    mean is their own target; or if a row makes up ``own`` = a fifth of its own value on average. It is a warning if the
+    column has ``groups`` = 20 values or more, a row makes up ``part`` = a twentieth of its value, the variance within
+    the groups explains ``noise`` = a quarter of the variance between the means, and the column predicts validation rows
+    worse: the slope of their targets over the means of the same values is below 1 by more than three standard errors.
+    Where no validation rows have these values, or the means include them, the groups must have different sizes: the
+    levels of a full grid may have means on a line. With 20 values or more, the means may be rounded, as long as they
+    differ from a line by a variance below 0.2% of that of means of so few targets. The means of a binary target may be
+    smoothed towards a prior: the values of categories with one target give the prior and its weight, and
     with these, most values must give a whole number of rows. Any other function of size and sum gives one value to all
     categories of two rows with a single one, so the share of ones of each value is a fraction with a denominator up to
     6; the probability of that by chance must be less than 1 in 100,000.

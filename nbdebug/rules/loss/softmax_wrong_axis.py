@@ -213,12 +213,12 @@ def _sum_finding(weighted: UnnormalizedSum) -> Finding:
     where = weighted.softmax.where
     items = "positions" if weighted.weights_positions else "items"
     return Finding(
-        message=f"Softmax over axis {axis} of {shape} weights a sum over another axis: the weights of a sum add up to "
-        f"{weighted.total:.3g} on average.",
+        message=f"A softmax over axis {axis} of {shape} weights a sum over another axis. The weights of this sum add "
+        f"up to {weighted.total:.3g} on average.",
         where=add_line(where, creation_line) if creation_line else where,
         cause=f"A weighted mean over {items} needs weights that sum to 1 over these {items}; here they sum to 1 over "
         f"axis {axis}.",
-        fix=f"# take the softmax over the {items} that are summed up: over two axes, flatten them first:\n"
+        fix=f"# take the softmax over the summed {items}; flatten them first if they have two axes:\n"
         "weights = scores.flatten(2).softmax(dim=-1).view_as(scores)",
         evidence={"shape": list(shape), "axis": axis, "total": weighted.total},
         explains=_ATTENTION_CONSEQUENCES,

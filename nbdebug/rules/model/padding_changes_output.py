@@ -183,12 +183,13 @@ _CROSSWISE = (
 
 
 def _inner_padding_finding(padding: TrailingPadding) -> Finding:
+    """Report a model that pads the samples of a batch itself and reads the padding."""
     call = padding.call
     return Finding(
-        message=f"The output for {padding.changed_rows} of {padding.rows} padded samples is another if each sample is "
-        "alone in its batch. In the batch, the outputs of these samples are alike.",
+        message=f"The output of {padding.changed_rows} of {padding.rows} padded samples changes if each sample is "
+        "alone in its batch. Within their batch, these samples have nearly the same output.",
         where=call.where if call else Location(),
-        cause="The model pads the samples to the longest one of their batch, and reads a step behind their ends.",
+        cause="The model pads each sample to the longest one of its batch, and reads a step after the sample's end.",
         fix="last = states[torch.arange(len(lengths)), lengths - 1]   # states: (samples, steps, features)",
         evidence={"rows": padding.rows, "moved": padding.changed_rows, "columns": padding.trimmed_columns},
         explains=("E703", "E709", "M306"),

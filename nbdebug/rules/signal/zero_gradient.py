@@ -251,7 +251,7 @@ def _without_rounding(finding: Finding, node: Node | None) -> Finding:
 
 def _cause_of_operation(end: BlockedGradient) -> str:
     if end.node and end.node.name in _DRAWS:
-        return "It draws random numbers, and a draw passes no gradient on to the parameters of its distribution."
+        return "It draws random numbers. A draw passes no gradient to the parameters of its distribution."
     if not end.biases and end.node and end.node.name in _LIMITS:
         return "All of its input values lie outside the limits of this operation, where its derivative is zero."
     if not end.biases:

@@ -49,6 +49,11 @@ _COLLATE_PAIR = "def collate(samples):\n    inputs, targets = pair(torch.stack(s
 # The line with "here" makes the wrong values.
 PROGRAMS = {
     "D101 of one label": rows("self.x[i], code(self.y[i])", "def code(label):\n    return label + 1  # here\n"),
+    "D101 beside a reversed array": rows(
+        "self.x[i], code(self.y[i])",
+        "import numpy as np\norder = np.full(200, 0.5)[::-1]\ndef code(label):\n    return label + 1  # here\n",
+        parts="x, y, order",
+    ),
     "D101 in a branch": rows(
         "self.x[i], code(self.y[i])",
         "def code(label):\n    number = label.clone()\n    if number == 2:\n        number = torch.tensor(7)  # here\n"
