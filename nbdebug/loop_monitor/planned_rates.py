@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
 _MAX_STEPS, _MAX_EVALUATED_STEPS = 20_000, 100_000  # of a copy, and of a function of the step
 _MAX_INITIAL_RATE, _RATE_TOLERANCE = 0.3, 0.01  # of a factor that is taken for a rate
 
@@ -31,7 +34,7 @@ def planned_rates(scheduler: Any, steps: int) -> list[float]:
     The scheduler and its optimizer stay as they are.
     """
     optimizer = getattr(scheduler, "optimizer", None)
-    if not getattr(optimizer, "param_groups", None) or not 0 < steps <= _MAX_STEPS:
+    if not getattr(optimizer, "param_groups", None) or not 0 < steps <= _MAX_STEPS or _holds_more(scheduler):
         return []
     rates = []
     try:
@@ -45,6 +48,13 @@ def planned_rates(scheduler: Any, steps: int) -> list[float]:
     except Exception:  # a schedule may end, or need a metric
         return rates
     return rates
+
+
+def _holds_more(scheduler: Any) -> bool:
+    """Check whether a scheduler of the user's holds a model, a tensor or a loader, which a copy would copy, too."""
+    return any(
+        isinstance(value, (nn.Module, Tensor, DataLoader)) for value in getattr(scheduler, "__dict__", {}).values()
+    )
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ class RepeatedDrawMonitor(LoopMode):
         """Return a number for each of some tensors of the step, and record how many samples they have."""
         tensors = [tensor for tensor in tree_tensors(data) if is_plain_tensor(tensor) and tensor.dim()]
         self.sizes |= {len(tensor) for tensor in tensors}
-        return tuple(_hash(_first_values(tensor)) for tensor in tensors)
+        return tuple(_hash(_spaced_values(tensor)) for tensor in tensors)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -175,7 +175,7 @@ class RepeatedDrawMonitor(LoopMode):
         """Record what a random function has returned."""
         if not is_plain_tensor(result) or not result.dim() or result.numel() < _MIN_VALUES:
             return
-        sample = _first_values(result)
+        sample = _spaced_values(result)
         stack = user_stack(sys._getframe(2))
         if not stack or len({*sample.tolist()}) < _MIN_DISTINCT:
             return
@@ -196,9 +196,10 @@ def _hash(values: Tensor) -> int:
 
 
 @torch.no_grad()
-def _first_values(tensor: Tensor) -> Tensor:
-    """Return a copy of the first values of a tensor on the CPU."""
-    return tensor.detach().flatten()[:_MAX_VALUES].to("cpu", copy=True)
+def _spaced_values(tensor: Tensor) -> Tensor:
+    """Return a copy of evenly spaced values of a tensor on the CPU, since the first pixels of images may be equal."""
+    values = tensor.detach().reshape(-1)
+    return values[:: max(len(values) // _MAX_VALUES, 1)][:_MAX_VALUES].to("cpu", copy=True)
 
 
 def _find_seeding_line(stack: Stack) -> SourceLine | None:

@@ -34,7 +34,7 @@ _LENGTH_ATTRIBUTES = (
 )  # of OneCycleLR, CosineAnnealingLR, LinearLR and PolynomialLR
 _SCORE_NAME = re.compile(r"acc|f1|auc|score|iou|dice|precision|recall|r2|bleu|correct", re.IGNORECASE)
 _LOSS_NAME = re.compile(r"loss|err|mse|mae|nll|perplexity|ppl", re.IGNORECASE)
-_MIN_WARM_UP_BATCHES = 10  # a shorter warm-up may count epochs, in a run that was stopped early
+_MIN_WARM_UP_BATCHES = 50  # a shorter warm-up may count epochs: up to 40 are common for vision transformers
 _EQUAL_RATES = 1e-9  # relative difference
 Item = TypeVar("Item")
 _MAX_ITEMS = 256

@@ -20,6 +20,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.losses import ignore_index
 
 _MAX_MASKS, _MAX_VALUES, _MIN_SIDE = 64, 4_000_000, 12
+_MAX_CLASS = 63  # each class takes a pass over the masks
 _REGION_PIXELS, _LINE_PIXELS = 4, 2  # the least of a region along an axis, and the most of a line between two
 _MIN_REGION_SHARE = 0.1  # of the pixels of a class, in squares of it: a class that marks borders has none
 
@@ -61,7 +62,12 @@ def _measure(table: SplitTable, ignored: int) -> ClassTransitions | None:
     count = max(min(_MAX_MASKS, _MAX_VALUES // max(targets[0][0].numel(), 1)), 1)
     drawn = torch.arange(len(table))[:: -(-len(table) // count)]
     classes = position_classes((targets[0][drawn],), ignored)
-    if classes is None or classes.dim() < 3 or min(classes.shape[-2:]) < _MIN_SIDE or int(classes.max()) < 2:
+    if (
+        classes is None
+        or classes.dim() < 3
+        or min(classes.shape[-2:]) < _MIN_SIDE
+        or not 2 <= int(classes.max()) <= _MAX_CLASS
+    ):
         return None
     masks = classes.reshape(-1, *classes.shape[-2:])
     regions = _region_classes(masks)

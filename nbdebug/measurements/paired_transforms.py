@@ -20,7 +20,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line, pairing_line
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.setup.losses import get_loss_kind
-from nbdebug.setup.sample_functions import collate_method
+from nbdebug.setup.sample_functions import collate_method, collating_object
 from nbdebug.source.location import SourceLine, get_definition_line
 
 _SAMPLES, _READS, _TRACED_READS = 8, 6, 12
@@ -61,7 +61,7 @@ def unpaired_transforms(setup: Setup) -> UnpairedTransforms | None:
     may_be_views = get_loss_kind(setup.loss_fn) == "other"
     try:
         indices = get_visited_indices(loader)
-        with Preserve(loader.dataset, loaders=[_collating_object(loader)]), torch.no_grad():
+        with Preserve(loader.dataset, loaders=[collating_object(loader)]), torch.no_grad():
             for index in indices[:: max(len(indices) // _SAMPLES, 1)][:_SAMPLES]:
                 read = partial(_read, loader, index)
                 pairs = [_as_pair(read(number)) for number in range(_READS)]
@@ -106,12 +106,6 @@ def _read(loader: Any, index: int, seed: int) -> Any:
     seed_all(seed)
     sample = loader.dataset[index]
     return loader.collate_fn([sample]) if collate_method(loader) else sample
-
-
-def _collating_object(loader: Any) -> Any:
-    """Return the object of which the user's collate function is a method, since it may have a state; else None."""
-    method = collate_method(loader)
-    return method[1] if method else None
 
 
 def _as_pair(sample: Any) -> tuple[Tensor, Tensor] | None:

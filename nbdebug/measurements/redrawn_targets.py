@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -17,6 +18,7 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.data_lines import origin_line, pairing_line
 from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset
+from nbdebug.setup.sample_functions import collating_object
 from nbdebug.source.executed_lines import find_differing_line, find_discarding_line
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_tensors
@@ -25,6 +27,7 @@ _MIN_VALUES, _MIN_CHANGED, _MAX_SIGMAS = 30, 0.9, 3.0
 _MIN_VARIED_SAMPLES, _MIN_VARIED_SHARE = 16, 0.02
 _MIN_AGREEMENT = 0.2  # correlation of real values, or Cohen's kappa of classes: less is drawn again by design, as pairs
 _MAX_READS = 12
+_MIN_PAIRS, _MAX_MAP_ERROR = 8, 1e-3  # of the spread of the mapped values
 _MIN_RELATIVE_CHANGE = 0.1  # root mean square, relative to the spread over the samples; less may be meant as a jitter
 
 
@@ -42,13 +45,16 @@ class RedrawnTargets:
 class VariedTargets:
     """Samples with the same input and another target in two reads, for example ``values`` of the first of them.
 
-    ``line`` discards the result of a call of the user's, or is the first that one of the reads executes alone.
+    ``is_mirrored`` tells whether one linear function, such as 1 - x, maps all changed values of the first read to those
+    of the second. ``line`` discards the result of a call (``is_discarded``), or only one of the reads executes it.
     """
 
     samples: int
     changed: int
     sample: int
     values: tuple[float, float]
+    is_mirrored: bool
+    is_discarded: bool
     line: SourceLine | None
 
 
@@ -117,7 +123,7 @@ def _find_varied_targets(setup: Setup) -> VariedTargets | None:
     if not is_map_style(loader) or loader.batch_sampler is None or reads_tensor_dataset(loader):
         return None
     try:
-        with Preserve(loader.dataset), torch.no_grad():
+        with Preserve(loader.dataset, loaders=[collating_object(loader)]), torch.no_grad():
             first, second = (_read_batch(setup, loader, seed) for seed in (1, 2))
             inputs = [tree_tensors((batch.args, batch.kwargs)) for batch in (first, second)]
             if not inputs[0] or not all(map(_are_equal, *inputs)):
@@ -130,8 +136,17 @@ def _find_varied_targets(setup: Setup) -> VariedTargets | None:
             position = int(is_changed.any(1).nonzero()[0])
             index = next(islice(get_visited_indices(loader), position, None))
             before, after = (float(part.reshape(len(part), -1)[position][is_changed[position]][0]) for part in varied)
-            line = _find_varying_line(loader.dataset, index)
-            return VariedTargets(len(is_changed), int(is_changed.any(1).sum()), index, (before, after), line)
+            pairs = torch.stack([part.reshape(len(part), -1)[is_changed].double() for part in varied])
+            discarding = _find_discarding_line(loader.dataset, index)
+            return VariedTargets(
+                samples=len(is_changed),
+                changed=int(is_changed.any(1).sum()),
+                sample=index,
+                values=(before, after),
+                is_mirrored=varied[0].is_floating_point() and _is_linear_map(pairs),
+                is_discarded=discarding is not None,
+                line=discarding or _find_varying_line(loader.dataset, index),
+            )
     except Exception:  # samples that are not readable or not collatable are reported elsewhere
         return None
 
@@ -167,16 +182,32 @@ def _kappa(first: Tensor, second: Tensor) -> float:
     return (float((first == second).double().mean()) - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
 
 
-def _find_varying_line(dataset: Any, index: int) -> SourceLine | None:
-    """Return the line of the user's code whose result a read of a sample discards, else the first that varies."""
+def _is_linear_map(pairs: Tensor) -> bool:
+    """Check whether one linear function maps all first values of some pairs to the second ones, up to rounding."""
+    first, second = (values - values.mean() for values in pairs)
+    if pairs.shape[1] < _MIN_PAIRS or not float(first.norm()) > 0:
+        return False
+    slope = float((first * second).sum() / first.square().sum())
+    return float((second - slope * first).norm()) < _MAX_MAP_ERROR * float(second.norm())
 
+
+def _seeded_reads(dataset: Any, index: int) -> list[Callable[[], object]]:
     def read(seed: int) -> object:
         seed_all(seed)
         return dataset[index]
 
-    reads = [partial(read, seed) for seed in range(_MAX_READS)]
-    discarding = next(filter(None, map(find_discarding_line, reads)), None)
-    return discarding or next(filter(None, (find_differing_line(reads[0], other) for other in reads[1:])), None)
+    return [partial(read, seed) for seed in range(_MAX_READS)]
+
+
+def _find_discarding_line(dataset: Any, index: int) -> SourceLine | None:
+    """Return the line of the user's code whose result a read of a sample discards."""
+    return next(filter(None, map(find_discarding_line, _seeded_reads(dataset, index))), None)
+
+
+def _find_varying_line(dataset: Any, index: int) -> SourceLine | None:
+    """Return the first line of the user's code that only one of two reads of a sample executes."""
+    first, *others = _seeded_reads(dataset, index)
+    return next(filter(None, (find_differing_line(first, other) for other in others)), None)
 
 
 def _correlate(first: Tensor, second: Tensor) -> float:

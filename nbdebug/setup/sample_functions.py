@@ -59,6 +59,12 @@ def collate_method(loader: Any) -> Method | None:
     return user_function(getattr(loader, "collate_fn", None))
 
 
+def collating_object(loader: Any) -> Any:
+    """Return the object of which the user's collate function is a method, since it may have a state; else None."""
+    method = collate_method(loader)
+    return method[1] if method else None
+
+
 def _returns_parts(datasets: list[Any]) -> bool:
     """Check whether a dataset returns several parts for an index."""
     try:

@@ -116,7 +116,8 @@ def _repeated_input_finding(setup: Setup, repeated: RepeatedInput) -> Finding:
 
 def _varied_target_finding(varied: VariedTargets) -> Finding:
     """Report targets that a random transform changes without their inputs."""
-    call = find_discarded_call(varied.line) if varied.line else None
+    call = find_discarded_call(varied.line) if varied.line and varied.is_discarded else None
+    is_transform = varied.is_discarded or varied.is_mirrored
     before, after = varied.values
     return Finding(
         message=f"{varied.changed} of {varied.samples} training samples get another target when they are read again, "
@@ -130,7 +131,7 @@ def _varied_target_finding(varied: VariedTargets) -> Finding:
         or "# apply the same random transform to the input and the target",
         evidence={"samples": varied.samples, "changed": varied.changed},
         explains=("T606", "T610", "D105", "D111", "T609"),
-        severity="warning",
+        severity="warning" if is_transform else "note",
     )
 
 

@@ -84,7 +84,7 @@ def unshuffled_training(
                 "classes of the first batches": label_order.class_counts,
                 "classes": label_order.classes,
             },
-            explains=("T604", "T605", "T612", "T607", "T610", "G401", "G415", "M307", "E702", "E706"),
+            explains=("T604", "T605", "T612", "T607", "T610", "T611", "G401", "G412", "G415", "M307", "E702", "E706"),
         )
 
 

@@ -88,10 +88,14 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
         message=f"{reloads.live_tensor_loads} of {reloads.count} calls to load_state_dict received the live tensors "
         "themselves, so they had no effect.",
         where=get_location(reloads.alias_line or _store_line(reloads.line, store), None, reloads.first_parameter),
-        cause="state_dict() returns the tensors themselves, not copies; or the copied network is the same object.",
-        fix="best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
+        cause="Both networks are one object: to() and an assignment make no copy."
+        if reloads.alias_line
+        else "state_dict() returns the tensors themselves, not copies; or the copied network is the same object.",
+        fix="target = copy.deepcopy(network)"
+        if reloads.alias_line
+        else "best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
         evidence={"loaded": reloads.count, "own": reloads.live_tensor_loads},
-        explains=("R904",),
+        explains=("R904", "T601", "T604", "T609"),
         edits=_copy_assigned(reloads.alias_line) or _copy_edits(reloads.line, store),
     )
 
@@ -201,8 +205,8 @@ def _used_alias_finding(alias: WeightAlias) -> Finding:
     return Finding(
         message=message,
         where=get_location(alias.line, None, alias.first_parameter),
-        cause="p.data, p.detach() and p.cpu() return tensors that share memory with p, not copies.",
-        fix="[p.detach().clone() for p in model.parameters()]",
+        cause="state_dict(), p.data, p.detach() and p.cpu() return tensors that share memory with p, not copies.",
+        fix="{name: value.clone() for name, value in model.state_dict().items()}",
         evidence={
             "averaged steps": alias.averaged_steps,
             "restored": alias.restored,
