@@ -34,7 +34,7 @@ _LENGTH_ATTRIBUTES = (
 )  # of OneCycleLR, CosineAnnealingLR, LinearLR and PolynomialLR
 _SCORE_NAME = re.compile(r"acc|f1|auc|score|iou|dice|precision|recall|r2|bleu|correct", re.IGNORECASE)
 _LOSS_NAME = re.compile(r"loss|err|mse|mae|nll|perplexity|ppl", re.IGNORECASE)
-_MIN_WARM_UP_BATCHES = 50  # a shorter warm-up may count epochs: up to 40 are common for vision transformers
+_MIN_WARM_UP_BATCHES, _MAX_WARM_UP_EPOCHS = 10, 50  # a shorter one may count epochs, of a run that was stopped early
 _EQUAL_RATES = 1e-9  # relative difference
 Item = TypeVar("Item")
 _MAX_ITEMS = 256
@@ -272,7 +272,9 @@ def unreached_rate(use: SchedulerUse, batches: int) -> UnreachedPeak | None:
     planned = max(rates, default=0.0)
     position = next((number for number, rate in enumerate(rates) if rate >= (1 - _EQUAL_RATES) * planned), 0)
     step = use.steps + position + 1
-    has_peak = position < len(rates) - 1 and step >= _MIN_WARM_UP_BATCHES
+    # With many batches for each step of the scheduler, so short a warm-up counts epochs: vision transformers have 40.
+    least = min(max(_MIN_WARM_UP_BATCHES, batches / use.steps / 2), _MAX_WARM_UP_EPOCHS)
+    has_peak = position < len(rates) - 1 and step >= least
     return UnreachedPeak(reached, planned, step) if has_peak and reached < planned / 2 else None
 
 

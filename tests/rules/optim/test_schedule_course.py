@@ -230,6 +230,14 @@ def wrapped_warm_up(loop: Loop) -> None:
         scheduler.step()
 
 
+def warm_up_of_epochs_in_a_run_of_three(loop: Loop) -> None:
+    scheduler = ramp(20)(loop.optimizer)
+    for _ in range(3):
+        for _ in range(4):
+            loop.run_epoch()
+        scheduler.step()
+
+
 def resumed_schedule(loop: Loop) -> None:
     scheduler = cosine(loop.optimizer)
     for epoch in loop.epochs():
@@ -286,6 +294,7 @@ def test_schedule_misused_reports_the_course_of_the_rate(train: Callable[[Loop],
         per_epoch(lambda optimizer: lr_scheduler.ChainedScheduler([linear_warm_up(optimizer), exponential(optimizer)])),
         per_epoch(lambda optimizer: warm_up(optimizer, 4)),
         per_epoch(ramp(3)),
+        warm_up_of_epochs_in_a_run_of_three,
         per_epoch(ramp(EPOCHS)),
         per_epoch(ramp(1000)),
         per_epoch(ramp_and_cosine(2, EPOCHS)),
