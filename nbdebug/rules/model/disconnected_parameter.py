@@ -323,8 +323,9 @@ def _unused_part(
         fix = _stored_result(losing_call, losing_line) or fix
         return "no gradient of the loss reaches what is computed from them", losing_line, cause, fix
     line = find_module_definition_line(setup.eager_model, path)
-    fix = f"# use {path or 'it'} in forward, remove it, or freeze it: requires_grad_(False)"
-    return "the forward pass never uses them", line, "Their module is registered, but never called.", fix
+    cause = "The forward pass never calls their module. If your loop does, a detach() or no_grad() separates it from the loss."
+    fix = f"# use {path or 'it'} in forward, or remove it; if your loop calls it, remove the detach() before the loss"
+    return "the forward pass never uses them", line, cause, fix
 
 
 def _discarded_call(call: TorchCall | None, line: SourceLine | None) -> ast.Call | None:

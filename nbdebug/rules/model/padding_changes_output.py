@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.inverted_mask import PositionInfluence
@@ -26,6 +27,7 @@ from nbdebug.source.edits import describe_edits
 _INVERSION_CONSEQUENCES = (
     *("T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709", "M306", "M307", "G401", "G402", "G415"),
 )
+_MAX_EXCLUDING_FILL = -100.0  # exp(-100) is 4e-44; scores of a trained attention are of order 10
 
 
 @rule("M310", "error")
@@ -208,6 +210,9 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
     known = "although the model masks them elsewhere" if padding.is_masked else "and the model receives no mask"
     cause = f"Padded positions take part in an attention, a mean or a state, {known}."
     fix = f"mask = {is_padding}\nx = encoder(x, src_key_padding_mask=mask)   # average over ~mask only"
+    if (value := _weak_fill(call)) is not None:
+        cause = f"The mask sets the scores of padding to {value:.3g}, so a softmax still gives them weight."
+        fix = 'scores = scores.masked_fill(mask, float("-inf"))   # the scores before the softmax'
     if is_crosswise := call is not None and reshapes_mask(call):
         cause, fix = _CROSSWISE
     return Finding(
@@ -221,6 +226,12 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
         explains=("E703", "E709", "M306"),
         severity="warning",
     )
+
+
+def _weak_fill(call: TorchCall | None) -> float | None:
+    """Return the value with which a call fills masked scores, if it is none that a softmax turns to zero."""
+    value = call.args[-1] if call and call.name in ("masked_fill", "masked_fill_") and len(call.args) == 3 else None
+    return float(value) if isinstance(value, (int, float)) and value > _MAX_EXCLUDING_FILL else None
 
 
 class MeanEmbeddingClassifier(nn.Module):
