@@ -323,7 +323,10 @@ def _unused_part(
         fix = _stored_result(losing_call, losing_line) or fix
         return "no gradient of the loss reaches what is computed from them", losing_line, cause, fix
     line = find_module_definition_line(setup.eager_model, path)
-    cause = "The forward pass never calls their module. If your loop does, a detach() or no_grad() separates it from the loss."
+    cause = (
+        "The forward pass never calls their module. If your loop calls it, a detach() or no_grad() separates it from "
+        "the loss."
+    )
     fix = f"# use {path or 'it'} in forward, or remove it; if your loop calls it, remove the detach() before the loss"
     return "the forward pass never uses them", line, cause, fix
 
