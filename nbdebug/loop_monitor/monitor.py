@@ -44,7 +44,12 @@ from nbdebug.loop_monitor.loss_graph import (
     nearest_graph,
 )
 from nbdebug.loop_monitor.loss_weights import LossWeights
-from nbdebug.loop_monitor.modes import BatchOrderMonitor, BatchUseCounter, DeviceSyncCounter, ModeMonitor
+from nbdebug.loop_monitor.modes import (
+    BatchOrderMonitor,
+    BatchUseCounter,
+    DeviceSyncCounter,
+    ModeMonitor,
+)
 from nbdebug.loop_monitor.optimizers import OptimizerTracking
 from nbdebug.loop_monitor.parameter_updates import (
     ClearedGradientMonitor,
@@ -53,7 +58,6 @@ from nbdebug.loop_monitor.parameter_updates import (
     tied_parameters,
 )
 from nbdebug.loop_monitor.pass_data import SplitMemory
-from nbdebug.loop_monitor.repeated_draws import RepeatedDrawMonitor
 from nbdebug.loop_monitor.restored_weights import RestoredWeightsMonitor
 from nbdebug.loop_monitor.resumption import ResumptionMonitor
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphCounter
@@ -94,7 +98,7 @@ class LoopMonitor(OptimizerTracking):
         self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(self.model)
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
         self.resumption = ResumptionMonitor(setup.optimizers, self.scheduler_monitor)
-        self.batch_order_monitor, self.repeated_draws = BatchOrderMonitor(setup), RepeatedDrawMonitor(setup)
+        self.batch_order_monitor = BatchOrderMonitor(setup)
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(self.model)
         self.sampled_parameters, self.tied_parameters = self.sample_parameters(), tied_parameters(self.model)
@@ -136,7 +140,7 @@ class LoopMonitor(OptimizerTracking):
         ]
         written = self.rounded_updates, self.gradient_changes, self.weight_copy_monitor
         traces = [monitor.write_trace for monitor in written] + [self.weight_aliases.trace]
-        hooks += map(closing, (self.batch_alignment, self.repeated_draws, *traces, self.evaluation.decisions.trace))  # type: ignore[arg-type]
+        hooks += map(closing, (self.batch_alignment, *traces, self.evaluation.decisions.trace))  # type: ignore[arg-type]
         hooks += self.evaluation.hooks(wrap_callback)
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
@@ -192,7 +196,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.batch_use_counter.on_batch, split, self.steps)
         for source_monitor in (self.step_groups, self.evaluation.folds):
             self.attempt(source_monitor.on_batch, split, event[0])
-        for monitor in (self.batch_alignment, self.repeated_draws, *self.evaluation.of_batches):
+        for monitor in (self.batch_alignment, *self.evaluation.of_batches):
             self.attempt(monitor.on_batch, split, event[1])
         if split == "train":
             self.record_line("batch")
@@ -226,8 +230,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.evaluation.on_forward_begin, self.steps, args, kwargs)
         for monitor in (self.evaluation.correct_counts, self.evaluation.decisions, self.evaluation.folds):
             self.attempt(monitor.on_forward_begin)
-        for input_monitor in (self.batch_alignment, self.repeated_draws):
-            self.attempt(input_monitor.on_forward_begin, self.mode_monitor.split, args, kwargs)
+        self.attempt(self.batch_alignment.on_forward_begin, self.mode_monitor.split, args, kwargs)
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
@@ -246,7 +249,6 @@ class LoopMonitor(OptimizerTracking):
         if self.visibility is not ALL_EVENTS:
             return
         self.record_line("backward")
-        self.attempt(self.repeated_draws.on_backward_begin)
         if self.batch_use_counter.has_gradients and all(p.grad is None for p in self.sampled_parameters):
             self.attempt(self.batch_use_counter.on_gradients_cleared)  # by code of the user's own
         self.attempt(self.step_groups.on_backward_begin)
@@ -416,7 +418,6 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.rounded_updates.on_step_end)
         self.attempt(self.mode_monitor.on_step_end)
         self.attempt(self.batch_use_counter.on_step_end)
-        self.attempt(self.repeated_draws.on_step_end)
         self.attempt(self.batch_alignment.on_step_end)
         self.device_sync_counter.checked_steps += self.plan.is_inspection_due
         self.plan_next_step(self.steps)

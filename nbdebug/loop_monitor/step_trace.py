@@ -80,7 +80,7 @@ class StepTrace(LoopMode):
         """True until a step was traced, if no code is compiled and the model runs hooks."""
         if self.attempts >= _MAX_ATTEMPTS or isinstance(self.setup.eager_model, torch.jit.ScriptModule):
             return False
-        return not has_compiled_code(self.setup)
+        return not _has_compiled_code(self.setup)
 
     def on_batch(self, raw: Any) -> None:
         """Start to trace after a batch of the training loader."""
@@ -227,7 +227,7 @@ def _call_quietly(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
 
 
-def has_compiled_code(setup: Setup) -> bool:
+def _has_compiled_code(setup: Setup) -> bool:
     """Return whether torch.compile has compiled any code that is still there, or will compile a module of the model."""
     compiler = sys.modules.get("torch._dynamo.convert_frame")
     compiled_codes = getattr(getattr(compiler, "input_codes", None), "seen", True) if compiler is not None else ()

@@ -36,7 +36,6 @@ from nbdebug.loop_monitor.parameter_updates import (
     untied_parameters,
 )
 from nbdebug.loop_monitor.rate_history import RateHistory, get_rate_history
-from nbdebug.loop_monitor.repeated_draws import RepeatedDraw
 from nbdebug.loop_monitor.restored_weights import RestoredWeights
 from nbdebug.loop_monitor.resumption import ScheduleStart
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
@@ -151,7 +150,6 @@ class LoopSummary:
     fold_evaluations: tuple[FoldEvaluation, ...] = ()
     untied_parameters: tuple[tuple[str, str], ...] = ()
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
-    repeated_draw: RepeatedDraw | None = None
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
     repeated_parameters: frozenset[int] = frozenset()
@@ -256,7 +254,6 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         state_dict_loads=monitor.state_dict_monitor.summary(),
         shape_mismatch=monitor.evaluation.comparisons.first_mismatch,
         epoch_order=monitor.batch_order_monitor.summary(),
-        repeated_draw=monitor.repeated_draws.summary(),
         weight_copies=monitor.weight_copy_monitor.summary(
             backward.file if (backward := monitor.lines.get("backward")) else None
         ),

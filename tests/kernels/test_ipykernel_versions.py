@@ -118,7 +118,8 @@ def click_once(kernel: Kernel, subshell: str | None, *clicks: Message) -> Callab
 
     def on_message(message: Message) -> None:
         content = message["content"]
-        is_view_message = message["msg_type"] == "comm_msg" and content["data"].get("method") == "custom"
+        is_message = message["msg_type"] == "comm_msg" and content["data"].get("method") == "custom"
+        is_view_message = is_message and "to" in content["data"]["content"]
         if is_view_message and not clicked_comms:
             clicked_comms.append(content["comm_id"])
             run = content["data"]["content"]["to"]

@@ -15,7 +15,6 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import EpochOrder
-from nbdebug.loop_monitor.repeated_draws import RepeatedDraw
 from nbdebug.measurements.fresh_generators import FreshGenerator
 from nbdebug.measurements.repeated_seeds import RepeatedSeeds
 from nbdebug.rule_engine.expression_edits import only_call
@@ -39,7 +38,7 @@ _SEEDING_CALLS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_al
 def repeated_randomness(
     setup: Setup, repeated_seeds: RepeatedSeeds | NotChecked, loop: LoopSummary | NotChecked, *, least: int = 4
 ) -> Iterator[Finding]:
-    """The random numbers of the training data repeat for each sample, batch, epoch or worker.
+    """The random numbers of the training data repeat for each sample, each epoch or each worker.
 
     ## What it does
     Reads one sample after two different seeds, and another sample after a third one, and checks whether the generators
@@ -47,22 +46,18 @@ def repeated_randomness(
     each time. Generators that the dataset or its functions create for a sample are compared between three samples. If
     the loader has workers, and the dataset stores a generator or the loader has a ``worker_init_fn``, it starts two
     workers as the loader does, and compares the states of their generators after the same sample. In a loop that is
-    being watched, it compares the first two batches of each epoch with those of the previous epoch, and the random
-    numbers that the loop draws for a batch with those for the batch before.
+    being watched, it compares the first two batches of each epoch with those of the previous epoch.
 
     ## Why it matters
     Every sample gets the same noise, the same crop and the same flip in every epoch: this is not augmentation but a
     fixed transformation of the data. Copies of one generator produce the same numbers in each worker, and again in
-    each epoch. An order that is drawn once produces the same batches in every epoch. A loop that seeds a generator for
-    each batch adds the same noise to all of them. A model that should remove noise then learns only this noise.
+    each epoch. An order that is drawn once produces the same batches in every epoch.
 
     ## How it is measured
     Exactly, by the generator states. A dataset that seeds by the sample index is reported if it stores images, or rows
     of the size of its samples: any other generates synthetic data, which should not change. A generator that no sample
     draws from is not reported. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that
-    shuffles, all start with the same batches. Random numbers of a loop count as repeated if a function of torch draws
-    them for each sample of a batch, and if they are equal in ``least`` or more of the first steps, without exception,
-    although the batches differ.
+    shuffles, all start with the same batches.
 
     ## How to fix
     Seed once, before training; call ``sampler.set_epoch(epoch)`` before each epoch for a DistributedSampler. Create
@@ -78,8 +73,6 @@ def repeated_randomness(
     orders = loop.epoch_order if isinstance(loop, LoopSummary) else EpochOrder()
     if _draws_random_order(setup) and orders.epochs >= least and orders.repeated_epochs == orders.epochs - 1:
         yield _repeated_order_finding(setup, orders)
-    elif (draw := _repeated_draw(loop, repeated_seeds)) is not None and draw.steps >= least:
-        yield _repeated_draw_finding(draw)
     elif isinstance(repeated_seeds, NotChecked):
         raise repeated_seeds
     if isinstance(repeated_seeds, RepeatedSeeds):
@@ -109,26 +102,6 @@ def _repeated_order_finding(setup: Setup, orders: EpochOrder) -> Finding:
         else "# seed once, before the first epoch",
         evidence={"epochs": orders.epochs, "alike": orders.repeated_epochs},
         explains=("T612", "T609"),
-    )
-
-
-def _repeated_draw(loop: LoopSummary | NotChecked, seeds: RepeatedSeeds | NotChecked) -> RepeatedDraw | None:
-    """Return the random numbers of the loop that repeat; None if the samples seed the generators of the process."""
-    is_seeded_by_samples = isinstance(seeds, RepeatedSeeds) and bool(seeds.seeded_per_sample)
-    return loop.repeated_draw if isinstance(loop, LoopSummary) and not is_seeded_by_samples else None
-
-
-def _repeated_draw_finding(draw: RepeatedDraw) -> Finding:
-    """Report random numbers of the loop that are the same for each batch, at the line that seeds them."""
-    return Finding(
-        message=f"{draw.function}() returned the same random numbers in {draw.steps} successive training steps, "
-        "although their batches differ.",
-        where=get_location(draw.line),
-        edits=move_before_loops(draw.line),
-        cause="The loop seeds the generator again for each batch.",
-        fix="# seed once, before the loop",
-        evidence={"function": draw.function, "steps": draw.steps},
-        explains=("T609",),
     )
 
 
