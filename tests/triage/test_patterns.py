@@ -69,7 +69,7 @@ def test_every_rule_has_a_stage() -> None:
     assert stages["T615"] == "treatments"
     assert stages["O505"] == "watch"
     assert stages["L201"] == "quick"
-    assert stages["D111"] == "standard"
+    assert stages["D106"] == "standard"
 
 
 def test_pattern_file(tmp_path: Path) -> None:

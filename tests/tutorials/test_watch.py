@@ -12,9 +12,14 @@ from tests.tutorials.tutorial_outputs import tutorial_path
 
 @pytest.fixture(scope="module")
 def run_texts() -> list[str]:
-    """The texts of all watched runs and replays."""
-    notebook = demo.execute_notebook(tutorial_path("03_watch_it_learn.ipynb"))
-    return [text for text in demo.debugger_texts(notebook) if text.startswith(("nbdebug watch", "nbdebug replay"))]
+    """The texts of all watched runs, each with its findings, and of replays."""
+    texts: list[str] = []
+    for text in demo.debugger_texts(demo.execute_notebook(tutorial_path("03_watch_it_learn.ipynb"))):
+        if text.startswith(("nbdebug watch", "nbdebug replay")):
+            texts.append(text)
+        elif text.startswith("nbdebug findings of this run"):
+            texts[-1] += f"\n{text}"
+    return texts
 
 
 def first_finding(text: str) -> str:
