@@ -159,7 +159,7 @@ class _WeightTracker:
         followed = None
         if call.name in _LAYOUT_CALLS and not others and known.numel() == result.numel():
             followed = replace(weights, places=_repeat(call, known, weights.places))
-        elif call.name == "sum" and known.dim() > 1 and 0 < result.dim() and result.numel() < known.numel():
+        elif call.name == "sum" and known.dim() > 1 and result.dim() > 0 and result.numel() < known.numel():
             is_of_row = weights.has_rows and result.shape[-1] != known.shape[-1]
             followed = None if is_of_row else replace(weights, places=None, is_summed=True)
         elif call.name in _PRODUCTS and others and not any(id(t) in self._weights for t in others):
