@@ -16,7 +16,7 @@ from nbdebug.clinic.judgement import CaseCheck
 from tests.clinic_notebooks import expected_notebooks, expected_pages, notebook_cells, run_cells
 from tests.clock import real_time
 
-MAX_CPU_SECONDS = 20
+MAX_CPU_SECONDS = 40  # the slowest loss takes 0.1 to 0.2 s a pass, depending on the machine
 
 
 def run_notebook(name: str, folder: Path, *, repaired: bool) -> CaseCheck:
