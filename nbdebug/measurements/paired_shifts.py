@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import torch
 from torch import Tensor
 
 from nbdebug.measurements.transform_lines import moves
 
-_MAX_SIDE, _MIN_OVERLAP = 512, 0.5
+_MAX_SIDE, _MIN_OVERLAP = 256, 0.5
+_MAX_PIXELS = 100_000  # in the compared pairs of a sample; a pair of 256 x 256 pixels takes about 0.3 s
 _CLEAR_RATIO = 0.5  # the error at the best shift over that at the next; noise that is drawn again stays above it
 _EXACT, _RELATED = 1e-6, 0.5  # unexplained variance
 _MAX_LOCAL_RATIO = 2.0  # the error at the objects of the target over that elsewhere; above it, only these moved
@@ -28,7 +29,8 @@ def find_shifts(pairs: list[Pair]) -> Iterator[tuple[Shift, Shift]]:
     where the target has objects as elsewhere: an object that moves over a constant background is no shift. The target
     takes the values of the other read after exactly one shift, and most of its objects are in both reads.
     """
-    for first, second in pairwise(pairs):
+    count = max(_MAX_PIXELS // max(pairs[0][0].shape[-2:].numel(), 1), 1)
+    for first, second in islice(pairwise(pairs), count):
         if first[0].shape != second[0].shape or first[1].shape != second[1].shape or _is_large(first[0]):
             continue
         images = _plane(first[0]), _plane(second[0])

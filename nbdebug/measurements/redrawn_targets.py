@@ -1,4 +1,4 @@
-"""Targets that are other ones whenever a sample is read: random numbers, or random changes of the target alone."""
+"""Targets that change whenever a sample is read: random numbers, or random changes of the target alone."""
 
 from __future__ import annotations
 
@@ -107,8 +107,7 @@ def _find_redrawn_targets(setup: Setup) -> RedrawnTargets | None:
 
 def _read_target(setup: Setup, loader: Any, seed: int) -> Tensor | None:
     """Return the only target of the first samples; None if it is not real-valued."""
-    seed_all(seed)
-    target = setup.split_batch(loader.collate_fn(read_samples(loader)), None).target
+    target = _read_batch(setup, loader, seed).target
     is_real = isinstance(target, Tensor) and target.is_floating_point() and target.dim() > 0
     return target.double() if is_real and isinstance(target, Tensor) else None
 

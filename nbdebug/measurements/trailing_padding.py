@@ -158,10 +158,7 @@ def _find_losing_call(answers: EvalOutputs, name: str, axis: int, row: int, padd
     values = pair.inputs[name].movedim(axis, 1)
     reversed_row = torch.cat([values[:1, :length].flip(1), values[:1, length:]], 1)
     changed = torch.cat([reversed_row, values[1:]]).movedim(1, axis)
-    args, kwargs = tree_map(
-        (pair.batch.args, pair.batch.kwargs), lambda leaf: changed if leaf is pair.inputs[name] else leaf
-    )
-    return find_losing_call(pair, pair.batch, replace(pair.batch, args=args, kwargs=kwargs))
+    return find_losing_call(pair, pair.batch, _with_input(pair.batch, pair.inputs[name], changed))
 
 
 def _spread(outputs: Tensor) -> float:
@@ -188,10 +185,12 @@ def _find_padding(values: Tensor, size: int) -> _PaddedInput | None:
 
 
 def _trim_columns(batch: Batch, values: Tensor, axis: int, columns: int) -> Batch:
-    args, kwargs = tree_map(
-        (batch.args, batch.kwargs),
-        lambda leaf: leaf.narrow(axis, 0, leaf.shape[axis] - columns) if leaf is values else leaf,
-    )
+    return _with_input(batch, values, values.narrow(axis, 0, values.shape[axis] - columns))
+
+
+def _with_input(batch: Batch, values: Tensor, changed: Tensor) -> Batch:
+    """Return the batch with another tensor in the place of an input."""
+    args, kwargs = tree_map((batch.args, batch.kwargs), lambda leaf: changed if leaf is values else leaf)
     return replace(batch, args=args, kwargs=kwargs)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from nbdebug.source.location import SourceLine, is_debugger_code, is_library_code
+from nbdebug.source.location import SourceLine, get_running_line, is_debugger_code, is_library_code
 
 _MAX_ITEMS, _MAX_SECONDS = 64, 5.0  # a long loop beside large arrays is not followed to its end
 
@@ -52,14 +53,9 @@ class _AppearanceTrace:
     def _running_line(self, frame: FrameType, event: str) -> SourceLine | None:
         """Return the line that has just run; that of a wrong argument is the line of the caller."""
         if event == "call":
-            caller = frame.f_back
-            return _line(caller, caller.f_lineno) if caller is not None and _is_users(caller) else None
+            return get_running_line(frame.f_back) if frame.f_back is not None and _is_users(frame.f_back) else None
         number = frame.f_lineno if event == "return" else self.previous.get(frame, frame.f_lineno)
-        return _line(frame, number)
-
-
-def _line(frame: FrameType, number: int) -> SourceLine:
-    return SourceLine(frame.f_code.co_filename, number, frame.f_code.co_name)
+        return replace(get_running_line(frame), number=number)
 
 
 def _is_users(frame: FrameType) -> bool:

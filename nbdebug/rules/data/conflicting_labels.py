@@ -68,7 +68,8 @@ def conflicting_labels(
     Samples are also read twice with different random numbers. With inputs that are the same bit by bit, a target of
     classes is reported if 2% of the samples get another one, and real values if their root mean square change is at
     least 10% of their spread. Reads that hardly agree (a correlation or Cohen's kappa below 0.2) are drawn by design,
-    as partners of an input are.
+    as partners of an input are. It is a warning if the read discards a result, as ``image.flip(-1)`` does in a line of
+    its own, or if one linear function such as 1 - x maps all changed values; else a note.
 
     ## How to fix
     Inspect the pairs and keep the correct sample of each.
@@ -126,9 +127,11 @@ def _varied_target_finding(varied: VariedTargets) -> Finding:
         where=replace(get_location(varied.line), sample=varied.sample),
         cause="The line does not change the input: its method returns a result, and nothing stores it."
         if call is not None
-        else "A random transform changes the target and not the input.",
+        else "A random transform changes the target and not the input."
+        if is_transform
+        else "The dataset draws the target again: from several annotations, at random, or by a transform of it alone.",
         fix=(store_result(varied.line) if varied.line and call else "")
-        or "# apply the same random transform to the input and the target",
+        or "# apply the same random transform to the input and the target, unless the target is meant to vary",
         evidence={"samples": varied.samples, "changed": varied.changed},
         explains=("T606", "T610", "D105", "D111", "T609"),
         severity="warning" if is_transform else "note",

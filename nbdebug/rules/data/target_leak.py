@@ -98,8 +98,9 @@ def target_leak(
     worse: the slope of their targets over the means of the same values is below 1 by more than three standard errors.
     Where no validation rows have these values, or the means include them, the groups must have different sizes: the
     levels of a full grid may have means on a line. With 20 values or more, the means may be rounded, as long as they
-    differ from a line by a variance below 0.2% of that of means of so few targets. The means of a binary target may be
-    smoothed towards a prior: the values of categories with one target give the prior and its weight, and
+    differ from a line by a variance below 0.2% of that of means of so few targets. They may then also be smoothed
+    towards a prior: the mean of a category is a linear function of its value v, of v / size and of 1 / size. The means
+    of a binary target may be smoothed too: the values of categories with one target give the prior and its weight, and
     with these, most values must give a whole number of rows. Any other function of size and sum gives one value to all
     categories of two rows with a single one, so the share of ones of each value is a fraction with a denominator up to
     6; the probability of that by chance must be less than 1 in 100,000.

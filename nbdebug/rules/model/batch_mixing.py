@@ -27,7 +27,6 @@ from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_ste
 from nbdebug.rule_engine.position_edits import find_misplaced_table
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
-from nbdebug.rules.reordered_samples import reordered_rows_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.source.assignments import covering_statement, find_assignments
@@ -60,6 +59,8 @@ _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "in
 
 _LEARNING = ("T606", "T607", "T608", "T609", "T610", "E709")
 _UNREAD = ("E702", "E706", "G415", "G416", "M306", "M307", "T601")  # of an output without the mixed values
+
+_OF_ORDER = ("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703", "E706", "E709", "D105", "M306", "M310")
 
 
 @rule("M304", "error")
@@ -116,7 +117,7 @@ def batch_mixing(
         return
     if isinstance(reordered_rows, ReorderedRows):
         if not reordered_rows.is_undone:
-            yield reordered_rows_finding(reordered_rows)
+            yield _reordered_rows_finding(reordered_rows)
         return
     if isinstance(sample_mixing, NotChecked):
         raise sample_mixing
@@ -215,6 +216,21 @@ def _unshifted_index_finding(company: SampleCompany) -> Finding:
         evidence={"samples": company.samples, "affected": company.affected, "input": company.index_input},
         explains=("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703", "E706", "E709", "M306", "D105"),
         severity="error",
+    )
+
+
+def _reordered_rows_finding(rows: ReorderedRows) -> Finding:
+    """Report output rows that belong to other samples than the targets they meet; a note if no loss is known."""
+    return Finding(
+        message=f"Row {rows.row} of the output belongs to sample {rows.sample} of the batch. The model returns the "
+        f"outputs of {rows.displaced} of {rows.checked} checked samples in the row of another sample.",
+        where=rows.where,
+        cause="The model changes the order of its samples and does not restore it."
+        + (" The loss compares each output with the target of another sample." if rows.is_loss_changed else ""),
+        fix="output = output[order.argsort()]   # if x[order] has changed the order of the samples",
+        evidence={"sample": rows.sample, "row": rows.row, "displaced": rows.displaced, "checked": rows.checked},
+        explains=_OF_ORDER,
+        severity="error" if rows.is_loss_changed else "note",
     )
 
 

@@ -72,6 +72,9 @@ def padding_changes_output(
     such as a summary token. It is also inverted if an attention gives less than 0.1% of its weight to the real
     positions of each row that ends in padding, whatever the weights are computed with.
 
+    Rows are also compared with themselves without their padding, and alone in their batch: a model that unpacks a
+    packed sequence pads its rows to the longest one, so that the last step of all others is empty.
+
     ## How to fix
     Pass the mask on as ``src_key_padding_mask`` or ``key_padding_mask`` (true at padding), pack sequences before a
     recurrent layer, and average over real positions only.
@@ -230,8 +233,9 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
 
 def _weak_fill(call: TorchCall | None) -> float | None:
     """Return the value with which a call fills masked scores, if it is none that a softmax turns to zero."""
-    value = call.args[-1] if call and call.name in ("masked_fill", "masked_fill_") and len(call.args) == 3 else None
-    return float(value) if isinstance(value, (int, float)) and value > _MAX_EXCLUDING_FILL else None
+    value = call.args[-1] if call and call.name == "masked_fill" and len(call.args) == 3 else None
+    is_weak = isinstance(value, (int, float)) and value > _MAX_EXCLUDING_FILL
+    return float(value) if is_weak and value else None  # zeros may also clear features, or weights behind a softmax
 
 
 class MeanEmbeddingClassifier(nn.Module):

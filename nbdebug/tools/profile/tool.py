@@ -148,7 +148,7 @@ class _Profiler:
             "trying batch sizes, threads and settings": lambda: self._try_steps(result, batches),
             "trying numbers of workers": lambda: self._sweep_loader(result, batches),
             "measuring modules, memory and latency": lambda: self._measure_model(result, batches),
-            "trying changes on copies": lambda: self._try_changes(result, batches) if try_changes else result,
+            **({"trying changes on copies": lambda: self._try_changes(result, batches)} if try_changes else {}),
             "measuring the gain of the best change": lambda: self._advise(result, batches, loop),
         }
         for status, measure in measurements.items():

@@ -75,6 +75,7 @@ INTERPOLATED = {
     "enlarged": resized(disks(4), 96),
     "enlarged by a third": resized(disks(4), 64),
     "halved": resized(disks(4), 24),
+    "two fifths of the size, cut off": F.interpolate(disks(4)[:, None].float(), 20, mode="bilinear")[:, 0].long(),
     "halved with smoothing": resized(disks(4), 24, antialias=True),
     "cells": resized(cells(5), 96),
     "aligned corners": resized(disks(4), 96, align_corners=True),

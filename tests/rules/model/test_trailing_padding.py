@@ -35,8 +35,10 @@ class MaskedWithZero(nn.Module):
         self.masked, self.embed, self.score = masked, nn.Embedding(12, 8), nn.Linear(8, 1)
         self.head = nn.Linear(8, 2)
 
+    fill = 0.0
+
     def hide(self, scores: Tensor, real: Tensor) -> Tensor:
-        return scores.masked_fill(~real, 0.0)  # mask
+        return scores.masked_fill(~real, self.fill)  # mask
 
     def forward(self, tokens: Tensor) -> Tensor:
         h = self.embed(tokens)
@@ -46,6 +48,10 @@ class MaskedWithZero(nn.Module):
         weights = scores.softmax(1)  # softmax
         logits: Tensor = self.head((weights.unsqueeze(2) * h).sum(1))
         return logits
+
+
+class MaskedWithTinyNumber(MaskedWithZero):
+    fill = 1e-9
 
 
 class MeanOfPackedStates(nn.Module):
@@ -141,6 +147,15 @@ def test_padding_inside_the_model_names_the_call_that_reads_it_and_the_rows_own_
     assert "alone in its batch" in finding.message
     assert (finding.where.source or "").endswith("# column")
     assert "lengths - 1" in str(finding.fix)
+
+
+@pytest.mark.parametrize(("network", "names_fill"), [(MaskedWithTinyNumber, True), (MaskedWithZero, False)])
+def test_fill_that_keeps_weight_on_padding_is_named_unless_it_may_clear_values(
+    network: Callable[[bool], nn.Module], names_fill: bool
+) -> None:
+    (finding,) = padding_findings(network(True))
+    assert ("to 1e-09" in finding.cause) == names_fill
+    assert ("-inf" in str(finding.fix)) == names_fill
 
 
 @pytest.mark.parametrize(("masked", "severities"), [(False, ["warning"]), (True, [])])
