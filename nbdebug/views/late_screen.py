@@ -50,11 +50,11 @@ class LateScreen(Screen):
         elif self._clock() >= self._opens_at:
             self._is_open = True
             self._screen = self._stack.enter_context(show_view(view, clock=self._clock))
-            self._stack.enter_context(before_any_result(self._screen, self._title, self._view))
+            self._stack.enter_context(before_any_result(self._screen, self._title, self._stopped_view))
 
     def report(self, text: str, share: float | None = None) -> None:
         """Display how far the tool is."""
-        self.update(self._view(text, share))
+        self.update(ProgressView(self._title, text=text, done_share=share))
 
     def finish(self, result: Any, brief_text: str = "") -> None:
         """Replace the progress by the static view of ``result``."""
@@ -69,5 +69,5 @@ class LateScreen(Screen):
         """Close what is open."""
         self._stack.__exit__(kind, error, trace)
 
-    def _view(self, text: str, share: float | None = None) -> View:
-        return ProgressView(self._title, text=text, done_share=share)
+    def _stopped_view(self, text: str) -> View:
+        return ProgressView(self._title, text=text, stoppable=False)

@@ -10,6 +10,7 @@ function render({ model, el }) {
     const state = model.get("state");
     title.textContent = state.title;
     status.textContent = state.status;
+    bar.hidden = !state.stoppable;
     if (state.share !== null) bar.value = state.share;
   });
 }

@@ -11,7 +11,10 @@ from nbdebug.views.page import View
 
 @dataclass
 class ProgressView(View):
-    """A title, the number of processed samples (of the total, if known) or a ``text``, and a Stop button."""
+    """A title, the number of processed samples (of the total, if known) or a ``text``, and a Stop button.
+
+    Without ``stoppable``, the tool has ended, and the bar is hidden.
+    """
 
     module: ClassVar[str] = "views/progress.js"
 
