@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -12,6 +12,7 @@ from tests.lab.lab_page import LabPage
 from tests.lab.server import LabServer
 
 SETUP = """
+import os
 import time
 
 import torch
@@ -70,8 +71,10 @@ TOOLS = {
     "profile": LongTool("dbg.profile()", "timing", "Stopped before all measurements|" + NO_RESULT, 0.5),
     "repeatability": LongTool("dbg.repeatable(steps=200)", r"run, step \d+ of 200", "Stopped before the runs"),
     "checkup": LongTool("dbg.checkup()", r"\d+ of \d+ · ", r"Stopped after \d+ checks", 0.5),
-    "thorough checkup": LongTool("dbg.checkup('thorough')", "Tiny-batch overfit test", "Stopped at loss", 0.1),
-    "triage": LongTool("dbg.triage('loss-flat')", "now: ", "stopped early", 0.5),
+    "thorough checkup": LongTool(
+        "dbg.checkup('thorough')", "Tiny-batch overfit test", r"Stopped at loss|Stopped after \d+ checks", 0.1
+    ),
+    "triage": LongTool("dbg.triage('loss-flat')", "now: ", "stopped early", 2.0),
     "errors": LongTool("dbg.errors()", r"\d+ of 320 samples", r"of \d+ samples correct", 0.5),
     "data": LongTool("slow.data(samples=None)", "Data", "Stopped: the profile is partial"),
     "importance": LongTool("dbg.importance()", "attributions\n.*of 320 samples", "stopped early", 0.5),
@@ -87,6 +90,11 @@ class SlowData(torch.utils.data.Dataset):
     def __getitem__(self, index):
         time.sleep(0.05)
         return data[index]
+
+
+def wait_for_reload():
+    while not os.path.exists("end"):
+        time.sleep(0.05)
 
 
 def fails(copy):
@@ -123,13 +131,18 @@ def run_names(lab: LabPage) -> set[str]:
     return {name.partition("-")[0] for name in names if name}
 
 
-def wait_for_end(lab: LabPage) -> str:
-    """Wait until the tools of the cell have ended, and return what it shows."""
-    lab.page.wait_for_function(KERNEL_IS_IDLE, timeout=TIMEOUT)
-    output = lab.output(1)
-    output.get_by_text("Ended 20").first.wait_for(timeout=TIMEOUT)
-    lab.wait_until(lambda: output.locator(".nb-stop:visible").count() == 0, timeout=10)
-    return str(output.inner_text())
+def end_tools(lab: LabPage) -> None:
+    """Leave an idle kernel to the next test; an interrupt that meets an idle kernel may end it."""
+    if not lab.page.evaluate(KERNEL_IS_IDLE):
+        lab.interrupt()
+        lab.page.wait_for_function(KERNEL_IS_IDLE, timeout=2 * TIMEOUT)
+    # JupyterLab reports messages that reach a reloaded page before it has asked for the open channels.
+    lab.errors[:] = [error for error in lab.errors if not error.startswith("Comm not found")]
+
+
+def shows(lab: LabPage, pattern: str) -> Callable[[], bool]:
+    """Return a function that tells whether the second cell shows a text that matches ``pattern``."""
+    return lambda: re.search(pattern, lab.output(1).inner_text()) is not None
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -140,23 +153,21 @@ def test_tool_is_live_and_stops_after_reload(tool_page: LabPage, name: str) -> N
         lab.output(1).locator(".nb-stop:visible").wait_for(timeout=TIMEOUT)
         lab.load_notebook()
         lab.output(1).locator(".nb-stop:visible").wait_for(timeout=TIMEOUT)
-        lab.wait_until(lambda: re.search(tool.progress, lab.output(1).inner_text()) is not None, timeout=10)
-        assert "Ended 20" not in lab.output(1).inner_text()
+        lab.wait_until(shows(lab, tool.progress), timeout=TIMEOUT / 1000)
         lab.output(1).locator(".nb-stop:visible").click()
-        text = wait_for_end(lab)
-        assert re.search(tool.stopped, text), text
+        lab.page.wait_for_function(KERNEL_IS_IDLE, timeout=TIMEOUT)
+        lab.wait_until(shows(lab, "Ended 20"), timeout=10)
+        lab.wait_until(shows(lab, tool.stopped), timeout=10)
+        lab.wait_until(lambda: lab.output(1).locator(".nb-stop:visible").count() == 0, timeout=10)
         assert len(run_names(lab) - earlier) == len(run_names(lab)) == 1
     finally:
-        lab.interrupt()
-        lab.page.wait_for_function(KERNEL_IS_IDLE, timeout=2 * TIMEOUT)
-    # JupyterLab reports messages that reach a reloaded page before it has asked for the open channels.
-    lab.errors[:] = [error for error in lab.errors if not error.startswith("Comm not found")]
+        end_tools(lab)
 
 
-def test_results_of_tools_that_end_after_reload_are_shown(tool_page: LabPage) -> None:
+def test_results_of_tools_that_end_after_reload_are_shown(jupyter_lab: LabServer, tool_page: LabPage) -> None:
     lab = tool_page
     calls = {
-        "Tiny-batch overfit test": "dbg.overfit(steps=40)",
+        "Tiny-batch overfit test": "dbg.overfit(steps=40); wait_for_reload()",
         "Learning-rate range test": "dbg.lr_range(steps=80, seeds=1)",
         "Model errors": "dbg.errors()",
         "Repeatability": "dbg.repeatable(steps=2)",
@@ -167,14 +178,12 @@ def test_results_of_tools_that_end_after_reload_are_shown(tool_page: LabPage) ->
         lab.output(1).locator(".nb-stop:visible").wait_for(timeout=TIMEOUT)
         lab.load_notebook()
         ends = lab.output(1).get_by_text("Ended 20")
-        lab.wait_until(lambda: ends.count() > 0, timeout=60)
-        lab.output(1).locator(".nb-stop:visible").wait_for(timeout=TIMEOUT)  # of a tool that began after the reload
+        lab.wait_until(lambda: ends.count() == 1, timeout=60)
+        jupyter_lab.end_file.touch()
         lab.wait_until(lambda: ends.count() == len(calls), timeout=60)
         for title in calls:
             lab.output(1).get_by_role("heading", name=title).first.wait_for(timeout=TIMEOUT)
         assert lab.output(1).locator(".nb-stop:visible").count() == 0
         assert len(run_names(lab) - earlier) == len(run_names(lab)) == 1
     finally:
-        lab.interrupt()
-        lab.page.wait_for_function(KERNEL_IS_IDLE, timeout=2 * TIMEOUT)
-    lab.errors[:] = [error for error in lab.errors if not error.startswith("Comm not found")]
+        end_tools(lab)
