@@ -26,11 +26,12 @@ _GRACE_SECONDS = 1.0  # in which a death is seen that made another rank fail
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
 
-def run_ranks(task: Callable[[int], Any], count: int, seconds: float) -> list[Any]:
+def run_ranks(task: Callable[[int], Any], count: int, seconds: float, on_wait: Callable[[], None]) -> list[Any]:
     """Run ``task(rank)`` on each rank of a gloo group in processes of their own, and return their results.
 
-    An exception of a rank is raised. Raises SetupError if a rank dies, if not all have returned after ``seconds``, and
-    if this process belongs to a group already. All processes end with the call.
+    ``on_wait`` is called ten times a second while the ranks run, and may raise to end them. An exception of a rank is
+    raised. Raises SetupError if a rank dies, if not all have returned after ``seconds``, and if this process belongs to
+    a group already. All processes end with the call.
     """
     if not distributed.is_available():
         raise SetupError("torch has no distributed package; expected one with gloo. Install such a build of torch.")
@@ -47,7 +48,7 @@ def run_ranks(task: Callable[[int], Any], count: int, seconds: float) -> list[An
         try:
             for rank, worker in enumerate(workers):
                 worker.assign(rank, encode(rank, "the rank"))
-            return _collect(workers, seconds)
+            return _collect(workers, seconds, on_wait)
         finally:
             for worker in workers:
                 worker.kill()
@@ -70,7 +71,7 @@ def _run_rank(task: Callable[[int], Any], count: int, store: str, seconds: float
         distributed.destroy_process_group()
 
 
-def _collect(workers: Sequence[Worker], seconds: float) -> list[Any]:
+def _collect(workers: Sequence[Worker], seconds: float, on_wait: Callable[[], None]) -> list[Any]:
     """Return the results of all ranks in their order."""
     results: dict[int, Any] = {}
     deadline = time.monotonic() + seconds
@@ -82,6 +83,7 @@ def _collect(workers: Sequence[Worker], seconds: float) -> list[Any]:
                 f"{names} returned nothing within {seconds:g} s; expected all {len(workers)} ranks to finish. "
                 "Make sure that all ranks run the same collective operations, or pass a larger timeout."
             )
+        on_wait()
         connection.wait([workers[rank].connection for rank in waiting], _POLL_SECONDS)
         for rank in waiting:
             if (outcome := _receive(workers, rank)) is None:

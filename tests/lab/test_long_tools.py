@@ -80,6 +80,7 @@ TOOLS = {
     "importance": LongTool("dbg.importance()", "attributions\n.*of 320 samples", "stopped early", 0.5),
     "explanation": LongTool("dbg.explain(range(8), 'shapley')", "rows went through the model", NO_RESULT, 0.5),
     "comparison": LongTool("nbdebug.compare(dbg, dbg)", "running . in", NO_RESULT, 3.0),
+    "ranks": LongTool("nbdebug.compare(dbg, parallel)", "running (the ranks of b|a in)", NO_RESULT, 3.0),
     "checkpoint": LongTool("dbg.check_checkpoint(save=save)", "training steps", NO_RESULT, 3.0),
 }
 SLOW_PARTS = """
@@ -100,6 +101,9 @@ def wait_for_reload():
 def fails(copy):
     time.sleep(2)
     return True
+
+
+parallel = nbdebug.data_parallel(dbg, processes=2)
 
 
 def save(path):

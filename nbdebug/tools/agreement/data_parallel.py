@@ -18,6 +18,7 @@ from nbdebug.exceptions import SetupError
 from nbdebug.parallel.rank_processes import run_ranks
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup
+from nbdebug.stop_requests import check_stop
 from nbdebug.tools.agreement.matching import is_equal
 from nbdebug.tools.agreement.rank_recordings import FlatRecording, RankMerger, flatten
 from nbdebug.tools.agreement.recording import Computation, Recording
@@ -76,7 +77,7 @@ def compare_processes(first: Any, second: DataParallel, inputs: Any = None) -> A
     with unconsumed(first, getattr(second.source, "setup", None)), LateScreen("Comparison") as screen:
         batch, parts = _shared_parts(setup, inputs, second.processes)
         task = partial(_run_on_rank, second.source, [part.raw for part in parts])
-        ranks: list[_RankResult] = run_ranks(task, second.processes, second.timeout)
+        ranks: list[_RankResult] = run_ranks(task, second.processes, second.timeout, partial(_report_ranks, screen))
         side = make_side(first, "a")
         check = _ProcessCheck(side, _replica_side(second, ranks), batch, screen, parts, ranks)
         notes = _rank_notes(setup, ranks)
@@ -85,6 +86,12 @@ def compare_processes(first: Any, second: DataParallel, inputs: Any = None) -> A
         result = replace(result, notes=(*result.notes, *notes))
         screen.finish(result)
     return result
+
+
+def _report_ranks(screen: LateScreen) -> None:
+    """Display that the ranks run, and interrupt them if the user asked to stop."""
+    screen.report("running the ranks of b")
+    check_stop()
 
 
 def _shared_parts(setup: Setup, inputs: Any, count: int) -> tuple[Any, list[Batch]]:

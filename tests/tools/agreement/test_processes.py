@@ -215,7 +215,7 @@ def listening_addresses(rank: int) -> list[str]:
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of Linux")
 def test_ranks_listen_on_the_loopback_interface_only() -> None:
-    for addresses in run_ranks(listening_addresses, 2, 60):
+    for addresses in run_ranks(listening_addresses, 2, 60, lambda: None):
         assert addresses
         assert {*addresses} <= {"0100007F", "00000000000000000000000001000000"}
 
