@@ -25,6 +25,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup import Batch, Setup, class_names, losses
+from nbdebug.setup.device_assertions import with_labels_of_user
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.task import LearningTask, infer_task
 from nbdebug.source.location import SourceLine, get_line_from_exception
@@ -69,7 +70,8 @@ def run_forward(setup: Setup, batch: Batch, *, with_loss: bool = True) -> Forwar
                 return ForwardPass(batch, trace, output)
             stage = "loss"
             _check_class_indices(setup, batch, output)
-            return ForwardPass(batch, trace, output, setup.loss(output, batch), stage=stage)
+            with with_labels_of_user():
+                return ForwardPass(batch, trace, output, setup.loss(output, batch), stage=stage)
         except SetupError:
             raise
         except Exception as error:

@@ -1,7 +1,8 @@
-"""Calls that a CUDA device would refuse by an assertion, after which the process cannot use the device any more.
+"""Calls that end the process, or its use of a device, instead of raising an exception.
 
-The CPU raises an exception for them, which names the value. A device fails an assertion at some later time, and all
-weights on it are lost (PyTorch documentation, "CUDA semantics", asynchronous execution).
+A CUDA device refuses a class or an index that is out of range by an assertion: it fails at some later time, and all
+weights on the device are lost (PyTorch documentation, "CUDA semantics", asynchronous execution). The CPU raises an
+exception, which names the value. The CTC loss checks its labels on no device.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from nbdebug.tensors.pytree import to_device
 _Condition = Callable[..., "Tensor | bool"]
 _CPU = torch.device("cpu")
 _CHECKS_VALUES = ContextVar("checks_values", default=True)
+_CHECKS_CTC_LABELS = ContextVar("checks_ctc_labels", default=True)
 
 
 def refuse_device_assertions(device: torch.device) -> AbstractContextManager[Any]:
@@ -42,6 +44,46 @@ def without_value_checks() -> Iterator[None]:
         yield
     finally:
         _CHECKS_VALUES.reset(token)
+
+
+@contextmanager
+def refuse_ctc_labels_out_of_range() -> Iterator[None]:
+    """Raise IndexError within the block where a CTC loss is called with a label for which there is no output.
+
+    torch reads and writes outside of the memory of the outputs for it. Does nothing inside ``with_labels_of_user``.
+    """
+    original = torch.ctc_loss
+
+    def checked(
+        log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, *args: Any, **kwargs: Any
+    ) -> Tensor:
+        labels = targets
+        if targets.dim() == 2:  # rows with padding, which is not read
+            lengths = torch.as_tensor(target_lengths, device=targets.device)
+            labels = targets[torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]]
+        invalid = labels[(labels < 0) | (labels >= log_probs.shape[-1])]
+        if invalid.numel():
+            raise IndexError(f"Target {int(invalid[0])} is out of bounds.")
+        return original(log_probs, targets, input_lengths, target_lengths, *args, **kwargs)
+
+    if not _CHECKS_CTC_LABELS.get():
+        yield
+        return
+    torch.ctc_loss = checked
+    try:
+        yield
+    finally:
+        torch.ctc_loss = original
+
+
+@contextmanager
+def with_labels_of_user() -> Iterator[None]:
+    """Accept all labels within the block, as the user's own loop does with them."""
+    token = _CHECKS_CTC_LABELS.set(False)
+    try:
+        yield
+    finally:
+        _CHECKS_CTC_LABELS.reset(token)
 
 
 class _AssertionGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]

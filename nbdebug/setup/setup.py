@@ -19,7 +19,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.setup import loaders, losses, unpacking
 from nbdebug.setup.batch import Batch
 from nbdebug.setup.callable_state import stateful_callable
-from nbdebug.setup.device_assertions import refuse_device_assertions
+from nbdebug.setup.device_assertions import refuse_ctc_labels_out_of_range, refuse_device_assertions
 from nbdebug.setup.task import LearningTask, parse_task
 from nbdebug.source.references import user_files
 from nbdebug.stop_requests import check_stop
@@ -281,7 +281,7 @@ class Setup:
         """Return the value of ``loss_fn``, else the loss that the model computed itself."""
         if self.loss_fn is not None:
             loss_kind = losses.get_loss_kind(self.loss_fn)
-            with refuse_device_assertions(self.model_device):
+            with refuse_device_assertions(self.model_device), refuse_ctc_labels_out_of_range():
                 if loss_kind == "other":
                     return self._compute_custom_loss(self.loss_fn, output, batch.targets)
                 scores = losses.score_tensor(output)

@@ -11,8 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from nbdebug.setup.device_assertions import is_accepted, refuse_device_assertions
+from nbdebug.setup.device_assertions import (
+    is_accepted,
+    refuse_ctc_labels_out_of_range,
+    refuse_device_assertions,
+    with_labels_of_user,
+)
 
+original_ctc_loss = torch.ctc_loss
 SCORES = torch.arange(12.0).view(4, 3)
 
 
@@ -83,3 +89,26 @@ def test_masks_and_calls_without_conditions_are_accepted() -> None:
 def test_cpu_needs_no_checks() -> None:
     with refuse_device_assertions(torch.device("cpu")) as guard:
         assert guard is None
+
+
+def ctc(labels: Tensor, lengths: Tensor) -> Tensor:
+    outputs = torch.zeros(9, 2, 4).log_softmax(-1)
+    return F.ctc_loss(outputs, labels, index(9, 9), lengths)
+
+
+@pytest.mark.parametrize("label", [-1, 4, 1_000_000])
+def test_ctc_label_without_output_is_refused(label: int) -> None:
+    rows = torch.tensor([[1, label], [2, 3]])
+    with refuse_ctc_labels_out_of_range():
+        with pytest.raises(IndexError, match=f"Target {label} is out of bounds"):
+            ctc(rows, index(2, 2))
+        with pytest.raises(IndexError, match=f"Target {label} is out of bounds"):
+            ctc(rows.flatten(), index(2, 2))
+        assert ctc(rows, index(1, 2)).isfinite()  # the label is padding
+        assert ctc(torch.empty(0, dtype=torch.long), index(0, 0)).isfinite()
+    assert torch.ctc_loss is original_ctc_loss
+
+
+def test_ctc_labels_of_the_user_are_accepted() -> None:
+    with with_labels_of_user(), refuse_ctc_labels_out_of_range():
+        assert torch.ctc_loss is original_ctc_loss
