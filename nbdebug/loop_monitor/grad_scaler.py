@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,22 +11,35 @@ from typing import Any
 from torch import Tensor
 
 from nbdebug.hooks.training_events import GradScalerCall
-from nbdebug.loop_monitor.gradient_accumulation import StepInterval, TrackedOptimizer
+from nbdebug.loop_monitor.event_stacks import user_stack
+from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer
+from nbdebug.source.location import SourceLine
 
 
-@dataclass(frozen=True)
-class GradScalerUsage:
-    """Counts of the inspected steps in a loop with a GradScaler.
+@dataclass
+class ScalerSteps:
+    """Counts of the inspected steps of one optimizer in a loop with a GradScaler, and the line of the first one.
 
     ``scaled_steps`` used gradients that were still scaled, ``unchecked_steps`` used unscaled gradients without the
     scaler's check for non-finite values, ``unscaled_loss_steps`` went through the scaler with gradients of a loss that
-    it had not scaled. ``skipped_steps`` of all ``requested_steps`` were skipped; ``scale`` is the last scale.
+    it had not scaled.
     """
 
+    line: SourceLine | None
     checked_steps: int = 0
     scaled_steps: int = 0
     unchecked_steps: int = 0
     unscaled_loss_steps: int = 0
+
+
+@dataclass(frozen=True)
+class GradScalerUsage:
+    """The ``steps`` of each optimizer in a loop with a GradScaler.
+
+    ``skipped_steps`` of all ``requested_steps`` were skipped; ``scale`` is the last scale.
+    """
+
+    steps: tuple[ScalerSteps, ...] = ()
     requested_steps: int = 0
     skipped_steps: int = 0
     scale: float = 1.0
@@ -35,9 +49,8 @@ class GradScalerMonitor:
     """Counts the steps."""
 
     def __init__(self) -> None:
-        self.checked_steps = self.scaled_steps = self.unchecked_steps = self.unscaled_loss_steps = (
-            self.requested_steps
-        ) = self.skipped_steps = self.last_requested_step = 0
+        self.steps: dict[int, ScalerSteps] = {}
+        self.requested_steps = self.skipped_steps = self.last_requested_step = 0
         self.scaled_losses: list[weakref.ref[Tensor]] = []
         self.scaler: Any = None
 
@@ -80,26 +93,23 @@ class GradScalerMonitor:
         scale = getattr(self.scaler, "_scale", None)
         return scale if isinstance(scale, Tensor) else None
 
-    def on_step_begin(self, interval: StepInterval) -> None:
+    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
         """Record the start of a step that closes an interval."""
+        interval = tracked.interval
         if self.scaler is None or not interval.inspected or not interval.passes:
             return
-        self.checked_steps += 1
+        steps = self.steps.get(id(tracked))
+        if steps is None:
+            stack = user_stack(sys._getframe(1))
+            steps = self.steps[id(tracked)] = ScalerSteps(stack[0] if stack else None)
+        steps.checked_steps += 1
         if interval.stepped_by_scaler:
-            self.unscaled_loss_steps += interval.scaled_passes < interval.passes
+            steps.unscaled_loss_steps += interval.scaled_passes < interval.passes
         elif interval.scaled_passes:
-            self.unchecked_steps += interval.unscaled
-            self.scaled_steps += not interval.unscaled
+            steps.unchecked_steps += interval.unscaled
+            steps.scaled_steps += not interval.unscaled
 
     def summary(self) -> GradScalerUsage:
         """Return all counts; synchronizes the device."""
         scale = float(self.scaler.get_scale()) if self.scaler is not None else 1.0
-        return GradScalerUsage(
-            self.checked_steps,
-            self.scaled_steps,
-            self.unchecked_steps,
-            self.unscaled_loss_steps,
-            self.requested_steps,
-            self.skipped_steps,
-            scale,
-        )
+        return GradScalerUsage(tuple(self.steps.values()), self.requested_steps, self.skipped_steps, scale)

@@ -395,7 +395,7 @@ class LoopMonitor(OptimizerTracking):
         tracked.on_step_begin()
         self.attempt(self.double_update_counter.on_step_begin, tracked)
         self.attempt(self.frozen_steps.on_step_begin, tracked)
-        self.attempt(self.grad_scaler_monitor.on_step_begin, tracked.interval)
+        self.attempt(self.grad_scaler_monitor.on_step_begin, tracked)
         self.attempt(self.accumulation_counter.on_step_begin, tracked)
         if self.plan.is_inspecting:
             if not tracked.interval.has_backward:  # the loop computes gradients without backward()

@@ -83,6 +83,25 @@ def test_grad_scaler_misused_on_unscaled_step_without_scaler_is_a_warning() -> N
     assert (finding.code, finding.severity) == ("O512", "warning")
 
 
+def test_grad_scaler_misused_on_second_optimizer_blames_its_step() -> None:
+    def train(setup: Setup) -> None:
+        scaler, last_layer = torch.amp.GradScaler("cpu"), setup.optimizers[1]
+        for x, y in batches(setup, 4):
+            scaler.scale(batch_loss(setup, x, y)).backward()
+            scaler.step(setup.optimizers[0])
+            last_layer.step()
+            scaler.update()
+            setup.model.zero_grad()
+
+    setup = classifier()
+    first, *_, last = setup.model.children()
+    setup.optimizers = tuple(torch.optim.SGD(layer.parameters(), lr=1e-6) for layer in (first, last))
+    (finding,) = event_findings(train, setup)
+    assert (finding.code, finding.severity) == ("O512", "error")
+    assert source_line(finding) == "last_layer.step()"
+    assert "inspected steps of one optimizer" in finding.message
+
+
 def fused_setup() -> Setup:
     model = network(3)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)

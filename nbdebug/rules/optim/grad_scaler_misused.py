@@ -10,7 +10,7 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
+from nbdebug.loop_monitor.grad_scaler import ScalerSteps
 from nbdebug.rule_engine.loop_edits import owner_of_call
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
@@ -23,7 +23,7 @@ from nbdebug.source.search import enclosing_scope
 _CORRECT_ORDER = "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()"
 _CONSEQUENCES = (
     *("O501", "O502", "O508:limit", "O508:scaled", "G402", "G404", "G409", "G410"),
-    *("T601", "T602", "T603", "T604", "T607"),
+    *("T601", "T602", "T603", "T604", "T607", "T610", "G401", "G415", "M306", "M307"),
 )
 
 
@@ -41,8 +41,8 @@ def grad_scaler_misused(loop: LoopSummary, *, least: int = 3, share: float = 0.5
     gradients.
 
     ## How it is measured
-    Exactly, by the order of calls in the inspected steps: at least ``least`` = 3, and more than a ``share`` of one half
-    of them. Steps that the scaler skips at the start, while it searches its scale, are correct.
+    Exactly, by the order of calls in the inspected steps of each optimizer: at least ``least`` = 3, and more than a
+    ``share`` of one half of them. Steps that the scaler skips at the start, while it searches its scale, are correct.
 
     ## How to fix
     ``scaler.scale(loss).backward()``, then ``scaler.step(optimizer)``, then ``scaler.update()``.
@@ -53,36 +53,40 @@ def grad_scaler_misused(loop: LoopSummary, *, least: int = 3, share: float = 0.5
     ## References
     PyTorch notes: automatic mixed precision examples. Micikevicius et al. 2017, arXiv:1710.03740.
     """
-    scaling = loop.grad_scaler
-    if scaling.checked_steps < least:
-        raise NotChecked(
-            f"only {scaling.checked_steps} steps with a GradScaler were inspected; at least {least} are needed"
-        )
-    kinds = {"raw": scaling.scaled_steps, "plain": scaling.unscaled_loss_steps, "past": scaling.unchecked_steps}
-    worst = max(kinds, key=lambda kind: kinds[kind])
-    if kinds[worst] > share * scaling.checked_steps:
-        yield _finding(worst, kinds[worst], loop)
+    usage = loop.grad_scaler
+    checked = [steps for steps in usage.steps if steps.checked_steps >= least]
+    if not checked:
+        count = max((steps.checked_steps for steps in usage.steps), default=0)
+        raise NotChecked(f"only {count} steps with a GradScaler were inspected; at least {least} are needed")
+    findings: dict[tuple[str, SourceLine | None], Finding] = {}
+    for steps in checked:
+        kinds = {"raw": steps.scaled_steps, "plain": steps.unscaled_loss_steps, "past": steps.unchecked_steps}
+        worst = max(kinds, key=lambda kind: kinds[kind])
+        if kinds[worst] > share * steps.checked_steps:
+            findings.setdefault((worst, steps.line), _finding(worst, kinds[worst], steps, loop))
+    yield from findings.values()
 
 
-def _finding(kind: str, count: int, loop: LoopSummary) -> Finding:
-    scaling: GradScalerUsage = loop.grad_scaler
-    steps = f"{count} of {scaling.checked_steps} inspected steps"
+def _finding(kind: str, count: int, steps: ScalerSteps, loop: LoopSummary) -> Finding:
+    scale = loop.grad_scaler.scale
+    is_single = len(loop.grad_scaler.steps) == 1
+    inspected = f"{count} of {steps.checked_steps} inspected steps{'' if is_single else ' of one optimizer'}"
     message, cause, line = {
         "raw": (
-            f"{steps} used gradients of a scaled loss without unscaling them: "
-            f"they are up to {scaling.scale:,.0f} times too large.",
+            f"{inspected} used gradients of a scaled loss without unscaling them: "
+            f"they are up to {scale:,.0f} times too large.",
             "optimizer.step() is called instead of scaler.step(optimizer).",
-            loop.lines.get("optimizer"),
+            steps.line,
         ),
         "plain": (
-            f"{steps} divided gradients by the scale, {scaling.scale:,.0f}, although the loss was not scaled.",
+            f"{inspected} divided gradients by the scale, {scale:,.0f}, although the loss was not scaled.",
             "backward() is called on the unscaled loss, but scaler.step(optimizer) makes the step.",
             loop.lines.get("backward"),
         ),
         "past": (
-            f"{steps} used unscaled gradients without the scaler's check that they are finite.",
+            f"{inspected} used unscaled gradients without the scaler's check that they are finite.",
             "optimizer.step() is called instead of scaler.step(optimizer).",
-            loop.lines.get("optimizer"),
+            steps.line,
         ),
     }[kind]
     return Finding(
@@ -90,13 +94,13 @@ def _finding(kind: str, count: int, loop: LoopSummary) -> Finding:
         where=get_location(line),
         cause=cause,
         fix=_CORRECT_ORDER,
-        edits=_scaler_edits(loop.lines.get("optimizer"), loop.lines.get("backward")) if kind == "raw" else (),
+        edits=_scaler_edits(steps.line, loop.lines.get("backward")) if kind == "raw" else (),
         evidence={
-            "looked at": scaling.checked_steps,
-            "scaled": scaling.scaled_steps,
-            "not scaled": scaling.unscaled_loss_steps,
-            "past the scaler": scaling.unchecked_steps,
-            "scale": scaling.scale,
+            "looked at": steps.checked_steps,
+            "scaled": steps.scaled_steps,
+            "not scaled": steps.unscaled_loss_steps,
+            "past the scaler": steps.unchecked_steps,
+            "scale": scale,
         },
         explains=_CONSEQUENCES,
         severity="warning" if kind == "past" else None,
