@@ -25,8 +25,8 @@ from nbdebug.source.assignments import (
 )
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine, is_user_code
-from nbdebug.source.producers import chosen_branch, executed_return, part_producer, returned_expression
-from nbdebug.source.scopes import Expression, file_scope, user_function
+from nbdebug.source.producers import chosen_branch, executed_return, part_producer, part_steps, returned_expression
+from nbdebug.source.scopes import Expression, Scope, file_scope, user_function
 from nbdebug.source.search import (
     assigned_names,
     call_name,
@@ -315,9 +315,29 @@ def _created_data_line(
 def tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: int) -> Expression | None:
     """Return the argument for a tensor of a TensorDataset in the call that creates the dataset."""
     for call in tensor_dataset_calls(setup, loader, datasets):
-        parts = call.node.args if isinstance(call.node, ast.Call) else []
+        pair = _unpacked_parts(call)
+        scope, parts = pair or (call.scope, getattr(call.node, "args", []))
         is_complete = parts and not any(isinstance(part, ast.Starred) for part in parts)
-        return Expression(call.scope, _without_row_selection(parts)[position]) if is_complete else None
+        return Expression(scope, _without_row_selection(parts)[position]) if is_complete else None
+    return None
+
+
+def unpacked_pair_line(setup: Setup) -> SourceLine | None:
+    """Return the line that pairs inputs with targets for a call that unpacks them, as ``TensorDataset(*pairs(x))``."""
+    loader = setup.train_loader
+    calls = tensor_dataset_calls(setup, loader, [*nested_datasets(getattr(loader, "dataset", None))])
+    pairs = (pair for call in calls if (pair := _unpacked_parts(call)))
+    return next((Expression(scope, parts[-1]).line for scope, parts in pairs), None)
+
+
+def _unpacked_parts(call: Expression) -> tuple[Scope, list[ast.expr]] | None:
+    """Return the parts of the tuple or list that a call unpacks as all of its arguments; None if it does not."""
+    arguments = getattr(call.node, "args", [])
+    if len(arguments) != 1 or not isinstance(arguments[0], ast.Starred):
+        return None
+    for step, _ in part_steps(Expression(call.scope, arguments[0].value), None):
+        if isinstance(step.node, (ast.Tuple, ast.List)):
+            return step.scope, step.node.elts
     return None
 
 

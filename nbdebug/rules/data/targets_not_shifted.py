@@ -23,7 +23,7 @@ from nbdebug.rule_engine.data_edits import shift_right, shift_targets
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import copying_line
+from nbdebug.setup.data_lines import copying_line, unpacked_pair_line
 from nbdebug.setup.sample_functions import alias_line
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
@@ -80,10 +80,10 @@ def targets_not_shifted(
         line = target_selection_line(setup, first_pass) if total > 1 else None
         line = line or selection_line(first_pass, graph)
     elif _share_memory(eval_outputs, next_token_offset):
-        line = alias_line(setup)
+        line = alias_line(setup) or unpacked_pair_line(setup)
     is_unshifted = total == 0 and not next_token_offset.loss_offset
     if line is None and is_unshifted:
-        line = copying_line(setup) or alias_line(setup)
+        line = copying_line(setup) or alias_line(setup) or unpacked_pair_line(setup)
     position = list(eval_outputs.inputs).index(next_token_offset.input_name)
     if isinstance(decoder_input, DecoderInput) and total == 0:
         yield _decoder_finding(setup, decoder_input, next_token_offset, line)

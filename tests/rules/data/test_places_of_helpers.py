@@ -96,6 +96,21 @@ PROGRAMS = {
     ),
 }
 
+UNPACKED = (
+    "from torch.utils.data import TensorDataset\n{helper}loader = DataLoader(TensorDataset(*pairs({data})), 16)\n"
+    "setup = Setup({model}, loader, loss_fn=nn.CrossEntropyLoss())\n"
+)
+PROGRAMS |= {
+    "D126 of an unpacked pair": UNPACKED.format(
+        helper="def pairs(rows):\n    return rows, rows  # here\n", data="tokens", model="Language()"
+    ),
+    "D101 of an unpacked pair": UNPACKED.format(
+        helper="def pairs(rows):\n    labels = y + 1  # here\n    return rows, labels\n",
+        data="x",
+        model="nn.Linear(6, 3)",
+    ),
+}
+
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_wrong_values_are_named_in_the_function_that_makes_them(name: str, tmp_path: Path) -> None:
