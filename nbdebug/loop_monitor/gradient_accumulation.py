@@ -75,7 +75,7 @@ def _fetch_numbers(values: Sequence[Tensor]) -> tuple[float, ...]:
 
 
 @dataclass
-class StepInterval:
+class _StepInterval:
     """Events since the last step of an optimizer; ``cleared`` is None if the gradients were not inspected.
 
     If the interval is ``inspected``, ``passes`` counts the backward passes that reached its parameters.
@@ -137,8 +137,8 @@ class TrackedOptimizer:
     """
 
     optimizer: torch.optim.Optimizer
-    interval: StepInterval = field(default_factory=StepInterval)
-    previous_interval: StepInterval = field(default_factory=StepInterval)
+    interval: _StepInterval = field(default_factory=_StepInterval)
+    previous_interval: _StepInterval = field(default_factory=_StepInterval)
     gradient_versions: GradientVersions | None = None
     steps: int = 0
     checked_intervals: int = 0
@@ -206,7 +206,7 @@ class TrackedOptimizer:
             self.checked_intervals += 1
             self.uncleared_intervals += not self.interval.cleared
         self.was_clipped = self.interval.is_clipped
-        self.previous_interval, self.interval = self.interval, StepInterval()
+        self.previous_interval, self.interval = self.interval, _StepInterval()
 
     def on_untracked_step_end(self) -> None:
         """Record the end of a step whose events were only counted, and reset the interval."""
@@ -218,7 +218,7 @@ class TrackedOptimizer:
         """Record that a GradScaler skipped the step because of a non-finite gradient."""
         self.skipped_steps += 1
         self.interval.skipped = True
-        self.previous_interval, self.interval = self.interval, StepInterval()
+        self.previous_interval, self.interval = self.interval, _StepInterval()
 
 
 @dataclass(frozen=True)
