@@ -9,8 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.formatting import join_names
 from nbdebug.loop_monitor.conclusions import LOSS_TARGETS_MISMATCH
+from nbdebug.measurements.endless_targets import EndlessTargets
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -30,13 +33,18 @@ _BINARY_NODES = ("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits")
 
 @rule("L217", "error", origin="loss")
 def probability_outside_unit(
-    setup: Setup, first_pass: ForwardPass, batches: list[Batch], output: Any, loss_kind: LossKind
+    setup: Setup,
+    first_pass: ForwardPass,
+    batches: list[Batch],
+    output: Any,
+    loss_kind: LossKind,
+    endless_targets: EndlessTargets | NotChecked | None,
 ) -> Iterator[Finding]:
     """The input or the target of binary cross-entropy is outside [0, 1].
 
     ## What it does
     Checks the targets of binary cross-entropy, with or without logits, and the outputs if they have to be
-    probabilities.
+    probabilities. Of a loss of your own, checks whether it has a minimum for each value of the targets.
 
     ## Why it matters
     For a target above 1 the loss has no minimum: it decreases without bound as the output grows, and the weights grow
@@ -44,7 +52,9 @@ def probability_outside_unit(
 
     ## How it is measured
     On the targets of the first batches and the output of the first batch; for a custom loss, on the tensors that binary
-    cross-entropy has saved for the backward pass.
+    cross-entropy has saved for the backward pass. A loss of your own with one output per sample, and with 3 to 20 whole
+    numbers as targets, is computed for a batch with one target value and outputs of 0, 50 and 100, and of -50 and -100:
+    it has a minimum for 0 and 1, but for another value it falls below zero and no slower at the larger outputs.
 
     ## How to fix
     Class indices: one output per class, and cross-entropy. Real values: squared error. Logits: the with-logits loss.
@@ -56,6 +66,8 @@ def probability_outside_unit(
     ## References
     Documentation of torch.nn.BCELoss: targets and inputs lie between 0 and 1.
     """
+    if isinstance(endless_targets, EndlessTargets):
+        yield _endless_finding(setup, endless_targets)
     if loss_kind not in ("bce", "bce-with-logits"):
         return
     predictions, targets = _read_operands(setup, first_pass, batches, output)
@@ -111,6 +123,23 @@ def _target_finding(setup: Setup, first_pass: ForwardPass, targets: list[Tensor]
         cause=cause,
         fix=fix,
         evidence={"share outside": share, "lowest": low, "highest": high, "targets": values.numel()},
+        explains=_CONSEQUENCES,
+        assumes=(LOSS_TARGETS_MISMATCH,),
+    )
+
+
+def _endless_finding(setup: Setup, endless: EndlessTargets) -> Finding:
+    names = join_names([f"{value:g}" for value in endless.values])
+    losses, outputs = (join_names([f"{x:.3g}" for x in numbers]) for numbers in (endless.losses, endless.outputs))
+    _, fix = _cause_and_fix_of_targets(endless.targets.float())
+    return Finding(
+        message=f"The loss has no minimum for targets of {names}, which are {endless.share:.0%} of the inspected "
+        f"targets: for {endless.values[-1]:g} it is {losses} if all outputs are {outputs}. It has one for targets of "
+        "0 and 1.",
+        where=get_location(origin_line(setup, "loss")),
+        cause="The loss is a likelihood of 0 and 1: for another target it falls without end as the output grows.",
+        fix=fix,
+        evidence={"share": endless.share, "outputs": endless.outputs, "losses": endless.losses},
         explains=_CONSEQUENCES,
         assumes=(LOSS_TARGETS_MISMATCH,),
     )

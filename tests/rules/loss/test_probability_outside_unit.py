@@ -96,3 +96,41 @@ def test_probability_outside_unit_names_what_the_targets_are(values: list[float]
     (finding,) = rule_findings(minimal_setup(network(1), X, targets, nn.BCEWithLogitsLoss()), "L217")
     assert cause in finding.cause
     assert fix in finding.fix
+
+
+def handwritten_likelihood(output: Tensor, target: Tensor) -> Tensor:
+    return (F.softplus(output) - target * output).mean()
+
+
+def likelihood_of_sums(output: Tensor, target: Tensor) -> Tensor:
+    return -(target * F.logsigmoid(output) + (1 - target) * F.logsigmoid(-output)).sum() / len(output)
+
+
+@pytest.mark.parametrize("loss_fn", [handwritten_likelihood, likelihood_of_sums])
+def test_handwritten_likelihood_of_class_numbers_has_no_minimum(loss_fn: Callable[..., Tensor]) -> None:
+    (finding,) = rule_findings(minimal_setup(network(1), X, Y[:, None].float(), loss_fn), "L217")
+    share = float((Y == 2).float().mean())
+    assert f"no minimum for targets of 2, which are {share:.0%}" in finding.message
+    assert "it is 0.693, -50, -100 if all outputs are 0, 50, 100" in finding.message
+    assert (finding.where.source or "").strip().startswith("return")
+
+
+def poisson(output: Tensor, target: Tensor) -> Tensor:
+    return (output.exp() - target * output).mean()
+
+
+def ordinal(output: Tensor, target: Tensor) -> Tensor:
+    return sum(F.softplus((output - level) * (1 - 2 * (target > level).float())).mean() for level in (0, 1))  # type: ignore[return-value]
+
+
+def weighted(output: Tensor, target: Tensor) -> Tensor:
+    return -(target * F.logsigmoid(output)).mean()
+
+
+def negative_score(output: Tensor, target: Tensor) -> Tensor:
+    return -(target * output).mean()
+
+
+@pytest.mark.parametrize("loss_fn", [poisson, ordinal, weighted, negative_score, nn.L1Loss()])
+def test_losses_with_a_minimum_or_without_any_are_not_reported(loss_fn: Callable[..., Tensor]) -> None:
+    assert rule_findings(minimal_setup(network(1), X, Y[:, None].float(), loss_fn), "L217") == []
