@@ -76,7 +76,7 @@ def set_axis(line: SourceLine | None, names: Collection[str], value: str) -> tup
     call = only_call(line, names)
     if call is None:
         return ()
-    has_tensor = isinstance(call.func, ast.Attribute) and not _is_namespace(call.func.value)
+    has_tensor = isinstance(call.func, ast.Attribute) and not is_namespace(call.func.value)
     is_class = call_name(call)[:1].isupper()
     return set_option(line, names, "dim", value, 0 if has_tensor or is_class else 1)
 
@@ -112,7 +112,7 @@ def _wrap_operand(line: SourceLine | None, names: Collection[str], template: str
     if line is None or call is None:
         return ()
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    operand = owner if owner is not None and not _is_namespace(owner) else next(iter(call.args), None)
+    operand = owner if owner is not None and not is_namespace(owner) else next(iter(call.args), None)
     return (wrap_node(line.file, operand, template),) if operand is not None else ()
 
 
@@ -228,7 +228,8 @@ def detach_stored_value(line: SourceLine | None) -> tuple[Edit, ...]:
     return (wrap_node(line.file, value, "{}.detach()"),)
 
 
-def _is_namespace(node: ast.expr) -> bool:
+def is_namespace(node: ast.expr) -> bool:
+    """Return whether an expression is a module of functions, such as ``torch``."""
     return ast.unparse(node) in _NAMESPACES
 
 
