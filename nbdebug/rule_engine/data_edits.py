@@ -112,8 +112,15 @@ def _base(node: ast.expr) -> str:
 
 
 def _with_own_names(statement: ast.stmt, lines: Sequence[_DataLine]) -> Iterable[str]:
-    """Return a statement with the user's names: one for each variable, if it changes inputs or targets."""
+    """Return a statement with the user's names: one for each variable, if it changes inputs or targets.
+
+    Code that only reads them reads the part of a variable that the training split consists of.
+    """
     text = ast.unparse(statement)
+    if not _changes_data(statement):
+        for part, names in (("inputs", _INPUTS), ("targets", _TARGETS)):
+            for name in names:
+                text = _rename(text, name, ast.unparse(getattr(lines[0], part)))
     for name, position in _TRAINING.items():
         text = _rename(text, name, ast.unparse(lines[0].targets if position else lines[0].inputs))
     for names, part in ((_INPUTS, "inputs"), (_TARGETS, "targets")):
@@ -122,6 +129,13 @@ def _with_own_names(statement: ast.stmt, lines: Sequence[_DataLine]) -> Iterable
                 bases = dict.fromkeys(_base(getattr(line, part)) for line in lines)
                 return [_rename(text, name, base) for base in bases]
     return [text]
+
+
+def _changes_data(statement: ast.stmt) -> bool:
+    """Return whether a statement assigns to inputs or targets, or to a part of them."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return bool(names & {*_INPUTS, *_TARGETS})
 
 
 def _with_own_loss(setup: Setup, code: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 IMPORTS = {
     **{name: f"import {name}" for name in ("copy", "math", "random", "torch")},
-    **{name: f"from torch.utils.data import {name}" for name in ("DataLoader", "Subset", "TensorDataset")},
+    **{name: f"from torch.utils.data import {name}" for name in ("DataLoader", "Subset", "TensorDataset", "WeightedRandomSampler")},
     "F": "import torch.nn.functional as F",
     "nn": "from torch import nn",
     "np": "import numpy as np",
