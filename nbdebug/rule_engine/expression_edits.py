@@ -116,6 +116,19 @@ def _wrap_operand(line: SourceLine | None, names: Collection[str], template: str
     return (wrap_node(line.file, operand, template),) if operand is not None else ()
 
 
+def wrap_argument(line: SourceLine | None, name: str, position: int, template: str) -> tuple[Edit, ...]:
+    """Return the change of one argument of all calls of a name in the statement on a line, counted with the owner."""
+    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call) and call_name(node) == name]
+    owners = [call.func.value if isinstance(call.func, ast.Attribute) else None for call in calls]
+    operands = [
+        [*([owner] if owner is not None and not is_namespace(owner) else []), *call.args]
+        for call, owner in zip(calls, owners, strict=True)
+    ]
+    if line is None or not all(len(arguments) > position for arguments in operands):
+        return ()
+    return tuple(wrap_node(line.file, arguments[position], template) for arguments in operands)
+
+
 def _divide_by(line: SourceLine | None, divisor_template: str) -> tuple[Edit, ...]:
     """Return the change of the divisor of the only division on a line, such as ``({} + 1e-6)``."""
     divisions = [node for node in expressions_at(line) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)]

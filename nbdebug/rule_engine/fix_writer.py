@@ -14,10 +14,11 @@ from nbdebug.rule_engine.fix_trials import QUIET, FixTrial, changes_constructor,
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects, setup_objects
-from nbdebug.setup.fix_text import IMPORTS, free_names, is_part_of_fix, names_place, write_as_sentence
+from nbdebug.setup.fix_text import IMPORTS, assigns_itself, free_names, is_part_of_fix, names_place, write_as_sentence
 from nbdebug.source.edits import line_changes
 
 _CHANGED_METHODS = "changed methods"  # the fix of a copy is in the edits of the finding
+_DELETION = "Delete this line."
 _SETTINGS_OF = ("optimizer", "train_loader", "val_loader")
 _LEAST_SECONDS, _SHARE_OF_CHECKUP = 1.0, 0.2  # that trials may take together
 
@@ -46,6 +47,8 @@ class FixWriter:
         shown = QUIET if trial.is_quiet else ""
         setup_fix = _find_setup_fix(self._setup, finding, edits, trial)
         finding, raw = replace(finding, setup_fix=setup_fix), finding.fix
+        if assigns_itself(raw):
+            finding, raw = replace(finding, fix=_DELETION), _DELETION
         if edits and trial.is_quiet is not False:
             return replace(finding, edits=edits, changes=line_changes(edits), trial=shown)
         code = name_objects(raw, self._setup)

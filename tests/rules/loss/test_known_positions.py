@@ -101,4 +101,6 @@ def test_fix_selects_the_known_targets_by_the_names_of_the_loss() -> None:
     names: dict[str, Any] = {"Tensor": Tensor, "F": F}
     exec(ast.unparse(changed), names)
     output = X[:, :3]
-    assert torch.isclose(names["every_landmark"](output, VALUES, KNOWN.float()), F.mse_loss(output[KNOWN], VALUES[KNOWN]))
+    assert torch.isclose(
+        names["every_landmark"](output, VALUES, KNOWN.float()), F.mse_loss(output[KNOWN], VALUES[KNOWN])
+    )
