@@ -131,11 +131,6 @@ def find_terms(
     ]
 
 
-def find_meeting(calls: Sequence[TorchCall], outputs: Iterable[Tensor]) -> TorchCall | None:
-    """Return the first call that takes values of two different tensors of the output, each by an input of its own."""
-    return next(iter_meetings(calls, outputs), None)
-
-
 def iter_meetings(calls: Sequence[TorchCall], outputs: Iterable[Tensor]) -> Iterator[TorchCall]:
     """Yield the calls that take values of two different tensors of the output, each by an input of its own."""
     for call, roots in zip(calls, _trace_roots(calls, {id(tensor) for tensor in outputs}), strict=True):

@@ -477,7 +477,7 @@ class Latent(nn.Module):
         return self.decode(mean + (log_variance / 2).exp() * torch.randn_like(mean)), mean, log_variance
 
 
-def reversed_divergence(output: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Tensor:
+def divergence_of_latents(output: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Tensor:
     _, mean, log_variance = output
     divergence = 0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(1)
     return ((output[0] - x) ** 2).sum(1).mean() + divergence.mean()
@@ -485,15 +485,15 @@ def reversed_divergence(output: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Ten
 
 def test_run_with_a_wrong_sign_is_a_consequence_of_the_line_with_that_sign() -> None:
     torch.manual_seed(0)
-    setup = minimal_setup(Latent(), X, X, reversed_divergence)
+    setup = minimal_setup(Latent(), X, X, divergence_of_latents)
     model, optimizer = setup.model, torch.optim.Adam(setup.model.parameters(), lr=0.05)  # type: ignore[union-attr]
-    debugger = Debugger(model, setup.train_loader, loss_fn=reversed_divergence, optimizer=optimizer)
+    debugger = Debugger(model, setup.train_loader, loss_fn=divergence_of_latents, optimizer=optimizer)
     debugger.checkup()
     with debugger.watch(final_tests=False):
         for _ in range(60):
             for x, target in setup.train_loader:
                 optimizer.zero_grad()
-                reversed_divergence(model(x), target).backward()  # type: ignore[operator]
+                divergence_of_latents(model(x), target).backward()  # type: ignore[operator]
                 optimizer.step()
     found = {finding.aspect: finding for finding in debugger.findings if finding.code == "L213"}
     assert {*found} == {"", "run"}
