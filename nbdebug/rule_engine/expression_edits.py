@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from nbdebug.finding import Edit, Location
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import OPERATOR_SIGNS, append_argument, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, call_subject, enclosing_scope
+from nbdebug.source.search import call_name, call_subject, enclosing_scope, read_names
 
 _NAMESPACES = ("torch", "F", "nn", "np", "functional", "nn.functional", "torch.nn.functional", "torch.special")
 _PRODUCTS = ("matmul", "bmm", "einsum")
@@ -281,16 +281,30 @@ def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, .
 
 
 def invert_padding_mask(line: SourceLine | None) -> tuple[Edit, ...]:
-    """Return the inversion of the only padding mask on a line: of a call, of ``masked_fill``, or with another name."""
+    """Return the inversion of the only padding mask on a line: of a call, of ``masked_fill``, or with another name.
+
+    Where the line computes the mask of a later call, it is inverted there if it has no other use.
+    """
     statement = covering_statement(line) if line else None
     if line is not None and isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
         return (_invert_mask(line.file, statement.value),)
-    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call)]
-    masks = [keyword.value for call in calls for keyword in call.keywords if keyword.arg in _PADDING_MASKS]
-    masks = masks or [
-        call.args[0] for call in calls if call_name(call) in ("masked_fill", "masked_fill_") and call.args
-    ]
+    masks = _padding_masks(expressions_at(line))
+    scope = enclosing_scope(line) if line else None
+    if not masks and isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name) and scope:
+        name = statement.targets[0].id
+        masks = [mask for mask in _padding_masks(ast.walk(scope)) if name in read_names(mask)]
+        reads = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name]
+        is_only_use = sum(isinstance(node.ctx, ast.Load) for node in reads) == 1
+        if is_only_use and len(masks) == 1 and isinstance(masks[0], ast.Name):
+            masks = [statement.value]
     return (_invert_mask(line.file, masks[0]),) if line is not None and len(masks) == 1 else ()
+
+
+def _padding_masks(nodes: Iterable[ast.AST]) -> list[ast.expr]:
+    """Return the padding masks that calls among some nodes take; those of ``masked_fill`` if there are no others."""
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    masks = [keyword.value for call in calls for keyword in call.keywords if keyword.arg in _PADDING_MASKS]
+    return masks or [call.args[0] for call in calls if call_name(call) in ("masked_fill", "masked_fill_") and call.args]
 
 
 def pass_mode(line: SourceLine | None, function: str) -> tuple[Edit, ...]:

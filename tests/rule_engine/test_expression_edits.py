@@ -111,6 +111,16 @@ def changed(line: SourceLine, edits: Edits) -> str:
             expressions.invert_padding_mask,
             "s = s.masked_fill(mask, -1e9)\n",
         ),
+        (
+            "hidden = tokens != 0\nh = self.encoder(h, src_key_padding_mask=hidden)\n",
+            expressions.invert_padding_mask,
+            "hidden = tokens == 0\nh = self.encoder(h, src_key_padding_mask=hidden)\n",
+        ),
+        (
+            "real = tokens != 0\nh = self.attend(h, h, h, key_padding_mask=real)\nh = (h * real).sum(1)\n",
+            expressions.invert_padding_mask,
+            "real = tokens != 0\nh = self.attend(h, h, h, key_padding_mask=~real)\nh = (h * real).sum(1)\n",
+        ),
         ("return head(out[:, 0])\n", expressions.take_last_step, "return head(out[:, -1])\n"),
         ("total += loss * n\n", expressions.detach_stored_value, "total += (loss * n).detach()\n"),
         ("losses.append(loss)\n", expressions.detach_stored_value, "losses.append(loss.detach())\n"),

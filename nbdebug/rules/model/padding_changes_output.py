@@ -146,15 +146,15 @@ def _changes_with_width(padding: TrailingPadding, share: float) -> bool:
 
 
 def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
+    edits = invert_padding_mask(line_of(influence.where))
     return Finding(
-        message=f"The output depends on padding instead of content: in a row padded with token {influence.token}, "
-        f"changing the content of {influence.influential_padded} of {influence.padded} padded positions changes the "
-        f"output, and of {influence.influential_real} of {influence.real} real positions.",
+        message=f"The output depends on padding instead of content: in a row padded with token {influence.token}, a "
+        f"change at {influence.influential_padded} of {influence.padded} padded positions changes the output for other "
+        f"positions; a change at {influence.influential_real} of {influence.real} real positions does.",
         where=influence.where,
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
-        fix=f"src_key_padding_mask = tokens == {influence.token}   # true at padding; the weights of a mean are the "
-        "opposite",
-        edits=invert_padding_mask(line_of(influence.where)),
+        fix=describe_edits(edits) or _INVERSION,
+        edits=edits,
         evidence={
             "real": influence.real,
             "influential_real": influence.influential_real,
@@ -167,19 +167,25 @@ def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
 
 
 def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
+    edits = invert_padding_mask(line_of(attention.where))
     return Finding(
         message=f"An attention gives at most {attention.real_weight:.2g} of its weight to real positions, in each of "
         f"{attention.rows} rows that end in padding; the rest goes to the padding.",
         where=attention.where,
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
-        fix="mask = ~mask   # src_key_padding_mask and masked_fill: true at padding; attn_mask: true at real positions",
-        edits=invert_padding_mask(line_of(attention.where)),
+        fix=describe_edits(edits) or _INVERSION,
+        edits=edits,
         evidence={"rows": attention.rows, "real_weight": attention.real_weight},
         explains=_INVERSION_CONSEQUENCES,
         severity="error",
     )
 
 
+_INVERSION = (
+    "Invert the mask: src_key_padding_mask, key_padding_mask and masked_fill expect one that is "
+    "true at padding. A Boolean attn_mask of scaled_dot_product_attention and the weights of a mean are true at real "
+    "positions."
+)
 _UNMASKED = "Padded positions take part in an attention, a mean or a state as if they were real."
 _CROSSWISE = (
     "The mask does not vary along the axis that the softmax or the sum runs over, so it hides no padding.",
