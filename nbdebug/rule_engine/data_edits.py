@@ -278,6 +278,39 @@ def sort_names(names: Expression) -> tuple[Edit, ...]:
     return (replace_node(file, node, f"tuple({ordered})" if call_name(node) == "tuple" else ordered),)
 
 
+def change_copy(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edit by which a line makes a new value in place of changing a stored one.
+
+    ``row -= mean`` becomes ``row = row - mean``, where the function first does so, and ``row.sub_(mean)``, if it is
+    assigned or returned, ``row.sub(mean)``.
+    """
+    statement, scope = (covering_statement(line), enclosing_scope(line)) if line else (None, None)
+    if line is None or scope is None:
+        return ()
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        name, changes = statement.target.id, (node for node in ast.walk(scope) if isinstance(node, ast.AugAssign))
+        first = min((c for c in changes if ast.unparse(c.target) == name), key=lambda change: change.lineno)
+        return (replace_node(line.file, first, ast.unparse(_as_assignment(first))),)
+    value = statement.value if isinstance(statement, (ast.Assign, ast.Return)) else None
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)] if value is not None else []
+    methods = [call.func for call in calls if isinstance(call.func, ast.Attribute)]
+    in_place = [method for method in methods if method.attr.endswith("_") and not method.attr.startswith("_")]
+    return tuple(_rename_method(line.file, method) for method in in_place)
+
+
+def _rename_method(file: str, method: ast.Attribute) -> Edit:
+    """Return the removal of the underscore at the end of the name of a method."""
+    end = replace_node(file, method, "")
+    return Edit(file, end.end_line, end.end_column - 1, end.end_line, end.end_column, "")
+
+
+def _as_assignment(change: ast.AugAssign) -> ast.Assign:
+    """Return the assignment of a new value in the place of an augmented one."""
+    read = ast.Name(ast.unparse(change.target), ast.Load())
+    assignment = ast.Assign([change.target], ast.BinOp(read, change.op, change.value))
+    return ast.fix_missing_locations(assignment)
+
+
 def _listed_items(node: ast.expr) -> ast.expr | None:
     """Return what an expression puts into a list or tuple, such as ``names`` of ``[*names]``; None for others."""
     if isinstance(node, ast.Call) and call_name(node) in _LISTS and len(node.args) == 1 and not node.keywords:
