@@ -15,6 +15,7 @@ from nbdebug.source.search import call_name, call_subject, enclosing_scope, read
 
 _NAMESPACES = ("torch", "F", "nn", "np", "functional", "nn.functional", "torch.nn.functional", "torch.special")
 _PRODUCTS = ("matmul", "bmm", "einsum")
+_FILLS = ("masked_fill", "masked_fill_")
 _PADDING_MASKS = ("src_key_padding_mask", "key_padding_mask", "memory_key_padding_mask", "tgt_key_padding_mask")
 _DOMAINS = {
     "sqrt": (("sqrt",), "({} + 1e-12)"),
@@ -127,6 +128,24 @@ def wrap_argument(line: SourceLine | None, name: str, position: int, template: s
     if line is None or not all(len(arguments) > position for arguments in operands):
         return ()
     return tuple(wrap_node(line.file, arguments[position], template) for arguments in operands)
+
+
+def bind_loop_variables(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change by which the only ``lambda`` in a comprehension binds the variables that it reads of it."""
+    nodes = expressions_at(line)
+    functions = [node for node in nodes if isinstance(node, ast.Lambda)]
+    targets = [node.target for node in nodes if isinstance(node, ast.comprehension)]
+    if line is None or len(functions) != 1 or functions[0].args.kwarg is not None:
+        return ()
+    function, own = (
+        functions[0],
+        {argument.arg for argument in ast.walk(functions[0].args) if isinstance(argument, ast.arg)},
+    )
+    variables = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    bound = [f"{name}={name}" for name in sorted(variables & read_names(function.body) - own)]
+    arguments = ", ".join([*filter(None, [ast.unparse(function.args)]), *bound])
+    text = f"lambda {arguments}: {node_text(line.file, function.body)}"
+    return (replace_node(line.file, function, text),) if bound else ()
 
 
 def _divide_by(line: SourceLine | None, divisor_template: str) -> tuple[Edit, ...]:
@@ -305,6 +324,15 @@ def _padding_masks(nodes: Iterable[ast.AST]) -> list[ast.expr]:
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     masks = [keyword.value for call in calls for keyword in call.keywords if keyword.arg in _PADDING_MASKS]
     return masks or [call.args[0] for call in calls if call_name(call) in ("masked_fill", "masked_fill_") and call.args]
+
+
+def exclude_by_fill(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the value with which the only ``masked_fill`` on a line fills into the smallest number."""
+    call = only_call(line, _FILLS)
+    owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    if line is None or call is None or owner is None or is_namespace(owner) or len(call.args) != 2:
+        return ()
+    return (replace_node(line.file, call.args[1], f"torch.finfo({node_text(line.file, owner)}.dtype).min"),)
 
 
 def pass_mode(line: SourceLine | None, function: str) -> tuple[Edit, ...]:

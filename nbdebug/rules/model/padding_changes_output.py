@@ -17,7 +17,7 @@ from nbdebug.measurements.padding_attention import PaddingAttention
 from nbdebug.measurements.padding_masks import reshapes_mask
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.trailing_padding import TrailingPadding
-from nbdebug.rule_engine.expression_edits import invert_padding_mask, line_of
+from nbdebug.rule_engine.expression_edits import exclude_by_fill, invert_padding_mask, line_of
 from nbdebug.rule_engine.layer_edits import add_padding_mask
 from nbdebug.rule_engine.padding_edits import describe_exclusion, exclude_padding
 from nbdebug.rule_engine.rule_registry import rule
@@ -219,18 +219,20 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
     known = "although the model masks them elsewhere" if padding.is_masked else "and the model receives no mask"
     cause = f"Padded positions take part in an attention, a mean or a state, {known}."
     fix = f"mask = {is_padding}\nx = encoder(x, src_key_padding_mask=mask)   # average over ~mask only"
+    edits = add_padding_mask(setup, call, token) if call and token is not None else ()
     if (value := _weak_fill(call)) is not None:
         cause = f"The mask sets the scores of padding to {value:.3g}, so a softmax still gives them weight."
-        fix = 'scores = scores.masked_fill(mask, float("-inf"))   # the scores before the softmax'
-    if is_crosswise := call is not None and reshapes_mask(call):
-        cause, fix = _CROSSWISE
+        edits = exclude_by_fill(line_of(call.where)) if call else ()
+        fix = describe_edits(edits) or "Fill the scores of padding with torch.finfo(scores.dtype).min."
+    if call is not None and reshapes_mask(call):
+        cause, fix, edits = (*_CROSSWISE, ())
     return Finding(
         message=f"Removing {removed} changes the output for "
         f"{padding.changed_rows} of {padding.rows} padded samples.{widths if narrow < wide else ''}",
         where=call.where if call else Location(),
         cause=cause,
         fix=fix,
-        edits=add_padding_mask(setup, call, token) if call and token is not None and not is_crosswise else (),
+        edits=edits,
         evidence={"rows": padding.rows, "moved": padding.changed_rows, "columns": padding.trimmed_columns},
         explains=("E703", "E709", "M306"),
         severity="warning",
