@@ -186,8 +186,10 @@ def _clone_edits(line: SourceLine | None) -> tuple[Edit, ...]:
     if line is None or len(values) > 1:
         return ()
     if values:
-        is_copy = call_name(values[0]) in ("clone", "deepcopy", "copy")
-        return () if is_copy else (wrap_node(line.file, values[0], "{}.detach().clone()"),)
+        value = values[0]
+        is_detached = call_name(value) == "detach" or (isinstance(value, ast.Attribute) and value.attr == "data")
+        is_copy = call_name(value) in ("clone", "deepcopy", "copy")
+        return () if is_copy else (wrap_node(line.file, value, f"{{}}{'' if is_detached else '.detach()'}.clone()"),)
     states = [node for node in nodes if isinstance(node, ast.Call) and call_name(node) == "state_dict"]
     return (wrap_node(line.file, states[0], _CLONES),) if len(states) == 1 else ()
 
