@@ -375,6 +375,35 @@ def test_change_of_a_method_is_tried_on_a_copy(tmp_path: Path) -> None:
     assert "softmax" in program.Net.forward.__code__.co_names
 
 
+def test_fix_of_one_place_is_offered_beside_another_place_of_the_same_module(tmp_path: Path) -> None:
+    source = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project, self.last = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        heads = self.project(x).view(len(x), 2, 6, 4)
+        mixed = torch.softmax(heads @ heads.transpose(2, 3), dim=-1) @ heads
+        merged = mixed.reshape(x.shape)
+        return self.last(merged).mean(1)
+
+net, x = Net(), torch.randn(64, 6, 8)
+loader = DataLoader(TensorDataset(x, x[:, :, :3].sum(1).argmax(1)), 16)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+    findings = findings_of(run_program(source, tmp_path / "heads_program.py"), "M309")
+    added = {line for finding in findings for change in finding.changes for line in change.added}
+    assert added == {
+        "heads = self.project(x).unflatten(2, (2, -1)).transpose(1, 2)",
+        "merged = mixed.transpose(1, 2).reshape(x.shape)",
+    }
+
+
 def test_fix_in_names_of_a_method_is_no_change_of_the_data(tmp_path: Path) -> None:
     net = NET.format(layers="norm = nn.Linear(4, 3); self.norm = norm", forward="return self.norm(x)")
     source = f"from torch import nn\n{net}{HEAD}{LOADER}{OPT}"
