@@ -117,6 +117,8 @@ def _repair(origin: NonFiniteOrigin) -> tuple[str, str, tuple[Edit, ...]]:
     cause = f"{origin.operation} is infinite, undefined or overflows for some of these inputs."
     fix = next((act for name, act in _FIXES.items() if name in origin.operation), "x = x.clamp(-1e4, 1e4)")
     is_softmax = "softmax" in origin.operation
+    if is_softmax and origin.kind == "NaN":
+        cause = "A softmax is undefined for a row whose entries are all masked."
     edits = _edit_mask(origin.where) if is_softmax else keep_inside_domain(origin.operation, line_of(origin.where))
     return cause, fix, edits
 

@@ -121,6 +121,7 @@ def test_non_finite_forward_in_second_batch_names_batch_and_module() -> None:
     (finding,) = findings(FAULTS["empty text"][0]())
     assert finding.evidence["batch"] == 1
     assert finding.where.module == "attention"
+    assert finding.cause == "A softmax is undefined for a row whose entries are all masked."
 
 
 def test_non_finite_forward_ignores_non_finite_input() -> None:
