@@ -50,7 +50,6 @@ SMALL_BY_NATURE = {
     "nbdebug.clinic.session": "the open case of a notebook",
     "nbdebug.atomic_files": "one function that several writers share",
     "nbdebug.rule_engine.consequences": "one table",
-    "nbdebug.rule_engine.mode_edits": "the edits of one method",
     "nbdebug.commands.pages": "two texts that commands print",
     "nbdebug.crashes.closures": "one repair, of an optimizer that needs a closure",
     "nbdebug.crashes.last_batches": "one question about a loader",

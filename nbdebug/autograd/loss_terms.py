@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -131,12 +131,11 @@ def find_terms(
     ]
 
 
-def find_meeting(calls: Sequence[TorchCall], outputs: Iterable[Tensor]) -> TorchCall | None:
-    """Return the first call that takes values of two different tensors of the output, each by an input of its own."""
+def iter_meetings(calls: Sequence[TorchCall], outputs: Iterable[Tensor]) -> Iterator[TorchCall]:
+    """Yield the calls that take values of two different tensors of the output, each by an input of its own."""
     for call, roots in zip(calls, _trace_roots(calls, {id(tensor) for tensor in outputs}), strict=True):
         if len({roots[id(tensor)] for tensor in call.inputs if len(roots[id(tensor)]) == 1}) > 1:
-            return call
-    return None
+            yield call
 
 
 def _has_gradient(call: TorchCall, output: Tensor) -> bool:

@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from nbdebug.autograd.patterns import VALUE_PRESERVING_NODES
 from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.finding import Location
 from nbdebug.source.location import SourceLine, get_line_from_frame, get_location
 from nbdebug.tensors.memory import memory_address
 from nbdebug.tensors.pytree import tree_tensors
 
+_LAYER_NODES = ("Addmm", "Mm", "Mv", "Bmm", "Baddbmm", "Convolution", "Linear")
 _UNINITIALIZED_CALLS = ("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided")
 
 
@@ -25,7 +27,7 @@ class NonFiniteOrigin:
     """One operation that produced NaN or Inf from finite inputs.
 
     ``kind`` is "NaN" or "Inf"; ``input_min`` and ``input_max`` are the range of the finite inputs; ``rows`` are the
-    affected rows.
+    affected rows. ``is_of_weights`` tells whether an input is what weights made, without a function that bounds it.
     """
 
     operation: str
@@ -36,6 +38,7 @@ class NonFiniteOrigin:
     rows: tuple[int, ...]
     module: str | None
     line: SourceLine | None
+    is_of_weights: bool = False
 
     @property
     def where(self) -> Location:
@@ -78,10 +81,12 @@ class NonFiniteRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             elif earlier or had_nan or (has_non_finite_input and not bool(output.isnan().any())):
                 self._tainted[memory_address(output)] = earlier
             else:
-                self._tainted[memory_address(output)] = self._record(name, output, *input_range)
+                self._tainted[memory_address(output)] = self._record(name, inputs, output, *input_range)
         return result
 
-    def _record(self, name: str, output: Tensor, input_min: float, input_max: float) -> NonFiniteOrigin:
+    def _record(
+        self, name: str, inputs: list[Tensor], output: Tensor, input_min: float, input_max: float
+    ) -> NonFiniteOrigin:
         """Record the current operation as an origin."""
         non_finite = ~output.isfinite()
         rows = (
@@ -100,9 +105,18 @@ class NonFiniteRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 row_indices,
                 self._stack.innermost,
                 line,
+                any(map(_is_of_weights, inputs)),
             )
         )
         return self.origins[-1]
+
+
+def _is_of_weights(tensor: Tensor) -> bool:
+    """Return whether a tensor holds values that a layer with weights returned, in another shape or selected."""
+    node = tensor.grad_fn
+    while node is not None and node.name().partition("Backward")[0] in VALUE_PRESERVING_NODES and node.next_functions:
+        node = node.next_functions[0][0]
+    return node is not None and node.name().partition("Backward")[0] in _LAYER_NODES
 
 
 def is_finite(tensor: Tensor) -> bool:

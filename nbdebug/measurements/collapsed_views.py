@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import Node as GraphNode
 
-from nbdebug.autograd.loss_terms import find_meeting, record_loss_calls
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.loss_terms import iter_meetings, record_loss_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.activations import LayerSpread, SampleSpread, compute_relative_spread
@@ -31,7 +34,8 @@ class CollapsedViews:
 
     ``where`` is the part of the model that makes the values that are alike. ``loss`` is that of the batch,
     ``constant_loss`` that of the mean of its outputs in the place of each. ``line`` is where the loss compares two
-    outputs.
+    outputs, by calls of ``function``. ``target`` is the position of the argument of these that is not computed from
+    another output, as a prediction from it is; None if the calls differ in it, or no output is a prediction.
     """
 
     where: Location
@@ -40,6 +44,8 @@ class CollapsedViews:
     loss: float
     constant_loss: float
     line: SourceLine | None = None
+    function: str = ""
+    target: int | None = None
 
 
 @slow_measurement
@@ -66,18 +72,47 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
     last = 1 + next(i for i, value in enumerate(values) if value <= _NEARLY * min(values))
     spread = values[last - 1]
     earlier = max(layer.relative_spread for layer in layers[:last])
-    line = _comparing_line(eval_outputs)
-    return CollapsedViews(_producer(layers, last), spread, earlier, loss, constant_loss, line)
+    views = CollapsedViews(_producer(layers, last), spread, earlier, loss, constant_loss)
+    return _with_comparison(views, eval_outputs)
 
 
-def _comparing_line(answers: EvalOutputs) -> SourceLine | None:
-    """Return the line of the loss where two outputs of the model meet."""
+def _with_comparison(views: CollapsedViews, answers: EvalOutputs) -> CollapsedViews:
+    """Return the views with the line of the loss where two outputs of the model meet, if there is one."""
     setup, batch = answers.setup, answers.batch
-    with torch.no_grad(), in_mode(setup.eager_model, False):
+    with torch.enable_grad(), in_mode(setup.eager_model, False):
         output = setup.predict(batch)
         calls, _ = record_loss_calls(lambda: setup.raw_loss(output, batch))
-    meeting = find_meeting(calls, tree_tensors(output))
-    return meeting.line if meeting is not None else None
+    outputs = tree_tensors(output)
+    meetings = [*iter_meetings(calls, outputs)]
+    if not meetings:
+        return views
+    same = [call for call in meetings if (call.line, call.name) == (meetings[0].line, meetings[0].name)]
+    targets = {_target_position(call, outputs) for call in same}
+    return replace(views, line=same[0].line, function=same[0].name, target=targets.pop() if len(targets) == 1 else None)
+
+
+def _target_position(call: TorchCall, outputs: Sequence[Tensor]) -> int | None:
+    """Return the position of the argument that is made of fewer outputs than another one, which is predicted from it.
+
+    None if both are made of one output.
+    """
+    nodes = {tensor.grad_fn for tensor in outputs if tensor.grad_fn is not None}
+    tensors = {position: value for position, value in enumerate(call.args) if isinstance(value, Tensor)}
+    counts = {position: len(nodes & _upstream_nodes(tensor)) for position, tensor in tensors.items()}
+    fewest = min(counts.values(), default=0)
+    positions = [position for position, count in counts.items() if count == fewest]
+    return positions[0] if len(tensors) == 2 and len(positions) == 1 else None
+
+
+def _upstream_nodes(tensor: Tensor) -> set[GraphNode]:
+    """Return the nodes of the graph behind a tensor."""
+    found, pending = set[GraphNode](), [tensor.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            pending += [parent for parent, _ in node.next_functions]
+    return found
 
 
 def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float, bool]:

@@ -132,8 +132,9 @@ def known_positions(output: Any, loss: Tensor, loss_call: LossCall) -> KnownPosi
 
 
 def _name(path: tuple[Any, ...]) -> str:
-    """Return the name of a part of the targets, whose first key is the position of the target."""
-    return ".".join(map(str, path[1:] or path))
+    """Return the name of a part of the targets, whose first key is the position of the target, else its position."""
+    inner = ".".join(map(str, path[1:]))
+    return inner if any(isinstance(key, str) for key in path[1:]) else f"target {'.'.join(map(str, path))}"
 
 
 def _expand(mask: Tensor, values: Tensor) -> Tensor | None:

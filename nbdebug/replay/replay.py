@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from nbdebug.finding import Finding, Location
+from nbdebug.measurements import Measurements
 from nbdebug.measurements.non_finite import NonFiniteBatch
 from nbdebug.preserve import Preserve
 from nbdebug.replay.recorded_pass import Incident
@@ -25,6 +26,7 @@ from nbdebug.replay.ring_buffer import RingBuffer
 from nbdebug.report import Report, rank_findings
 from nbdebug.result import Result
 from nbdebug.rule_engine import rule_registry
+from nbdebug.rule_engine.fix_writer import FixWriter
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.location import get_location
 from nbdebug.views.images import named_bars
@@ -211,6 +213,8 @@ def _replay_with_findings(setup: Setup, initial_result: Replay, reruns: list[Rer
         )
     if initial_result.diverged:
         cause_findings = [replace(finding, severity="note", explains=()) for finding in cause_findings]
+    fixes = FixWriter(Measurements(setup, budget="quick"), {})
+    cause_findings = [fixes.write(rule_registry.find_rule(finding.code), finding) for finding in cause_findings]
     report = Report(rank_findings(cause_findings), checked_rules=frozenset(_REPLAY_RULES))
     if rerun is None:
         return replace(initial_result, report=report, samples=_samples_named_by(cause_findings))

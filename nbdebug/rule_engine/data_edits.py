@@ -112,8 +112,15 @@ def _base(node: ast.expr) -> str:
 
 
 def _with_own_names(statement: ast.stmt, lines: Sequence[_DataLine]) -> Iterable[str]:
-    """Return a statement with the user's names: one for each variable, if it changes inputs or targets."""
+    """Return a statement with the user's names: one for each variable, if it changes inputs or targets.
+
+    Code that only reads them reads the part of a variable that the training split consists of.
+    """
     text = ast.unparse(statement)
+    if not _changes_data(statement):
+        for part, names in (("inputs", _INPUTS), ("targets", _TARGETS)):
+            for name in names:
+                text = _rename(text, name, ast.unparse(getattr(lines[0], part)))
     for name, position in _TRAINING.items():
         text = _rename(text, name, ast.unparse(lines[0].targets if position else lines[0].inputs))
     for names, part in ((_INPUTS, "inputs"), (_TARGETS, "targets")):
@@ -122,6 +129,13 @@ def _with_own_names(statement: ast.stmt, lines: Sequence[_DataLine]) -> Iterable
                 bases = dict.fromkeys(_base(getattr(line, part)) for line in lines)
                 return [_rename(text, name, base) for base in bases]
     return [text]
+
+
+def _changes_data(statement: ast.stmt) -> bool:
+    """Return whether a statement assigns to inputs or targets, or to a part of them."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return bool(names & {*_INPUTS, *_TARGETS})
 
 
 def _with_own_loss(setup: Setup, code: Sequence[str]) -> list[str]:
@@ -262,6 +276,39 @@ def sort_names(names: Expression) -> tuple[Edit, ...]:
     text = f"set({node_text(file, items.args[0])})" if is_unique_copy and isinstance(items, ast.Call) else ""
     ordered = f"sorted({text or node_text(file, items)})"
     return (replace_node(file, node, f"tuple({ordered})" if call_name(node) == "tuple" else ordered),)
+
+
+def change_copy(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edit by which a line makes a new value in place of changing a stored one.
+
+    ``row -= mean`` becomes ``row = row - mean``, where the function first does so, and ``row.sub_(mean)``, if it is
+    assigned or returned, ``row.sub(mean)``.
+    """
+    statement, scope = (covering_statement(line), enclosing_scope(line)) if line else (None, None)
+    if line is None or scope is None:
+        return ()
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        name, changes = statement.target.id, (node for node in ast.walk(scope) if isinstance(node, ast.AugAssign))
+        first = min((c for c in changes if ast.unparse(c.target) == name), key=lambda change: change.lineno)
+        return (replace_node(line.file, first, ast.unparse(_as_assignment(first))),)
+    value = statement.value if isinstance(statement, (ast.Assign, ast.Return)) else None
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)] if value is not None else []
+    methods = [call.func for call in calls if isinstance(call.func, ast.Attribute)]
+    in_place = [method for method in methods if method.attr.endswith("_") and not method.attr.startswith("_")]
+    return tuple(_rename_method(line.file, method) for method in in_place)
+
+
+def _rename_method(file: str, method: ast.Attribute) -> Edit:
+    """Return the removal of the underscore at the end of the name of a method."""
+    end = replace_node(file, method, "")
+    return Edit(file, end.end_line, end.end_column - 1, end.end_line, end.end_column, "")
+
+
+def _as_assignment(change: ast.AugAssign) -> ast.Assign:
+    """Return the assignment of a new value in the place of an augmented one."""
+    read = ast.Name(ast.unparse(change.target), ast.Load())
+    assignment = ast.Assign([change.target], ast.BinOp(read, change.op, change.value))
+    return ast.fix_missing_locations(assignment)
 
 
 def _listed_items(node: ast.expr) -> ast.expr | None:

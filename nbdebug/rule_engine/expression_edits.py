@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from nbdebug.finding import Edit, Location
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import OPERATOR_SIGNS, append_argument, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, call_subject, enclosing_scope
+from nbdebug.source.search import call_name, call_subject, enclosing_scope, read_names
 
 _NAMESPACES = ("torch", "F", "nn", "np", "functional", "nn.functional", "torch.nn.functional", "torch.special")
 _PRODUCTS = ("matmul", "bmm", "einsum")
+_FILLS = ("masked_fill", "masked_fill_")
 _PADDING_MASKS = ("src_key_padding_mask", "key_padding_mask", "memory_key_padding_mask", "tgt_key_padding_mask")
 _DOMAINS = {
     "sqrt": (("sqrt",), "({} + 1e-12)"),
@@ -76,7 +77,7 @@ def set_axis(line: SourceLine | None, names: Collection[str], value: str) -> tup
     call = only_call(line, names)
     if call is None:
         return ()
-    has_tensor = isinstance(call.func, ast.Attribute) and not _is_namespace(call.func.value)
+    has_tensor = isinstance(call.func, ast.Attribute) and not is_namespace(call.func.value)
     is_class = call_name(call)[:1].isupper()
     return set_option(line, names, "dim", value, 0 if has_tensor or is_class else 1)
 
@@ -112,8 +113,39 @@ def _wrap_operand(line: SourceLine | None, names: Collection[str], template: str
     if line is None or call is None:
         return ()
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    operand = owner if owner is not None and not _is_namespace(owner) else next(iter(call.args), None)
+    operand = owner if owner is not None and not is_namespace(owner) else next(iter(call.args), None)
     return (wrap_node(line.file, operand, template),) if operand is not None else ()
+
+
+def wrap_argument(line: SourceLine | None, name: str, position: int, template: str) -> tuple[Edit, ...]:
+    """Return the change of one argument of all calls of a name in the statement on a line, counted with the owner."""
+    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call) and call_name(node) == name]
+    owners = [call.func.value if isinstance(call.func, ast.Attribute) else None for call in calls]
+    operands = [
+        [*([owner] if owner is not None and not is_namespace(owner) else []), *call.args]
+        for call, owner in zip(calls, owners, strict=True)
+    ]
+    if line is None or not all(len(arguments) > position for arguments in operands):
+        return ()
+    return tuple(wrap_node(line.file, arguments[position], template) for arguments in operands)
+
+
+def bind_loop_variables(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change by which the only ``lambda`` in a comprehension binds the variables that it reads of it."""
+    nodes = expressions_at(line)
+    functions = [node for node in nodes if isinstance(node, ast.Lambda)]
+    targets = [node.target for node in nodes if isinstance(node, ast.comprehension)]
+    if line is None or len(functions) != 1 or functions[0].args.kwarg is not None:
+        return ()
+    function, own = (
+        functions[0],
+        {argument.arg for argument in ast.walk(functions[0].args) if isinstance(argument, ast.arg)},
+    )
+    variables = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    bound = [f"{name}={name}" for name in sorted(variables & read_names(function.body) - own)]
+    arguments = ", ".join([*filter(None, [ast.unparse(function.args)]), *bound])
+    text = f"lambda {arguments}: {node_text(line.file, function.body)}"
+    return (replace_node(line.file, function, text),) if bound else ()
 
 
 def _divide_by(line: SourceLine | None, divisor_template: str) -> tuple[Edit, ...]:
@@ -228,7 +260,8 @@ def detach_stored_value(line: SourceLine | None) -> tuple[Edit, ...]:
     return (wrap_node(line.file, value, "{}.detach()"),)
 
 
-def _is_namespace(node: ast.expr) -> bool:
+def is_namespace(node: ast.expr) -> bool:
+    """Return whether an expression is a module of functions, such as ``torch``."""
     return ast.unparse(node) in _NAMESPACES
 
 
@@ -267,16 +300,39 @@ def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, .
 
 
 def invert_padding_mask(line: SourceLine | None) -> tuple[Edit, ...]:
-    """Return the inversion of the only padding mask on a line: of a call, of ``masked_fill``, or with another name."""
+    """Return the inversion of the only padding mask on a line: of a call, of ``masked_fill``, or with another name.
+
+    Where the line computes the mask of a later call, it is inverted there if it has no other use.
+    """
     statement = covering_statement(line) if line else None
     if line is not None and isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
         return (_invert_mask(line.file, statement.value),)
-    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call)]
-    masks = [keyword.value for call in calls for keyword in call.keywords if keyword.arg in _PADDING_MASKS]
-    masks = masks or [
-        call.args[0] for call in calls if call_name(call) in ("masked_fill", "masked_fill_") and call.args
-    ]
+    masks = _padding_masks(expressions_at(line))
+    scope = enclosing_scope(line) if line else None
+    if not masks and isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name) and scope:
+        name = statement.targets[0].id
+        masks = [mask for mask in _padding_masks(ast.walk(scope)) if name in read_names(mask)]
+        reads = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name]
+        is_only_use = sum(isinstance(node.ctx, ast.Load) for node in reads) == 1
+        if is_only_use and len(masks) == 1 and isinstance(masks[0], ast.Name):
+            masks = [statement.value]
     return (_invert_mask(line.file, masks[0]),) if line is not None and len(masks) == 1 else ()
+
+
+def _padding_masks(nodes: Iterable[ast.AST]) -> list[ast.expr]:
+    """Return the padding masks that calls among some nodes take; those of ``masked_fill`` if there are no others."""
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    masks = [keyword.value for call in calls for keyword in call.keywords if keyword.arg in _PADDING_MASKS]
+    return masks or [call.args[0] for call in calls if call_name(call) in ("masked_fill", "masked_fill_") and call.args]
+
+
+def exclude_by_fill(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the value with which the only ``masked_fill`` on a line fills into the smallest number."""
+    call = only_call(line, _FILLS)
+    owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    if line is None or call is None or owner is None or is_namespace(owner) or len(call.args) != 2:
+        return ()
+    return (replace_node(line.file, call.args[1], f"torch.finfo({node_text(line.file, owner)}.dtype).min"),)
 
 
 def pass_mode(line: SourceLine | None, function: str) -> tuple[Edit, ...]:

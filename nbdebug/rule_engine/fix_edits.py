@@ -12,9 +12,10 @@ from nbdebug.finding import Edit, Finding, is_code
 from nbdebug.rule_engine.data_edits import find_data_edits
 from nbdebug.rule_engine.layer_edits import remove_layer
 from nbdebug.rule_engine.loop_edits import insert_at_line
+from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import setup_objects
-from nbdebug.setup.fix_text import free_names
+from nbdebug.setup.fix_text import assigns_itself, free_names
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.assignments import covering_statement
@@ -188,6 +189,8 @@ def _replace_statement(line: SourceLine, fix: str, statement: ast.stmt) -> tuple
     present = covering_statement(line) if line.file and line.number else None
     if present is None or not _is_same_kind(present, statement) or not _is_known(statement, line):
         return ()
+    if assigns_itself(fix):
+        return (remove_statement(line.file, present),)
     if isinstance(present, ast.Assign) and isinstance(statement, ast.Assign):
         target = ast.unparse(present.targets[0])
         inner = [

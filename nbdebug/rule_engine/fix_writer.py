@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,10 +15,11 @@ from nbdebug.rule_engine.fix_trials import QUIET, FixTrial, changes_constructor,
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import add_imports, has_known_names, name_objects, setup_objects
-from nbdebug.setup.fix_text import IMPORTS, free_names, is_part_of_fix, names_place, write_as_sentence
+from nbdebug.setup.fix_text import IMPORTS, assigns_itself, free_names, is_part_of_fix, names_place, write_as_sentence
 from nbdebug.source.edits import line_changes
 
 _CHANGED_METHODS = "changed methods"  # the fix of a copy is in the edits of the finding
+_DELETION = "Delete this line."
 _SETTINGS_OF = ("optimizer", "train_loader", "val_loader")
 _LEAST_SECONDS, _SHARE_OF_CHECKUP = 1.0, 0.2  # that trials may take together
 
@@ -34,18 +36,25 @@ class FixWriter:
         self._setup = measurements["setup"]
         self._started, self._seconds = time.perf_counter(), 0.0
 
-    def write(self, rule: Rule, finding: Finding, *, is_of_whole: bool = True) -> Finding:
-        """Return a finding whose fix is written for the user; ``is_of_whole`` is False if it is on one of its heads."""
+    def write(
+        self, rule: Rule, finding: Finding, *, others: Sequence[Finding] = (), is_of_whole: bool = True
+    ) -> Finding:
+        """Return a finding whose fix is written for the user; ``is_of_whole`` is False if it is on one of its heads.
+
+        ``others`` are further findings of the rule, which may stay as they are after the fix.
+        """
         if not finding.fix or finding.trial:
             return finding
         try:
             edits = find_edits(self._setup, finding)
-            trial = self._try(rule, finding, edits, is_of_whole)
+            trial = self._try(rule, finding, edits, others if is_of_whole else None)
         except Exception:  # a finding is worth more than its fix
             return replace(finding, fix=_as_sentence(finding.fix))
         shown = QUIET if trial.is_quiet else ""
         setup_fix = _find_setup_fix(self._setup, finding, edits, trial)
         finding, raw = replace(finding, setup_fix=setup_fix), finding.fix
+        if assigns_itself(raw):
+            finding, raw = replace(finding, fix=_DELETION), _DELETION
         if edits and trial.is_quiet is not False:
             return replace(finding, edits=edits, changes=line_changes(edits), trial=shown)
         code = name_objects(raw, self._setup)
@@ -55,18 +64,27 @@ class FixWriter:
             return replace(finding, fix=_as_sentence(code))
         return replace(finding, fix=add_imports(code, self._setup), trial=shown)
 
-    def _try(self, rule: Rule, finding: Finding, edits: tuple[Edit, ...], is_of_whole: bool) -> FixTrial:
-        """Return the outcome of a trial; that the rule is quiet is tried only within the limit of time."""
+    def _try(self, rule: Rule, finding: Finding, edits: tuple[Edit, ...], others: Sequence[Finding] | None) -> FixTrial:
+        """Return the outcome of a trial; that the rule is quiet is tried only within the limit of time.
+
+        The rule is not asked again without the ``others`` of its findings.
+        """
         if self._measurements["budget"] == "quick":
             return FixTrial()
         start = time.perf_counter()
         left = max(_LEAST_SECONDS, _SHARE_OF_CHECKUP * (start - self._started)) - self._seconds
-        is_asked = is_of_whole and self._measurements.cost_again(rule.needs) < left
         try:
-            ask = partial(rule, **self._options.get(rule.code, {})) if is_asked else None
-            return try_fix(self._setup, finding, edits, ask)
+            if others is None or self._measurements.cost_again(rule.needs) >= left:
+                return try_fix(self._setup, finding, edits, None)
+            known = {other.message for other in others} - {finding.message}
+            return try_fix(self._setup, finding, edits, partial(self._ask, rule, known))
         finally:
             self._seconds += time.perf_counter() - start
+
+    def _ask(self, rule: Rule, known: Collection[str], measurements: Measurements) -> list[Finding]:
+        """Return the findings of a rule except those with a known message."""
+        findings = rule(measurements, **self._options.get(rule.code, {}))
+        return [finding for finding in findings if finding.message not in known]
 
 
 def _as_sentence(fix: str) -> str:

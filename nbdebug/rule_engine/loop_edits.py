@@ -87,33 +87,44 @@ def owner_of_call(line: SourceLine, method: str) -> str | None:
     return ast.unparse(owner) if owner is not None and is_path else None
 
 
-def move_after(line: SourceLine | None, target: SourceLine | None) -> tuple[Edit, ...]:
+def move_after(line: SourceLine | None, target: SourceLine | None, *, with_condition: bool = False) -> tuple[Edit, ...]:
     """Return the edits that move a one-line statement behind another statement of the same function.
 
-    Return () for other functions, where its names may mean something else, and for the only statement of a block.
+    Return () for other functions, where its names may mean something else, and for the only statement of a block, which
+    moves ``with_condition`` if that is an ``if``.
     """
     if line is None or target is None or (line.file, line.function) != (target.file, target.function):
         return ()
-    moved, anchor, scope = covering_statement(line), covering_statement(target), enclosing_scope(line)
-    if moved is None or anchor is None or scope is None or moved.lineno != moved.end_lineno:
+    moved, anchor = _movable_statement(line, with_condition), covering_statement(target)
+    if moved is None or anchor is None or any(node is anchor for node in ast.walk(moved)):
         return ()
-    if _is_alone(scope, moved) or moved is anchor:
-        return ()
-    removal = Edit(line.file, moved.lineno, 0, moved.lineno + 1, 0, "")
-    return (insert_after_statement(line.file, anchor, ast.unparse(moved)), removal)
+    return (insert_after_statement(line.file, anchor, ast.unparse(moved)), _removal(line.file, moved))
 
 
 def move_after_loop(line: SourceLine | None) -> tuple[Edit, ...]:
-    """Return the edits that move a one-line statement after the innermost of two loops around it."""
+    """Return the edits that move a one-line statement, or the ``if`` around it, after the innermost of two loops."""
     scope = enclosing_scope(line) if line else None
-    moved = covering_statement(line) if line else None
+    moved = _movable_statement(line, with_condition=True) if line else None
     loops = enclosing_loops(scope, line.number) if scope and line else []
-    if line is None or scope is None or moved is None or len(loops) < 2 or moved.lineno != moved.end_lineno:
+    if line is None or moved is None or len(loops) < 2 or loops[0] in ast.walk(moved):
         return ()
-    if _is_alone(scope, moved):
-        return ()
-    removal = Edit(line.file, moved.lineno, 0, moved.lineno + 1, 0, "")
-    return (insert_after_statement(line.file, loops[0], ast.unparse(moved)), removal)
+    return (insert_after_statement(line.file, loops[0], ast.unparse(moved)), _removal(line.file, moved))
+
+
+def _movable_statement(line: SourceLine, with_condition: bool) -> ast.stmt | None:
+    """Return the one-line statement on a line, or the ``if`` of which it is the only statement; None for others."""
+    scope, statement = enclosing_scope(line), covering_statement(line)
+    if scope is None or statement is None or statement.lineno != statement.end_lineno:
+        return None
+    if not _is_alone(scope, statement):
+        return statement
+    conditions = (node for node in ast.walk(scope) if isinstance(node, ast.If) and node.body == [statement])
+    condition = next((node for node in conditions if not node.orelse), None) if with_condition else None
+    return None if condition is None or _is_alone(scope, condition) else condition
+
+
+def _removal(file: str, statement: ast.stmt) -> Edit:
+    return Edit(file, statement.lineno, 0, (statement.end_lineno or statement.lineno) + 1, 0, "")
 
 
 def divide_loss(line: SourceLine | None, divisor: int) -> tuple[Edit, ...]:

@@ -1,4 +1,4 @@
-"""Edits of a module's own ``train`` method, which keep the rest of what it does."""
+"""Edits of what sets the mode of a model: its own ``train`` method, and evaluations that leave it in eval mode."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import ast
 from torch import nn
 
 from nbdebug.finding import Edit
+from nbdebug.rule_engine.loop_edits import owner_of_call
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import append_argument, replace_node
+from nbdebug.source.edits import append_argument, insert_after_statement, insert_before, replace_node
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name, call_subject, function_node
+from nbdebug.source.search import SourceScope, call_name, call_subject, enclosing_scope, function_node, innermost_loop
 
 _CALL_OF_BASE = "super().train({mode})   # passes the mode on; keep the rest of {kind}.train()"
 _CALL_OF_PART = "{part}.train({mode})   # sets the mode of all layers inside; keep the rest of {kind}.train()"
@@ -37,6 +38,43 @@ def pass_mode_on(line: SourceLine | None, kind: type[nn.Module]) -> tuple[str, t
         edit = replace_node(line.file, arguments[0], mode) if arguments else append_argument(line.file, bases[0], mode)
         edits = (edit,)
     return _CALL_OF_BASE.format(mode=mode, kind=kind.__name__), edits
+
+
+def is_in_batch_loop(evaluation: SourceLine | None, step: SourceLine | None) -> bool:
+    """Return whether a line runs inside the innermost loop around a step, there or in a function called there."""
+    scope = enclosing_scope(step) if step else None
+    loop = innermost_loop(scope, step.number) if scope and step else None
+    if evaluation is None or step is None or loop is None:
+        return False
+    statement = covering_statement(evaluation)
+    is_called = any(call_name(node) == evaluation.function for node in ast.walk(loop))
+    return any(node is statement for node in ast.walk(loop)) or (is_called and evaluation.function != step.function)
+
+
+def restore_train_mode(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the insertion of ``train()`` at the end of the block in which a line calls ``eval()``, with its owner.
+
+    Return () if the function may end before, and where a call in its last statement may need the eval mode.
+    """
+    owner, scope = (owner_of_call(line, "eval"), enclosing_scope(line)) if line else (None, None)
+    statement = covering_statement(line) if line else None
+    block = _block_after(scope, statement) if scope is not None and statement is not None else []
+    if line is None or owner is None or not block:
+        return ()
+    last, code = block[-1], f"{owner}.train()"
+    exits = [node for part in block for node in ast.walk(part) if isinstance(node, (ast.Return, ast.Raise))]
+    if isinstance(last, (ast.Return, ast.Continue, ast.Break)):
+        is_only_exit = exits in ([], [last]) and not any(isinstance(node, ast.Call) for node in ast.walk(last))
+        return (insert_before(line.file, last.lineno, code),) if is_only_exit else ()
+    return (insert_after_statement(line.file, last, code),) if not exits else ()
+
+
+def _block_after(scope: SourceScope, statement: ast.stmt) -> list[ast.stmt]:
+    """Return the innermost block with a statement, or one that contains it, that goes on after it; [] without one."""
+    blocks = [getattr(node, name, []) for node in ast.walk(scope) for name in ("body", "orelse", "finalbody")]
+    blocks = [block for block in blocks if isinstance(block, list)]  # that of a lambda is an expression
+    around = [block for block in blocks if any(statement in ast.walk(part) for part in block[:-1])]
+    return max(around, key=lambda block: block[0].lineno, default=[])
 
 
 def _mode_parameter(kind: type[nn.Module]) -> str:

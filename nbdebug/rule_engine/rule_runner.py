@@ -113,7 +113,7 @@ class RuleRunner:
             self._checked_codes.add(rule.code)
             return
         findings = [locate_finding(setup, rule, finding) for finding in findings]
-        findings = [self._fixes.write(rule, finding, is_of_whole=is_of_whole) for finding in findings]
+        findings = [self._fixes.write(rule, finding, others=findings, is_of_whole=is_of_whole) for finding in findings]
         suppressed = [finding for finding in findings if is_ignored(finding)]
         reason = "a comment at {} suppresses it"
         self._skipped += [SkippedRule(rule.code, rule.name, reason.format(finding.where)) for finding in suppressed]

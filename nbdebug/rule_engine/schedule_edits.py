@@ -22,7 +22,7 @@ def step_each_batch(step: SourceLine | None, optimizer_step: SourceLine | None) 
 
     That function must use the variable by which the present one refers to the scheduler.
     """
-    if edits := move_after(step, optimizer_step):
+    if edits := move_after(step, optimizer_step, with_condition=True):
         return edits
     if step is None or optimizer_step is None or step.file != optimizer_step.file:
         return ()

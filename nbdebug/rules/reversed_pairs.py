@@ -10,7 +10,10 @@ from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
 from nbdebug.source.location import SourceLine, get_location
 
-CONSEQUENCES = ("O501", "O510", "G404", "G410", "G412", "T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709")
+CONSEQUENCES = (
+    *("O501", "O510", "G404", "G410", "G412", "G415", "M307"),
+    *("T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709"),
+)
 MIN_PAIR_SIGMA = 5.0
 _MAX_TRIPLET_SIGMA, _MIN_PREDICTED = 2.0, 0.1
 
@@ -31,7 +34,7 @@ def pair_finding(pairs: PairLoss, line: SourceLine | None) -> Finding:
             "sigma": pairs.sigma,
             "pairs": pairs.pairs,
         },
-        explains=(*CONSEQUENCES, "T606", "T607", "G415"),
+        explains=(*CONSEQUENCES, "T606", "T607"),
     )
 
 
@@ -77,5 +80,5 @@ def triplet_finding(triplets: TripletLoss, line: SourceLine | None) -> Finding:
             "pulled is more alike than the next": triplets.related.value,
             "triplets": triplets.triplets,
         },
-        explains=(*CONSEQUENCES, "T606", "T607", "G415"),
+        explains=(*CONSEQUENCES, "T606", "T607"),
     )

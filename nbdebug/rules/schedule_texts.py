@@ -8,7 +8,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.planned_rates import UnreachedPeak
 from nbdebug.loop_monitor.schedules import SchedulerUse
 
-FIX_PER_EPOCH = "Call scheduler.step() once per epoch, after the loop over batches."
+FIX_PER_EPOCH = "Move scheduler.step() behind the loop over batches, so that it runs once per epoch."
 
 
 def fix_for_undone_changes(use: SchedulerUse, other: SchedulerUse) -> str:

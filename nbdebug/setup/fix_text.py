@@ -11,7 +11,10 @@ from collections.abc import Collection, Iterable, Iterator
 
 IMPORTS = {
     **{name: f"import {name}" for name in ("copy", "math", "random", "torch")},
-    **{name: f"from torch.utils.data import {name}" for name in ("DataLoader", "Subset", "TensorDataset")},
+    **{
+        name: f"from torch.utils.data import {name}"
+        for name in ("DataLoader", "Subset", "TensorDataset", "WeightedRandomSampler")
+    },
     "F": "import torch.nn.functional as F",
     "nn": "from torch import nn",
     "np": "import numpy as np",
@@ -68,6 +71,16 @@ def _aliases(node: ast.AST) -> list[ast.alias]:
 def is_part_of_fix(fix: str) -> bool:
     """Return whether a comment on a line of its own says what else to do, so that the code is not the whole fix."""
     return any(line.lstrip().startswith("#") for line in fix.splitlines())
+
+
+def assigns_itself(fix: str) -> bool:
+    """Return whether a fix is one assignment of a variable to itself, so that the line is to be deleted."""
+    try:
+        statements = ast.parse(fix).body
+    except SyntaxError:
+        return False
+    statement = statements[0] if len(statements) == 1 else None
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == ast.unparse(statement.value)
 
 
 def names_place(fix: str) -> bool:

@@ -11,6 +11,7 @@ from torch import nn
 
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import apply_edits
 from tests.loop_monitor.watched_loops import all_findings, load_loop, source_line, train_plainly
 
 LOOP = """
@@ -110,6 +111,7 @@ def test_aliased_state_of_average_of_the_weights_with_themselves_is_error_at_its
         assert finding.severity == "error"
         assert source_line(finding) == start
         assert "clone" in finding.fix
+        assert not alias_findings(tmp_path / f"fixed{number}.py", apply_edits(text, finding.edits), setup)
 
 
 def test_aliased_state_is_found_beside_tensors_without_an_address(tmp_path: Path) -> None:

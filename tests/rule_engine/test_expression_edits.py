@@ -111,6 +111,27 @@ def changed(line: SourceLine, edits: Edits) -> str:
             expressions.invert_padding_mask,
             "s = s.masked_fill(mask, -1e9)\n",
         ),
+        (
+            "hidden = tokens != 0\nh = self.encoder(h, src_key_padding_mask=hidden)\n",
+            expressions.invert_padding_mask,
+            "hidden = tokens == 0\nh = self.encoder(h, src_key_padding_mask=hidden)\n",
+        ),
+        (
+            "real = tokens != 0\nh = self.attend(h, h, h, key_padding_mask=real)\nh = (h * real).sum(1)\n",
+            expressions.invert_padding_mask,
+            "real = tokens != 0\nh = self.attend(h, h, h, key_padding_mask=~real)\nh = (h * real).sum(1)\n",
+        ),
+        (
+            "s = s.masked_fill(padded[:, None], 1e-9)\n",
+            expressions.exclude_by_fill,
+            "s = s.masked_fill(padded[:, None], torch.finfo(s.dtype).min)\n",
+        ),
+        (
+            "f = [lambda a, b: loss(a[k], b[k]) for k in names]\n",
+            expressions.bind_loop_variables,
+            "f = [lambda a, b, k=k: loss(a[k], b[k]) for k in names]\n",
+        ),
+        ("f = [lambda k: k for k in names]\n", expressions.bind_loop_variables, "f = [lambda k: k for k in names]\n"),
         ("return head(out[:, 0])\n", expressions.take_last_step, "return head(out[:, -1])\n"),
         ("total += loss * n\n", expressions.detach_stored_value, "total += (loss * n).detach()\n"),
         ("losses.append(loss)\n", expressions.detach_stored_value, "losses.append(loss.detach())\n"),

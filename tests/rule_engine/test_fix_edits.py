@@ -283,7 +283,7 @@ CASES = {
         + "def criterion(logits, targets):\n    logits = torch.tensor(logits, requires_grad=True)\n"
         "    return F.cross_entropy(logits, targets)\n",
         ("logits = torch.tensor(logits, requires_grad=True)",),
-        ("logits = logits",),
+        (),
     ),
     "softmax of one unit": (
         "L206",
@@ -360,6 +360,7 @@ def test_fix_as_a_change_of_lines_silences_its_rule(case: str, tmp_path: Path) -
         assert tuple(lines["removed"]) == removed
     assert tuple(lines["added"]) == added
     text = str(finding)
+    assert added or finding.fix == "Delete this line."
     assert all(f"+ {line}" in text for line in added)
     fixed = run_program(apply_edits(source, finding.edits), tmp_path / f"fixed_{path.name}")
     assert findings_of(fixed, code) == []
@@ -372,6 +373,35 @@ def test_change_of_a_method_is_tried_on_a_copy(tmp_path: Path) -> None:
     assert finding.trial == QUIET
     assert f"tried: {QUIET}" in str(finding)
     assert "softmax" in program.Net.forward.__code__.co_names
+
+
+def test_fix_of_one_place_is_offered_beside_another_place_of_the_same_module(tmp_path: Path) -> None:
+    source = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project, self.last = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        heads = self.project(x).view(len(x), 2, 6, 4)
+        mixed = torch.softmax(heads @ heads.transpose(2, 3), dim=-1) @ heads
+        merged = mixed.reshape(x.shape)
+        return self.last(merged).mean(1)
+
+net, x = Net(), torch.randn(64, 6, 8)
+loader = DataLoader(TensorDataset(x, x[:, :, :3].sum(1).argmax(1)), 16)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+    findings = findings_of(run_program(source, tmp_path / "heads_program.py"), "M309")
+    added = {line for finding in findings for change in finding.changes for line in change.added}
+    assert added == {
+        "heads = self.project(x).unflatten(2, (2, -1)).transpose(1, 2)",
+        "merged = mixed.transpose(1, 2).reshape(x.shape)",
+    }
 
 
 def test_fix_in_names_of_a_method_is_no_change_of_the_data(tmp_path: Path) -> None:

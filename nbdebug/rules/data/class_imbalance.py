@@ -16,10 +16,13 @@ from nbdebug.rule_engine.predictions import MISSED_CLASS
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.source_lines import argument_order_line, creation_line
 from nbdebug.setup.weight_lines import rising_weights_line
 from nbdebug.source.location import get_location
 from nbdebug.statistics.class_weights import MisplacedWeights, find_misplaced_weights
+
+_WEIGHTED_LOSSES = ("cross-entropy", "nll", "bce-with-logits")
 
 
 @rule("D106", "warning", origin="targets", prediction=MISSED_CLASS)
@@ -81,7 +84,7 @@ def class_imbalance(
         return
     if weights_inverted:
         where = get_location(rising_weights_line(setup))
-        yield replace(_inverted_weights_finding(class_counts, rare, common, weight_ratio), where=where)
+        yield replace(_inverted_weights_finding(setup, class_counts, rare, common, weight_ratio), where=where)
         return
     has_background = class_counts.is_dense and (len(counts) > 2 or rare_upper_bound >= dense_share * common_count)
     yield Finding(
@@ -92,7 +95,7 @@ def class_imbalance(
         "Neither the sampler nor the loss compensates for it.",
         where=get_location(creation_line(setup, setup.loss_fn)),
         cause=f"All {_unit(class_counts)} have the same weight, so the common class dominates the training.",
-        fix=_class_weight_fix(class_counts),
+        fix=_class_weight_fix(setup, class_counts),
         setup_fix="class weights",
         evidence={
             "counts": dict(sorted(counts.items())[:50]),
@@ -110,14 +113,16 @@ def _unit(class_counts: ClassCounts) -> str:
     return unit if "train" in class_counts.complete_splits else f"{unit} that were read"
 
 
-def _inverted_weights_finding(class_counts: ClassCounts, rare: int, common: int, weight_ratio: float) -> Finding:
+def _inverted_weights_finding(
+    setup: Setup, class_counts: ClassCounts, rare: int, common: int, weight_ratio: float
+) -> Finding:
     counts = class_counts.sampled
     return Finding(
         message=f"Class {rare} has {counts[rare]:,} of {counts.total():,} training {_unit(class_counts)}, "
         f"class {common} has {counts[common]:,}, and the loss weights a sample of class {common} "
         f"{weight_ratio:.3g} times as much as one of class {rare}; expected a larger weight for class {rare}.",
         cause="The class weights are inverted: they are proportional to the class frequencies, not to their inverse.",
-        fix=_class_weight_fix(class_counts),
+        fix=_class_weight_fix(setup, class_counts),
         setup_fix="class weights",
         evidence={
             "counts": dict(sorted(counts.items())[:50]),
@@ -141,7 +146,7 @@ def _misplaced_weights_finding(
         "counts, but of other classes.",
         where=get_location(line or creation_line(setup, setup.loss_fn)),
         cause="The class weights are in another order than the classes, such as that in which the labels first occur.",
-        fix=_class_weight_fix(class_counts),
+        fix=_class_weight_fix(setup, class_counts),
         setup_fix="class weights",
         evidence={
             "counts": dict(sorted(counts.items())[:50]),
@@ -152,14 +157,19 @@ def _misplaced_weights_finding(
     )
 
 
-def _class_weight_fix(class_counts: ClassCounts) -> str:
-    if class_counts.classes == [0, 1]:
+def _class_weight_fix(setup: Setup, class_counts: ClassCounts) -> str:
+    """Return the code that weights the classes in a loss of the present kind; a sentence for a loss of another kind."""
+    kind = get_loss_kind(setup.loss_fn)
+    if kind not in _WEIGHTED_LOSSES:
+        return (
+            "Weight the samples in the loss by 1 / count of their class: pass weight to a cross-entropy over classes, "
+            "and pos_weight to a binary one of logits."
+        )
+    if kind == "bce-with-logits" and class_counts.classes == [0, 1]:
         ratio = class_counts.sampled[0] / max(class_counts.sampled[1], 1)
-        binary = f"loss_fn = nn.BCEWithLogitsLoss(pos_weight=torch.tensor([{ratio:.1f}]))   # for one logit\n"
-    else:
-        binary = ""
+        return f"loss_fn = nn.BCEWithLogitsLoss(pos_weight=torch.tensor([{ratio:.1f}]))   # of logits"
     return (
-        f"{binary}weight = 1 / torch.bincount(labels).float()\n"
+        "weight = 1 / torch.bincount(labels).float()   # labels: those of the training samples\n"
         "loss_fn = nn.CrossEntropyLoss(weight=weight / weight.mean())"
     )
 

@@ -21,6 +21,7 @@ from nbdebug.measurements.stored_buffers import StoredBuffer
 from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.data.sampler_weights import WEIGHTED_FIX
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
@@ -150,7 +151,7 @@ def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
         "it needs one for each sample."
         if is_weighted and len(sampler.weights) < visited.samples
         else "The sampler draws its indices from a few samples only.",
-        fix="sampler = WeightedRandomSampler(class_weights[labels], num_samples=len(labels))"
+        fix=WEIGHTED_FIX
         if is_weighted
         else "train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
         setup_fix="balanced sampler" if is_weighted else "shuffled batches",

@@ -238,15 +238,13 @@ def _finding(
     worst = max(sentinels, key=lambda item: item.count)
     sample = features.sample_index(worst.position)
     others = f" So do numbers in {len(sentinels) - 1} other features." if len(sentinels) > 1 else ""
-    tensor = "y" if features.is_target else "x"
     return Finding(
         message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
         f"{features.feature_name(worst.row)} of the {len(features.part):,} samples read, and all other values lie "
         f"between {worst.low:.4g} and {worst.high:.4g}.{others}",
         where=replace(get_location(line), sample=sample),
         cause="Missing entries were stored as a number, and are used as if they were measured.",
-        fix=f"{tensor} = torch.where({tensor} == {worst.value:g}, torch.nan, {tensor})\n"
-        f"{tensor} = torch.where({tensor}.isnan(), {tensor}_train.nanmedian(0).values, {tensor})   # for both splits",
+        fix=_describe_repair(features, sentinels),
         setup_fix=_filling(features, sentinels),
         evidence={
             "samples": len(features.part),
@@ -259,6 +257,35 @@ def _finding(
         explains=_CONSEQUENCES,
         severity="note" if is_replaced else None,
         aspect="validation" if features.split == "val" else "",
+    )
+
+
+def _describe_repair(features: FeatureValues, sentinels: list[_Sentinel]) -> str:
+    """Return the code that fills inputs or drops samples without a target; a sentence where no code finds the values.
+
+    A number that differs between features, or that is not exactly its text, was computed from the one that was stored.
+    """
+    numbers = {sentinel.value for sentinel in sentinels}
+    number = numbers.pop()
+    is_stored = not numbers and float(f"{number:g}") == number
+    rows = sorted({sentinel.row for sentinel in sentinels})
+    columns = f" of columns {', '.join(map(str, rows))}" if features.is_table and len(rows) > 1 else ""
+    if features.is_target:
+        if is_stored and len(features.values) == 1 and features.is_table:
+            known = f"y != {number:g}" if features.part.dim() == 1 else f"(y != {number:g}).flatten(1).all(1)"
+            return f"keep = {known}\nx, y = x[keep], y[keep]   # without the samples whose target is unknown"
+        return f"Leave the unknown targets{columns} out of the loss: compute it only where a target is known."
+    if not is_stored:
+        return (
+            f"Replace the number that stands for missing values{columns} by NaN where the data are read, before they "
+            "are scaled. Then fill each feature with its median in the training split, in both splits."
+        )
+    shape, count = features.part.shape, len(features.values)
+    selection = f"[:, {rows}]" if count == shape[1] else f"[..., {rows}]" if count == shape[-1] else ""
+    part = f"x{selection}" if count > 1 else "x"  # the number may be a measurement in other features
+    return (
+        f"{part} = torch.where({part} == {number:g}, torch.nan, {part})\n"
+        "x = torch.where(x.isnan(), x_train.nanmedian(0).values, x)   # for both splits"
     )
 
 

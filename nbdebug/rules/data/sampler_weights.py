@@ -21,7 +21,10 @@ from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.weight_lines import few_weights_line, sampler_weights_line
 from nbdebug.source.location import get_location
 
-_FIX = "sampler = WeightedRandomSampler((1 / torch.bincount(labels).float())[labels], num_samples=len(labels))"
+WEIGHTED_FIX = (
+    "sampler = WeightedRandomSampler((1 / torch.bincount(labels).float())[labels], num_samples=len(labels))"
+    "   # labels: one for each training sample"
+)
 _Numbers = dict[str, Any]
 _MIN_MISPLACED, _MIN_MISPLACED_SHARE, _TOLERANCE, _SIGMAS = 5, 0.01, 0.05, 4.0
 
@@ -73,7 +76,7 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
             message=message,
             where=get_location(line or sampler_weights_line(setup, rises=rises) or origin_line(setup, "loader")),
             cause=cause,
-            fix=_FIX,
+            fix=WEIGHTED_FIX,
             setup_fix="balanced sampler",
             evidence={"weights": len(weights), "samples": sampler_weights.samples, "read": len(labels), **numbers},
             explains=("D106", "D110", "E702", "E703", "E706", "E709", "T607"),

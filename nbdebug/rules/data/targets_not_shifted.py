@@ -166,7 +166,7 @@ def _shift_fix(ahead: NextTokenOffset) -> str:
     if ahead.total_offset == 0:
         return "inputs, targets = tokens[:, :-1], tokens[:, 1:]"
     if ahead.loss_offset:
-        return "targets = inputs.clone()  # the loss already shifts them"
+        return "Shift the targets in one place only: in the dataset, or in the loss."
     return "inputs, targets = tokens[:, :-1], tokens[:, 1:]  # shift by exactly one token"
 
 

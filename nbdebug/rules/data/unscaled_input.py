@@ -14,10 +14,12 @@ from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import INPUTS_UNCHANGED
 from nbdebug.measurements.rewritten_samples import RewrittenSamples
+from nbdebug.rule_engine.data_edits import change_copy
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import get_location
 
 _STANDARDIZE_FIX = (
@@ -25,6 +27,10 @@ _STANDARDIZE_FIX = (
 )
 _DIVIDE_BY_255_FIX = "x = x.float() / 255   # where the images are read; for both splits"
 _DIVIDE_ONCE_FIX = "# divide by 255 once: ToTensor() already does it for 8-bit images"
+_COPY_FIX = (
+    "Change a copy of the sample in place of the stored values, by clone() of a tensor or copy() of an array. Then "
+    "load the data again."
+)
 _MIN_VALUES = 8
 _MIN_COLUMNS, _ROW_TOLERANCE = 4, 0.01  # two or three columns can look standardized in each row by chance
 _MIN_GAP = 10.0  # between the deviations of a column that the others hide and theirs
@@ -122,13 +128,16 @@ def unscaled_input(
 
 def _rewritten_finding(rewritten: RewrittenSamples) -> Finding:
     """Report a dataset that scales its stored data again at each read."""
+    edits = change_copy(rewritten.line)
     return Finding(
         message=f"Each read of a {rewritten.split} sample changes the stored data: in two reads of the first one, the "
         f"mean is {rewritten.means[0]:.3g} and then {rewritten.means[1]:.3g}, the standard deviation "
         f"{rewritten.deviations[0]:.3g} and then {rewritten.deviations[1]:.3g}; expected the same values.",
         where=get_location(rewritten.line),
-        cause="Reading a sample writes to it in place, so every epoch gets what the previous one has left.",
-        fix="x = (self.x[index] - self.mean) / self.std   # a new tensor, instead of -= and /= on a view",
+        cause="Reading a sample writes to it in place, so every epoch gets what the previous one has left. The values "
+        "that are stored now stay changed until the data are loaded again.",
+        fix=describe_edits(edits) or _COPY_FIX,
+        edits=edits,
         evidence={"split": rewritten.split, "samples": rewritten.samples, "means": rewritten.means},
         explains=(*_CONSEQUENCES, "D109", "D107", "D112", "D122", "E702", "E703", "E704", "E706", "E709", "T605"),
         aspect="rewritten",

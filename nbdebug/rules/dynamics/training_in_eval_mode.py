@@ -24,15 +24,18 @@ from nbdebug.measurements.input_usage import find_module_definition_line
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.rule_engine.expression_edits import pass_mode
 from nbdebug.rule_engine.loop_edits import insert_before_loop
+from nbdebug.rule_engine.mode_edits import is_in_batch_loop, restore_train_mode
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import overriding_class, user_written_objects
 from nbdebug.source.assignments import find_argument_assignment
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_definition_line, get_location
 from nbdebug.source.search import find_line_in_class, search_files, syntax_tree
 from nbdebug.tensors.pytree import tree_tensors
 
+_TRAIN = "model.train()"
 _NORM_TYPES = nn.modules.batchnorm._NormBase
 
 
@@ -273,20 +276,26 @@ def _left_in_eval_finding(
     passes, (off, total) = loop.forward_passes, counts
     drops = any(not isinstance(setup.eager_model.get_submodule(path), _NORM_TYPES) for path in affected_layers)
     whole = all(p.requires_grad for p in setup.eager_model.parameters())
-    line = passes.lines.get("step in eval mode", passes.lines.get("eval"))
+    line, forward = passes.lines.get("step in eval mode", passes.lines.get("eval")), passes.lines.get("forward")
+    fix, edits = "model.train()   # at the start of each training epoch", insert_before_loop(setup, forward, _TRAIN)
     cause = "The model was passed in eval mode, and train() was not called."
     if line:
         cause = f"eval() was called{' in the loop' if were_on else ''}, and train() was not called after it."
     if flag_line := find_argument_assignment(passes.lines.get("no change"), "train"):
         line, cause = flag_line, "The mode was stored after eval() was called, so train() restores eval mode."
+    elif were_on and is_in_batch_loop(line, loop.lines.get("optimizer")):
+        fix, edits = "Call train() of the model again after this evaluation.", restore_train_mode(line)
+        fix = describe_edits(edits) or fix
+    elif were_on and not edits:
+        edits = restore_train_mode(line)
     return Finding(
         message=f"{off} of {_count_steps(total, loop)} ({off / total:.0%}) ran in eval mode, in which "
         f"{len(affected_layers)} layers ({', '.join(affected_layers[:4])}) drop nothing or ignore the statistics "
         "of the batch.",
-        where=get_location(line or passes.lines.get("forward"), affected_layers[0]),
+        where=get_location(line or forward, affected_layers[0]),
         cause=cause,
-        fix="model.train()   # at the start of each training epoch",
-        edits=insert_before_loop(setup, passes.lines.get("forward"), "model.train()"),
+        fix=fix,
+        edits=edits,
         evidence={"steps": total, "in eval mode": off, "layers": affected_layers[:8]},
         explains=("T609", "T611"),
         severity=None if were_on else "warning" if drops and whole else "note",

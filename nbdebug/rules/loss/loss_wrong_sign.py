@@ -44,7 +44,7 @@ from nbdebug.setup.source_lines import option_line
 from nbdebug.source.edits import describe_edits, node_text, replace_node
 from nbdebug.source.location import SourceLine, get_location
 
-_OF_UNBOUNDED_PART = ("T603", "T606", "T609", "T614", "G403", "G405", "G406", "G409", "G415", "G416", "L208")
+_OF_UNBOUNDED_PART = ("T603", "T606", "T609", "T614", "G403", "G405", "G406", "G409", "G416", "L208", "L213:run")
 _MIN_LOSSES, _END_SHARE = 3, 0.1
 _SIGN_FIX = (
     "# write each term with the sign with which it increases as the model gets worse: + log(scale) in a likelihood, "
@@ -354,6 +354,7 @@ def _margin_finding(line: SourceLine | None, loss: HomogeneousLoss, last: float)
         else _SIGN_FIX,
         evidence={"first": loss.first, "last": last, "margin": loss.margin, "degree": loss.degree},
         explains=(*CONSEQUENCES, "T606", "T609", "T614", "L208"),
+        aspect="run",
     )
 
 
@@ -369,6 +370,7 @@ def _unbounded_finding(line: SourceLine | None, step: int, lowest: float, initia
         edits=flip_only_sign(line),
         evidence={"lowest": lowest, "first": initial, "step": step},
         explains=(*CONSEQUENCES, "T603", "G405", "G406"),
+        aspect="run",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,18 +15,19 @@ from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.rule_engine.expression_edits import rename_call
+from nbdebug.rule_engine.expression_edits import expressions_at, line_of, rename_call
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.attribute_makers import called_attribute_line
-from nbdebug.source.edits import line_changes
-from nbdebug.source.location import add_line
+from nbdebug.source.edits import describe_edits, line_changes, wrap_node
+from nbdebug.source.location import SourceLine, add_line
 
 _PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
 _PRODUCER_MODULES = frozenset({"Softmax", "Sigmoid"})
 _LOG_PROBABILITIES = Pattern(frozenset({"LogSoftmax"}), frozenset())
+_CTC_ARGUMENTS = 4  # scores, targets and both lengths
 _CONSEQUENCES = ("L208", "L213", "L218", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
 
 
@@ -138,15 +140,26 @@ def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
         return
     is_probabilities = bool((frames >= 0).all()) and abs(float(frames.sum(-1).mean()) - 1) <= tolerance
     input_kind = "probabilities" if is_probabilities else "logits"
+    where = _input_location(node, next(_PROBABILITIES.find_producers(node), None) if is_probabilities else None)
+    line = line_of(where)
+    edits = rename_call(line, "softmax", "log_softmax") if is_probabilities else _take_log_softmax(line)
     yield Finding(
         message=f"The input of the CTC loss is {input_kind}: "
         f"their exponentials sum to {total:.3g} over the classes instead of 1.",
-        where=_input_location(node, next(_PROBABILITIES.find_producers(node), None) if is_probabilities else None),
+        where=where,
         cause="The loss expects log-probabilities, as log_softmax returns them.",
-        fix="F.ctc_loss(F.log_softmax(logits, dim=-1), targets, input_lengths, target_lengths)",
+        fix=describe_edits(edits) or "Pass the log_softmax of the scores over the classes to the CTC loss.",
+        edits=edits,
         evidence={"sum of exponentials": total, "fed": input_kind},
         explains=_CONSEQUENCES,
     )
+
+
+def _take_log_softmax(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the scores that the only call of a CTC loss on a line takes into their log-probabilities."""
+    calls = [node for node in expressions_at(line) if isinstance(node, ast.Call)]
+    calls = [call for call in calls if len(call.args) >= _CTC_ARGUMENTS]
+    return (wrap_node(line.file, calls[0].args[0], "{}.log_softmax(-1)"),) if line and len(calls) == 1 else ()
 
 
 def _other_axis_finding(log_softmax: Node, loss: str, total: float) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -10,16 +11,17 @@ from torch.nn import functional as F
 
 from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Edit, Finding, Location
+from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.known_positions import KnownPositions
 from nbdebug.measurements.loss_places import producing_line
 from nbdebug.measurements.padding_gradient import PaddingGradient
-from nbdebug.rule_engine.expression_edits import set_option
+from nbdebug.rule_engine.expression_edits import select_operands, set_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.scopes import user_function
 from nbdebug.source.search import call_name, find_unique_line
@@ -70,7 +72,7 @@ def padding_in_loss(
     if isinstance(known_positions, KnownPositions):
         if known_positions.learned_unknown > most and not known_positions.is_mask_used:
             line = producing_line(graph) if isinstance(graph, Graph) else None
-            yield _unknown_targets_finding(known_positions, get_location(line))
+            yield _unknown_targets_finding(_with_own_names(setup, known_positions), line, _parameters(setup))
         return
     if isinstance(padding_gradient, NotChecked):
         raise padding_gradient
@@ -104,15 +106,37 @@ def _padding_line(setup: Setup, padding: PaddingGradient) -> SourceLine | None:
     return origin_line(setup, "padded targets") if is_class and (chooses_index or pads_with_class) else None
 
 
-def _unknown_targets_finding(positions: KnownPositions, where: Location) -> Finding:
-    """Report values that stand for unknown targets and count like known ones."""
+def _parameters(setup: Setup) -> list[str]:
+    """Return the names under which the user's loss takes the output and the targets; none for a loss of torch."""
+    own_loss = user_function(setup.loss_fn)
+    code = own_loss[0].__code__ if own_loss else None
+    return [name for name in code.co_varnames[: code.co_argcount] if name != "self"] if code else []
+
+
+def _with_own_names(setup: Setup, positions: KnownPositions) -> KnownPositions:
+    """Return positions with the names that values and mask have as arguments of the user's loss."""
+    names = {f"target {position}": name for position, name in enumerate(_parameters(setup)[1:])}
+    values, mask = (names.get(name, name) for name in (positions.values, positions.mask))
+    return replace(positions, values=values, mask=mask)
+
+
+def _unknown_targets_finding(positions: KnownPositions, line: SourceLine | None, parameters: list[str]) -> Finding:
+    """Report values that stand for unknown targets and count like known ones.
+
+    ``parameters`` are those of the user's loss, by which its line can be changed.
+    """
     values, mask = positions.values, positions.mask
+    edits: tuple[Edit, ...] = ()
+    if {values, mask} <= {*parameters}:
+        edits = select_operands(line, [parameters[0], values], f"{mask}.bool()")
     return Finding(
-        message=f"{positions.unknown_share:.0%} of the targets {values} of the first batch lie where {mask} is zero. "
+        message=f"{positions.unknown_share:.0%} of the values of {values} in the first batch lie where {mask} is zero. "
         f"All of them are {positions.filler:g}, and they contribute to the loss, which does not use {mask}.",
-        where=where,
-        cause=f"Where {mask} is zero, the target is unknown, and the model learns the value {positions.filler:g}.",
-        fix="loss = loss_fn(output[mask], target[mask])   # mask: true where the target is known",
+        where=get_location(line),
+        cause=f"{mask} marks the known targets. The loss does not leave out the others, so the model learns the value "
+        f"{positions.filler:g} there.",
+        fix=describe_edits(edits) or f"Compute the loss only where {mask} is not zero.",
+        edits=edits,
         evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
         explains=("L208", "D113", "T606", "T610"),
     )

@@ -30,6 +30,7 @@ from nbdebug.measurements.parameter_coverage import (
     largest_part,
 )
 from nbdebug.measurements.sampled_gradients import SampledGradients
+from nbdebug.rule_engine.expression_edits import bind_loop_variables
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import collect_in_loop
 from nbdebug.rules.examples import classifier, minimal_setup, points
@@ -293,7 +294,8 @@ def _lost_by_loss(
             reason,
             reading.line,
             cause,
-            "lambda out, y, key=key: loss(out[key], y[key])   # bind the loop's variable",
+            describe_edits(bind_loop_variables(reading.line))
+            or "Bind the loop's variable as a default value of an argument of the function: key=key.",
         )
     line = reading.line if reading else producing_line(graph)
     cause = "The loss is computed from only a part of the output."

@@ -17,7 +17,7 @@ from nbdebug.measurements.padding_attention import PaddingAttention
 from nbdebug.measurements.padding_masks import reshapes_mask
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.trailing_padding import TrailingPadding
-from nbdebug.rule_engine.expression_edits import invert_padding_mask, line_of
+from nbdebug.rule_engine.expression_edits import exclude_by_fill, invert_padding_mask, line_of
 from nbdebug.rule_engine.layer_edits import add_padding_mask
 from nbdebug.rule_engine.padding_edits import describe_exclusion, exclude_padding
 from nbdebug.rule_engine.rule_registry import rule
@@ -146,15 +146,15 @@ def _changes_with_width(padding: TrailingPadding, share: float) -> bool:
 
 
 def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
+    edits = invert_padding_mask(line_of(influence.where))
     return Finding(
-        message=f"The output depends on padding instead of content: in a row padded with token {influence.token}, "
-        f"changing the content of {influence.influential_padded} of {influence.padded} padded positions changes the "
-        f"output, and of {influence.influential_real} of {influence.real} real positions.",
+        message=f"The output depends on padding instead of content: in a row padded with token {influence.token}, a "
+        f"change at {influence.influential_padded} of {influence.padded} padded positions changes the output for other "
+        f"positions; a change at {influence.influential_real} of {influence.real} real positions does.",
         where=influence.where,
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
-        fix=f"src_key_padding_mask = tokens == {influence.token}   # true at padding; the weights of a mean are the "
-        "opposite",
-        edits=invert_padding_mask(line_of(influence.where)),
+        fix=describe_edits(edits) or _INVERSION,
+        edits=edits,
         evidence={
             "real": influence.real,
             "influential_real": influence.influential_real,
@@ -167,19 +167,25 @@ def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
 
 
 def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
+    edits = invert_padding_mask(line_of(attention.where))
     return Finding(
         message=f"An attention gives at most {attention.real_weight:.2g} of its weight to real positions, in each of "
         f"{attention.rows} rows that end in padding; the rest goes to the padding.",
         where=attention.where,
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
-        fix="mask = ~mask   # src_key_padding_mask and masked_fill: true at padding; attn_mask: true at real positions",
-        edits=invert_padding_mask(line_of(attention.where)),
+        fix=describe_edits(edits) or _INVERSION,
+        edits=edits,
         evidence={"rows": attention.rows, "real_weight": attention.real_weight},
         explains=_INVERSION_CONSEQUENCES,
         severity="error",
     )
 
 
+_INVERSION = (
+    "Invert the mask: src_key_padding_mask, key_padding_mask and masked_fill expect one that is "
+    "true at padding. A Boolean attn_mask of scaled_dot_product_attention and the weights of a mean are true at real "
+    "positions."
+)
 _UNMASKED = "Padded positions take part in an attention, a mean or a state as if they were real."
 _CROSSWISE = (
     "The mask does not vary along the axis that the softmax or the sum runs over, so it hides no padding.",
@@ -213,18 +219,20 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
     known = "although the model masks them elsewhere" if padding.is_masked else "and the model receives no mask"
     cause = f"Padded positions take part in an attention, a mean or a state, {known}."
     fix = f"mask = {is_padding}\nx = encoder(x, src_key_padding_mask=mask)   # average over ~mask only"
+    edits = add_padding_mask(setup, call, token) if call and token is not None else ()
     if (value := _weak_fill(call)) is not None:
         cause = f"The mask sets the scores of padding to {value:.3g}, so a softmax still gives them weight."
-        fix = 'scores = scores.masked_fill(mask, float("-inf"))   # the scores before the softmax'
-    if is_crosswise := call is not None and reshapes_mask(call):
-        cause, fix = _CROSSWISE
+        edits = exclude_by_fill(line_of(call.where)) if call else ()
+        fix = describe_edits(edits) or "Fill the scores of padding with torch.finfo(scores.dtype).min."
+    if call is not None and reshapes_mask(call):
+        cause, fix, edits = (*_CROSSWISE, ())
     return Finding(
         message=f"Removing {removed} changes the output for "
         f"{padding.changed_rows} of {padding.rows} padded samples.{widths if narrow < wide else ''}",
         where=call.where if call else Location(),
         cause=cause,
         fix=fix,
-        edits=add_padding_mask(setup, call, token) if call and token is not None and not is_crosswise else (),
+        edits=edits,
         evidence={"rows": padding.rows, "moved": padding.changed_rows, "columns": padding.trimmed_columns},
         explains=("E703", "E709", "M306"),
         severity="warning",

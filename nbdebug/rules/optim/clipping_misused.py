@@ -14,9 +14,10 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import ordering_line
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
-from nbdebug.rule_engine.expression_edits import only_call, set_option
+from nbdebug.rule_engine.expression_edits import only_call
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import move_before
+from nbdebug.rules.clip_limits import MIN_NORMS, higher_limit, recommended_limit
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
@@ -26,7 +27,7 @@ from nbdebug.source.location import get_location
 _CORRECT_ORDER = (
     "Call loss.backward() first, then clip the gradients of model.parameters(), then call optimizer.step()."
 )
-_MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE, _MIN_NORMS = 1e-4, 0.9, 20
+_MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE = 1e-4, 0.9
 _MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
 _MIN_LOSS_FACTOR = 16.0
 _CONSEQUENCES = (
@@ -143,7 +144,7 @@ def _clipping_edits(loop: LoopSummary, aspect: str, fix: str) -> tuple[Edit, ...
     """Return the change of the loop: another limit, or clipping before the step and after ``unscale_``."""
     clip, step = loop.lines.get("clip"), loop.lines.get("optimizer")
     if aspect == "limit" and clip is not None:
-        return set_option(clip, ("clip_grad_norm_",), "max_norm", _recommended_limit(loop.clipping), 1)
+        return higher_limit(loop)[1]
     if aspect == "order" and fix == _CORRECT_ORDER:
         return move_before(clip, step)
     call = only_call(step, ("step",))
@@ -243,16 +244,11 @@ def _scaled_clipping(clips: ClippingSummary, share: float, min_calls: int) -> tu
     return None
 
 
-def _recommended_limit(clips: ClippingSummary) -> str:
-    """Return the 95th percentile of the gradient norms, as code."""
-    return f"{sorted(clips.norms)[-len(clips.norms) // 20 - 1]:.2g}"
-
-
 def _limit_too_small(
     clips: ClippingSummary,
     max_scale: float,
     epsilon_factor: float,
-    min_norms: int = _MIN_NORMS,
+    min_norms: int = MIN_NORMS,
     loss_factor: float = 1.0,
 ) -> tuple[str, str, str] | None:
     """Message, cause and fix for a limit that is too small; ``loss_factor`` multiplies the loss before backward()."""
@@ -266,7 +262,7 @@ def _limit_too_small(
         f"Clipping affects {clipped_share:.0%} of the gradients and scales half of them by a factor below {scale:.2g}: "
     )
     message += f"the limit of the norm is {limit:.3g}, and the median gradient norm is {norm:.3g}"
-    fix = f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={_recommended_limit(clips)})"
+    fix = f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={recommended_limit(clips)})"
     cause = "The limit is too small."
     if loss_factor >= _MIN_LOSS_FACTOR:
         cause = (

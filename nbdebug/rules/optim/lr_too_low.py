@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 from typing import TYPE_CHECKING
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.schedules import unreached_rate
 from nbdebug.loss_curves.convergence import find_rate_too_low
@@ -18,6 +19,7 @@ from nbdebug.measurements.reference import Reference, compare_with_reference
 from nbdebug.records import Record
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.clip_limits import higher_limit, median_factor
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.rules.optim.lr_too_high import peak_rate
 from nbdebug.setup import Setup
@@ -34,6 +36,7 @@ _USUAL_UPDATE = 1e-3  # of a step, relative to the weights (CS231n notes)
 _MIN_FACTOR = 0.1  # of the rate that the optimizer was created with
 _MIN_ZERO_STEPS, _USUAL_RATE = 8, 1e-3  # the rate: the default of Adam
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T610", "T611", "T614", "G409", "G414", "E706", "E709")
+_MIN_CLIPPED = 0.5  # the factor by which clipping multiplies half of the gradients; above it, the rate is at fault
 _MIN_GAIN = 0.02  # of the reference learner over the network
 
 
@@ -67,7 +70,8 @@ def lr_too_low(
     range test, the rate is too low if it is at most a tenth of the recommended rate and the loss had made less than a
     tenth of its decrease at it. After a run, it is not reported if the network predicts its training samples as well as
     a kernel ridge regression or random trees, which have learned something from them, or if a warm-up had not ended
-    since its scheduler steps too seldom (O507).
+    since its scheduler steps too seldom (O507). If a limit of the norm multiplies half of the gradients of plain
+    gradient descent by less than 0.5, this limit is named as the cause.
 
     ## How to fix
     Multiply the rate by ten, then by ten again, until the loss decreases within the first epoch. The fix names
@@ -115,13 +119,22 @@ def lr_too_low(
             f"The optimizer was created with the rate {setup.optimizers[0].defaults['lr']:.3g}; this line changed it."
         )
         fix = rate_fix(setup, setup.optimizers[0].defaults["lr"])
+    subject, edits = f"The learning rate {rate:.3g} is too low", tuple[Edit, ...]()
+    if isinstance(loop, LoopSummary) and (factor := median_factor(loop.clipping)) < _MIN_CLIPPED:
+        subject, line = f"The steps are too short at the learning rate {rate:.3g}", loop.lines.get("clip") or line
+        cause = (
+            f"Clipping shortens the steps: in the median, it multiplies the gradients by {factor:.2g}, since their "
+            f"norm is limited to {median(loop.clipping.limits):.3g} and is {median(loop.clipping.norms):.3g} before."
+        )
+        fix, edits = higher_limit(loop)
     yield Finding(
-        message=f"The learning rate {rate:.3g} is too low: a typical step changes a layer by "
+        message=f"{subject}: a typical step changes a layer by "
         f"{verdict.update_ratio:.1e} of its norm, and all {run_summary.step_count} steps together by "
         f"{verdict.travel:.2g}; the loss went from {run_summary.start:.4g} to {run_summary.end:.4g}.",
         where=get_location(line),
         cause=cause,
         fix=fix,
+        edits=edits,
         evidence={
             "rate": rate,
             "way over weights": verdict.travel,

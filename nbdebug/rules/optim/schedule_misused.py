@@ -52,7 +52,7 @@ _CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610",
 _CONSEQUENCES_OF_ASCENT = (
     *("O501", "O510", "T602", "T603", "T605", "G404", "G410", "G412", "G415", "M306", "M307", "M314", "E702", "E703"),
 )
-_FIX_PER_BATCH = "Call scheduler.step() after each optimizer.step(), inside the loop over batches."
+_FIX_PER_BATCH = "Move scheduler.step() into the loop over batches, after optimizer.step()."
 _MIN_EVENTS, _MIN_INEFFECTIVE_STEPS, _MIN_ZERO_STEPS = 2, 3, 8
 
 

@@ -98,7 +98,7 @@ def step_missing(
             f"In {loop.cleared_after_backward} of {loop.tracked_steps} {inspected}steps, all gradients were zero or "
             "None, because they were cleared after backward()",
             "zero_grad() runs between backward() and step().",
-            "Call zero_grad() before backward(), or after step().",
+            "Move zero_grad() before backward(), or after step().",
             ordering_line(loop.stacks, "zero_grad", "optimizer"),
             evidence,
             edits=_move_before(loop, "zero_grad", "backward"),
@@ -114,7 +114,7 @@ def step_missing(
             else "zero_grad() runs for each batch, but step() does not: it is called after the loop over the batches.",
             "if number % k == 0:\n    optimizer.step()\n    optimizer.zero_grad()   # only after a step"
             if steps_in_loop
-            else "Call step() inside the loop over the batches, after backward().",
+            else "Move step() into the loop over the batches, after backward().",
             ordering_line(loop.stacks, *(("zero_grad", "backward") if steps_in_loop else ("optimizer", "backward")))
             or loop.lines.get("backward"),
             {**evidence, "discarded batches": loop.discarded_batches},

@@ -15,15 +15,17 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.weight_aliases import MIN_AVERAGED_STEPS, MIN_COLLECTED_SETS, WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.measurements.weight_copies import StateCopy
+from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import insert_after_statement, insert_before, wrap_node
+from nbdebug.source.edits import describe_edits, insert_after_statement, insert_before, wrap_node
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, enclosing_scope, innermost_loop, syntax_tree
 
+_ROUNDS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _CLONES = "{{name: tensor.clone() for name, tensor in {}.items()}}"
 
 
@@ -177,6 +179,21 @@ def _copy_edit(file: str, value: ast.expr) -> Edit:
     return wrap_node(file, value, template)
 
 
+def _clone_edits(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the only state, or of the tensor that each round of a comprehension takes, into copies."""
+    nodes = expressions_at(line)
+    values = [node.value if isinstance(node, ast.DictComp) else node.elt for node in nodes if isinstance(node, _ROUNDS)]
+    if line is None or len(values) > 1:
+        return ()
+    if values:
+        value = values[0]
+        is_detached = call_name(value) == "detach" or (isinstance(value, ast.Attribute) and value.attr == "data")
+        is_copy = call_name(value) in ("clone", "deepcopy", "copy")
+        return () if is_copy else (wrap_node(line.file, value, f"{{}}{'' if is_detached else '.detach()'}.clone()"),)
+    states = [node for node in nodes if isinstance(node, ast.Call) and call_name(node) == "state_dict"]
+    return (wrap_node(line.file, states[0], _CLONES),) if len(states) == 1 else ()
+
+
 def _imports_copy(file: str) -> bool:
     nodes = ast.walk(syntax_tree(file) or ast.Module([], []))
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
@@ -189,6 +206,7 @@ def _uses_alias(alias: WeightAlias) -> bool:
 
 def _used_alias_finding(alias: WeightAlias) -> Finding:
     """Report weights that are averaged with themselves, restored from themselves or subtracted from themselves."""
+    edits = _clone_edits(alias.line)
     holder = f"the tensors of {alias.name}" if alias.name else "other tensors"
     message = (
         f"The loop averages the parameters in place with {holder}, which share memory with them: the average is the "
@@ -206,7 +224,8 @@ def _used_alias_finding(alias: WeightAlias) -> Finding:
         message=message,
         where=get_location(alias.line, None, alias.first_parameter),
         cause="state_dict(), p.data, p.detach() and p.cpu() return tensors that share memory with p, not copies.",
-        fix="{name: value.clone() for name, value in model.state_dict().items()}",
+        fix=describe_edits(edits) or "Store copies of the weights: clone() each tensor.",
+        edits=edits,
         evidence={
             "averaged steps": alias.averaged_steps,
             "restored": alias.restored,

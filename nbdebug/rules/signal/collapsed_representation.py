@@ -15,11 +15,17 @@ from nbdebug.measurements.activations import LayerSpreads, SampleSpread
 from nbdebug.measurements.collapsed_views import CollapsedViews
 from nbdebug.measurements.inactive_latents import LatentActivity
 from nbdebug.records import Record
+from nbdebug.rule_engine.expression_edits import wrap_argument
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import describe_edits
 
 _MIN_STEPS = 100
+_STOP_GRADIENT = (
+    "Predict the embedding of one view from that of the other by a small network, and detach() the embedding that it "
+    "predicts. Or add negatives to the loss, as InfoNCE does."
+)
 
 
 @rule("G415", "warning", asked_again=True)
@@ -111,6 +117,7 @@ def collapsed_representation(
 
 
 def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Finding:
+    edits = () if views.target is None else wrap_argument(views.line, views.function, views.target, "{}.detach()")
     return Finding(
         message=f"The {size} samples of a batch have almost the same embeddings after the run: their distance from the "
         f"mean sample, relative to its size, is {views.spread:.2g} (limit {limit:.2g}), and {views.earlier_spread:.2g} "
@@ -118,7 +125,8 @@ def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Findin
         where=views.line.where(views.where.module) if views.line else views.where,
         cause="The loss only asks the views of a sample to agree, and both sides are trained towards each other, so "
         "one point for all samples is a perfect solution.",
-        fix="target = encoder(view).detach()   # with a predictor on the other side, or negatives as in InfoNCE",
+        fix=describe_edits(edits) or _STOP_GRADIENT,
+        edits=edits,
         evidence={
             "spread": views.spread,
             "earlier": views.earlier_spread,

@@ -13,11 +13,12 @@ from nbdebug.autograd.non_finite import NonFiniteOrigin
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.non_finite import NonFiniteBatch
 from nbdebug.rule_engine.expression_edits import keep_inside_domain, line_of
+from nbdebug.rule_engine.positive_edits import POSITIVE_DOMAIN, make_positive
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import insert_before
+from nbdebug.source.edits import describe_edits, insert_before
 from nbdebug.source.location import SourceLine
 
 _FIXES = {
@@ -39,6 +40,11 @@ _FIXES = {
     "var": "x.var(unbiased=False)   # one value has no sample variance",
 }
 _MASKS = ("key_padding_mask", "src_key_padding_mask", "memory_key_padding_mask", "tgt_key_padding_mask")  # True: masked
+_POSITIVE_FIX = (
+    "Make this value positive where the model returns it: torch.nn.functional.softplus(x) + 1e-6. Or let the model "
+    "predict its logarithm. A clamp has no gradient below its limit."
+)
+_ROUNDING = 1e-4  # of the largest input
 NAN_CONSEQUENCES = ("G401", "G402", "G409", "G411", "G412", "G413", "G414")  # findings about layers that contain NaN
 _CONSEQUENCES = (*NAN_CONSEQUENCES, "G406", "T601", "T602", "T603", "T608", "L208", "M307", "E706", "E709")
 
@@ -62,7 +68,9 @@ def non_finite_forward(non_finite_batch: NonFiniteBatch | None) -> Iterator[Find
     values are finite, the cost is a forward and a backward pass of four batches.
 
     ## How to fix
-    Keep the input of the operation inside its domain, or use torch's stable form for the pair of operations.
+    Keep the input of the operation inside its domain, or use torch's stable form for the pair of operations. Keep a
+    variance or a scale that the model predicts positive with softplus, or predict its logarithm: a clamp leaves values
+    below its limit without a gradient.
 
     ## When to ignore
     Never: such a batch corrupts the weights.
@@ -76,13 +84,14 @@ def non_finite_forward(non_finite_batch: NonFiniteBatch | None) -> Iterator[Find
 
 def _finding(non_finite: NonFiniteBatch, origin: NonFiniteOrigin) -> Finding:
     samples = _affected_samples(non_finite, origin)
+    cause, fix, edits = _repair(origin)
     return Finding(
         message=f"The {non_finite.quantity} of {non_finite.description} is not finite: {origin.operation} gives "
         f"{origin.kind} for finite inputs from {origin.input_min:.4g} to "
         f"{origin.input_max:.4g}{describe_samples(samples, non_finite.batch)}.",
         where=replace(origin.where, sample=samples[0] if samples else None, step=non_finite.step),
-        cause=f"{origin.operation} is infinite, undefined or overflows for some of these inputs.",
-        fix=next((act for name, act in _FIXES.items() if name in origin.operation), "x = x.clamp(-1e4, 1e4)"),
+        cause=cause,
+        fix=fix,
         evidence={
             "operation": origin.operation,
             "made": origin.kind,
@@ -93,10 +102,31 @@ def _finding(non_finite: NonFiniteBatch, origin: NonFiniteOrigin) -> Finding:
             "loss": non_finite.loss,
         },
         explains=_CONSEQUENCES,
-        edits=_edit_mask(origin.where)
-        if "softmax" in origin.operation
-        else keep_inside_domain(origin.operation, line_of(origin.where)),
+        edits=edits,
     )
+
+
+def _repair(origin: NonFiniteOrigin) -> tuple[str, str, tuple[Edit, ...]]:
+    """Return cause, fix and edits; a clamp would leave predictions below its limit without a gradient."""
+    if _is_negative_prediction(origin):
+        edits = make_positive(origin.operation, line_of(origin.where))
+        cause = (
+            f"{origin.operation} is undefined for negative values, and nothing keeps what the layer returns positive."
+        )
+        return cause, describe_edits(edits) or _POSITIVE_FIX, edits
+    cause = f"{origin.operation} is infinite, undefined or overflows for some of these inputs."
+    fix = next((act for name, act in _FIXES.items() if name in origin.operation), "x = x.clamp(-1e4, 1e4)")
+    is_softmax = "softmax" in origin.operation
+    if is_softmax and origin.kind == "NaN":
+        cause = "A softmax is undefined for a row whose entries are all masked."
+    edits = _edit_mask(origin.where) if is_softmax else keep_inside_domain(origin.operation, line_of(origin.where))
+    return cause, fix, edits
+
+
+def _is_negative_prediction(origin: NonFiniteOrigin) -> bool:
+    """Return whether a layer returned values that are negative by more than rounding, where none may be."""
+    is_negative = origin.input_min < -_ROUNDING * abs(origin.input_max)
+    return origin.operation in POSITIVE_DOMAIN and origin.is_of_weights and is_negative
 
 
 def _edit_mask(where: Location) -> tuple[Edit, ...]:

@@ -122,3 +122,15 @@ def long_tailed_setup(classes: int, loss_fn: Any, rarest: int) -> Setup:
 def test_class_imbalance_of_long_tail_is_a_note(classes: int, rarest: int, severity: str, loss_fn: Any) -> None:
     (finding,) = rule_findings(long_tailed_setup(classes, loss_fn, rarest), "D106")
     assert finding.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "has_one_logit"),
+    [(nn.BCEWithLogitsLoss(), True), (nn.CrossEntropyLoss(), False)],
+    ids=["binary", "two"],
+)
+def test_fix_weights_the_classes_in_the_loss_that_the_model_has(loss_fn: nn.Module, has_one_logit: bool) -> None:
+    build = one_logit_setup if has_one_logit else two_logit_setup
+    (finding,) = rule_findings(build(loss_fn), "D106")
+    assert ("pos_weight" in finding.fix) == has_one_logit
+    assert ("CrossEntropyLoss" in finding.fix) != has_one_logit

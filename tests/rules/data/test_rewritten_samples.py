@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -18,6 +20,7 @@ from nbdebug.finding import Finding
 from nbdebug.measurements.rewritten_samples import rewritten_samples
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import apply_edits
 from tests.rules.rule_findings import rule_findings
 
 
@@ -180,6 +183,24 @@ def scale_loaded_row(data: Any, index: int) -> Tensor:
 def test_samples_that_are_scaled_again_are_placed_at_the_change(read: Callable[..., Any], as_array: bool) -> None:
     (finding,) = rewriting(Points(read, as_array))
     assert "# here" in str(finding.where.source)
+
+
+@pytest.mark.parametrize("read", [scale_view, scale_row])
+def test_fix_of_a_read_that_rewrites_its_sample_makes_a_new_one(read: Callable[..., Any]) -> None:
+    (finding,) = rewriting(Points(read))
+    source = apply_edits(Path(__file__).read_text(encoding="utf-8"), finding.edits)
+    changed = next(node for node in ast.parse(source).body if getattr(node, "name", "") == read.__name__)
+    names: dict[str, Any] = {"Any": Any, "Tensor": Tensor}
+    exec(ast.unparse(changed), names)
+    fixed, original = Points(names[read.__name__]), Points(scale_copy)
+    assert torch.equal(torch.stack([fixed[0][0], fixed[0][0]]), torch.stack([original[0][0]] * 2))
+    assert torch.equal(fixed.x, original.x)
+
+
+def test_fix_of_an_assignment_to_stored_values_is_a_sentence() -> None:
+    (finding,) = rewriting(Points(scale_array, as_array=True))
+    assert finding.edits == ()
+    assert finding.fix.startswith("Change a copy of the sample")
 
 
 def test_placing_a_change_restores_a_trace_function() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, WeightedRandomSampler
 
+from nbdebug.debugger import Debugger
+from nbdebug.finding import Finding
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.source.edits import apply_edits
 from tests.rules.rule_findings import rule_findings
+from tests.source.source_modules import run_program
 
 Y = torch.tensor([0] * 300 + [1] * 70 + [2] * 30)[torch.randperm(400, generator=torch.Generator().manual_seed(1))]
 INVERSE = (1 / torch.bincount(Y).double())[Y]
@@ -69,3 +74,44 @@ def test_wrong_weights_are_reported(weights: Tensor, expected: str, dataset: Any
 )
 def test_weights_of_the_samples_are_quiet(weights: Tensor, dataset: Any, draws: int) -> None:
     assert findings(weights, dataset, draws) == []
+
+
+PART_OF_THE_SAMPLES = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+from nbdebug.debugger import Debugger
+
+torch.manual_seed(0)
+states = (torch.rand(500) < 0.2).long() + (torch.rand(500) < 0.1).long()
+readings = torch.randn(500, 4) + states[:, None]
+fit = slice(0, 400)
+{weights}
+sampler = WeightedRandomSampler(weights, num_samples=400)
+train = DataLoader(TensorDataset(readings[fit], states[fit]), batch_size=16, sampler=sampler)
+val = DataLoader(TensorDataset(readings[400:], states[400:]), batch_size=16)
+class Net(nn.Linear):
+    def forward(self, x):
+        return super().forward(x)
+debugger = Debugger(Net(4, 3), train, val, loss_fn=nn.CrossEntropyLoss())
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "weights"),
+    [
+        ("D107", "weights = 1 / torch.bincount(states[fit]).double()"),
+        ("D128", "weights = torch.bincount(states[fit]).double()[states[fit]]"),
+    ],
+)
+def test_fix_weighs_the_samples_of_the_training_split_only(code: str, weights: str, tmp_path: Path) -> None:
+    source = PART_OF_THE_SAMPLES.format(weights=weights)
+    finding = finding_of(run_program(tmp_path / "program.py", source)["debugger"], code)
+    assert finding is not None
+    fixed = run_program(tmp_path / "fixed.py", apply_edits(source, finding.edits))
+    assert len(fixed["sampler"].weights) == 400
+    assert finding_of(fixed["debugger"], code) is None
+
+
+def finding_of(debugger: Debugger, code: str) -> Finding | None:
+    return next((finding for finding in debugger.checkup(select=[code]) if finding.code == code), None)

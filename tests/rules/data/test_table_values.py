@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.measurements import Measurements
+from nbdebug.rule_engine.rule_registry import find_rule
 from nbdebug.rules.examples import minimal_setup, network, regressor
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_findings
@@ -78,6 +80,42 @@ def test_missing_values_stored_as_a_number_are_a_warning(name: str) -> None:
     (finding,) = rule_findings(table_setup(SENTINELS[name], model), "D113")
     assert finding.severity == "warning"
     assert finding.where.sample == 0
+
+
+SEVERAL_SENTINELS = {
+    "one number in two columns": with_values(SENTINELS["-999"], 2, -999.0, every=7),
+    "zero beside a flag": torch.cat([SENTINELS["zero among pressures"], (X[:, :1] > 0).float()], 1),
+    "pixels": SENTINELS["-50 in images"],
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL_SENTINELS)
+def test_code_that_fills_missing_values_makes_the_rule_quiet_and_changes_nothing_else(name: str) -> None:
+    x = SEVERAL_SENTINELS[name]
+    setup = table_setup(x, nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), 2)))
+    (finding,) = find_rule("D113")(Measurements(setup))
+    names = {"torch": torch, "x": x.clone()}
+    exec(finding.fix.replace("x_train", "x"), names)
+    filled = names["x"]
+    assert rule_findings(table_setup(filled, setup.model), "D113") == []
+    assert bool((filled == x)[x != finding.evidence["values"][0]].all())
+    assert torch.equal(filled[:, 4:], x[:, 4:])
+
+
+def test_missing_values_that_were_scaled_are_to_be_replaced_where_the_data_are_read() -> None:
+    raw = with_values(with_values(X * torch.tensor([1.0, 2.0, 3.0, 4.0]), 1, -999.0), 3, -999.0)
+    x = (raw - raw.mean(0)) / raw.std(0)
+    (finding,) = rule_findings(table_setup(x), "D113")
+    assert finding.fix.startswith("Replace the number that stands for missing values of columns 1, 3 by NaN")
+
+
+def test_samples_with_an_unknown_target_are_to_be_dropped() -> None:
+    target = torch.where(torch.arange(400) % 20 == 0, -99.0, X.sum(1))[:, None]
+    (finding,) = find_rule("D113")(Measurements(minimal_setup(network(1), X, target, nn.MSELoss())))
+    names = {"torch": torch, "x": X, "y": target}
+    exec(finding.fix, names)
+    assert torch.equal(names["y"], target[target != -99.0][:, None])
+    assert len(names["x"]) == 380
 
 
 @pytest.mark.parametrize("name", NO_SENTINELS)

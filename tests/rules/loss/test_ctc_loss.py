@@ -60,18 +60,21 @@ def setup_of(loss_fn: Loss) -> Setup:
 
 
 @pytest.mark.parametrize(
-    ("loss_fn", "fed", "source"),
+    ("loss_fn", "fed", "source", "fix"),
     [
-        (of_probabilities, "probabilities", "logits.softmax(-1)"),
-        (of_own_probabilities, "probabilities", "F.ctc_loss"),
-        (of_logits, "logits", "nn.CTCLoss"),
+        (of_probabilities, "probabilities", "logits.softmax(-1)", "return ctc(logits.log_softmax(-1), letters)"),
+        (of_own_probabilities, "probabilities", "F.ctc_loss", "Pass the log_softmax of the scores"),
+        (of_logits, "logits", "nn.CTCLoss", "(logits.transpose(0, 1).log_softmax(-1), letters, (12,) * n, (3,) * n)"),
     ],
 )
-def test_nll_without_log_softmax_of_ctc_loss_says_what_it_is_fed(loss_fn: Loss, fed: str, source: str) -> None:
+def test_nll_without_log_softmax_of_ctc_loss_says_what_it_is_fed(
+    loss_fn: Loss, fed: str, source: str, fix: str
+) -> None:
     (finding,) = rule_findings(setup_of(loss_fn), "L204")
     assert finding.severity == "error"
     assert finding.evidence["fed"] == fed
     assert source in (finding.where.source or "")
+    assert fix in finding.fix
 
 
 @pytest.mark.parametrize("loss_fn", [of_log_softmax, of_guarded_logarithm, of_padded_frames, of_first_sample])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import apply_edits
 from tests.rules.rule_findings import rule_faults
 
 X, _ = points()
@@ -74,3 +78,29 @@ def test_losses_of_partly_known_targets_are_reported_if_they_learn_what_fills_th
     if findings:
         assert findings[0].where.source is not None
         assert "return" in findings[0].where.source
+        assert "known" in findings[0].message
+
+
+class Landmarks(Assays):
+    """The same with the values and the mask as two targets."""
+
+    def __getitem__(self, index: int) -> Any:
+        return X[index], VALUES[index], KNOWN[index].float()
+
+
+def every_landmark(found: Tensor, marks: Tensor, seen: Tensor) -> Tensor:
+    return F.mse_loss(found, marks)
+
+
+def test_fix_selects_the_known_targets_by_the_names_of_the_loss() -> None:
+    setup = Setup(network(3), DataLoader(Landmarks(), 32), loss_fn=every_landmark)
+    (finding,) = rule_faults(setup, "L215")
+    assert "of the values of marks in the first batch lie where seen is zero" in finding.message
+    source = apply_edits(Path(__file__).read_text(encoding="utf-8"), finding.edits)
+    changed = next(node for node in ast.parse(source).body if getattr(node, "name", "") == "every_landmark")
+    names: dict[str, Any] = {"Tensor": Tensor, "F": F}
+    exec(ast.unparse(changed), names)
+    output = X[:, :3]
+    assert torch.isclose(
+        names["every_landmark"](output, VALUES, KNOWN.float()), F.mse_loss(output[KNOWN], VALUES[KNOWN])
+    )

@@ -463,3 +463,39 @@ def test_log_likelihood_without_its_minus_sign_is_error_wherever_the_output_goes
 )
 def test_loss_that_rises_in_some_direction_of_the_output_is_quiet(model: nn.Module, loss: Any, target: Tensor) -> None:
     assert unbounded_findings(make_setup(model, loss, target)) == []
+
+
+class Latent(nn.Module):
+    """Reconstructs its input from latent variables with the means and log-variances that it also returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encode, self.decode = network(4), nn.Linear(2, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mean, log_variance = self.encode(x).chunk(2, 1)
+        return self.decode(mean + (log_variance / 2).exp() * torch.randn_like(mean)), mean, log_variance
+
+
+def divergence_of_latents(output: tuple[Tensor, Tensor, Tensor], x: Tensor) -> Tensor:
+    _, mean, log_variance = output
+    divergence = 0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(1)
+    return ((output[0] - x) ** 2).sum(1).mean() + divergence.mean()
+
+
+def test_run_with_a_wrong_sign_is_a_consequence_of_the_line_with_that_sign() -> None:
+    torch.manual_seed(0)
+    setup = minimal_setup(Latent(), X, X, divergence_of_latents)
+    model, optimizer = setup.model, torch.optim.Adam(setup.model.parameters(), lr=0.05)  # type: ignore[union-attr]
+    debugger = Debugger(model, setup.train_loader, loss_fn=divergence_of_latents, optimizer=optimizer)
+    debugger.checkup()
+    with debugger.watch(final_tests=False):
+        for _ in range(60):
+            for x, target in setup.train_loader:
+                optimizer.zero_grad()
+                divergence_of_latents(model(x), target).backward()  # type: ignore[operator]
+                optimizer.step()
+    found = {finding.aspect: finding for finding in debugger.findings if finding.code == "L213"}
+    assert {*found} == {"", "run"}
+    assert "divergence = 0.5" in (found[""].where.source or "")
+    assert found["run"].cause == "Probably a consequence of L213. Fix it first and run again."

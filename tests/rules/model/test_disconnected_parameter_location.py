@@ -117,3 +117,5 @@ def test_disconnected_head_points_to_the_line_that_reads_the_output(
     (finding,) = checkup_findings(setup, "M301")
     assert line in (finding.where.source or "")
     assert cause in finding.cause
+    if loss is late_bound_loss:
+        assert "[lambda key=key: nn.functional.cross_entropy(out[key], y) for key in" in finding.fix

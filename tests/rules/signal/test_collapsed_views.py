@@ -166,6 +166,9 @@ def test_collapsed_representation_of_views_without_stop_gradient_is_reported(
 def test_collapsed_representation_is_placed_where_the_loss_compares_the_views() -> None:
     (finding,) = findings(TwoViews(stops=False), disagreement)
     assert "F.cosine_similarity(first, second_target)" in (finding.where.source or "")
+    changed = "F.cosine_similarity(first, second_target.detach()) + F.cosine_similarity(second, first_target.detach())"
+    assert changed in finding.fix
+    assert len(finding.edits) == 2
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.source.edits import apply_edits
 from tests.rules.rule_findings import checkup_findings
 from tests.rules.signal.networks import HiddenFunction
 
@@ -118,6 +121,7 @@ def test_non_finite_forward_in_second_batch_names_batch_and_module() -> None:
     (finding,) = findings(FAULTS["empty text"][0]())
     assert finding.evidence["batch"] == 1
     assert finding.where.module == "attention"
+    assert finding.cause == "A softmax is undefined for a row whose entries are all masked."
 
 
 def test_non_finite_forward_ignores_non_finite_input() -> None:
@@ -129,6 +133,50 @@ def test_non_finite_forward_reports_input_range_and_fix() -> None:
     (finding,) = findings(hidden_setup(lambda h: torch.log(h * 0))())
     assert finding.evidence["input range"] == [0.0, 0.0]
     assert "clamp_min" in finding.fix
+
+
+def log_likelihood(output: Tensor, target: Tensor) -> Tensor:
+    mean, variance = output[:, 0], output[:, 1]
+    error = (target - mean) ** 2
+    return (error / variance + variance.log()).mean()
+
+
+def log_likelihood_of_deviation(output: Tensor, target: Tensor) -> Tensor:
+    return ((target - output[:, 0]) ** 2 - torch.sqrt(output[:, 1])).mean()
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "added"),
+    [
+        (log_likelihood, "variance = F.softplus(variance) + 1e-6"),
+        (log_likelihood_of_deviation, "(F.softplus(output[:, 1]) + 1e-6)"),
+    ],
+)
+def test_predicted_variance_becomes_positive_by_softplus(loss_fn: Callable[..., Tensor], added: str) -> None:
+    (finding,) = findings(minimal_setup(network(2), X, Y, loss_fn))
+    source = Path(__file__).read_text(encoding="utf-8")
+    assert [edit.text.strip() for edit in finding.edits] == [added]
+    names: dict[str, object] = {"__name__": "changed"}
+    changed = ast.unparse(function_in(apply_edits(source, finding.edits), loss_fn.__name__))
+    exec(f"import torch\nfrom torch import Tensor\nfrom torch.nn import functional as F\n{changed}", names)
+    output = torch.tensor([[0.0, -2.0], [0.0, 3.0]], requires_grad=True)
+    loss = names[loss_fn.__name__](output, torch.zeros(2))  # type: ignore[operator]
+    (gradient,) = torch.autograd.grad(loss, output)
+    assert bool(loss.isfinite())
+    assert bool((gradient[:, 1] != 0).all())
+
+
+def function_in(source: str, name: str) -> ast.FunctionDef:
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    return next(function for function in functions if function.name == name)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda h: torch.tanh(h).sqrt(), lambda h: (h - h.mean(1, keepdim=True)).sqrt()], ids=["tanh", "mean"]
+)
+def test_bounded_value_keeps_the_usual_fix(function: Callable[[Tensor], Tensor]) -> None:
+    (finding,) = findings(hidden_setup(function)())
+    assert "softplus" not in finding.fix
 
 
 def test_non_finite_forward_is_the_only_fault_for_nan_in_hidden_layer() -> None:
