@@ -53,8 +53,8 @@ def probability_outside_unit(
     ## How it is measured
     On the targets of the first batches and the output of the first batch; for a custom loss, on the tensors that binary
     cross-entropy has saved for the backward pass. A loss of your own with one output per sample, and with 3 to 20 whole
-    numbers as targets, is computed for a batch with one target value and outputs of 0, 50 and 100, and of -50 and -100:
-    it has a minimum for 0 and 1, but for another value it falls below zero and no slower at the larger outputs.
+    numbers as targets, is computed for a batch with one target value and outputs of 0, 50 and 100, and of -50 and -100.
+    It has a minimum for 0 and 1. For another value it falls below zero, and no slower at the larger outputs.
 
     ## How to fix
     Class indices: one output per class, and cross-entropy. Real values: squared error. Logits: the with-logits loss.
