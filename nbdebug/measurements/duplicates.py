@@ -27,6 +27,7 @@ _MIN_LENGTH, _MIN_DIVERGENCE = 8, 1.5
 _MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
 _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIES = 20, 40, 100, 20
 _MAX_DISTANCE_RATIO, _MIN_DIMENSION = 0.35, 0.75
+_MAX_COPIES, _MIN_GROUPED_SHARE = 10, 0.8
 _MIN_STEPS, _MIN_VALUES_PER_WINDOW = 4, 4
 _MAX_SHIFT = 16
 _SAMPLED_PARTS = 2_048
@@ -275,6 +276,8 @@ def _find_near_pairs(
     """Return the near pairs, and the share expected from the dimension around samples without a near duplicate.
 
     A sample with rare flags (``is_rare``) must be as close to the nearest one in relation to the second nearest.
+    If four fifths of the validation samples each have more than ten training samples that are about as close, these are
+    no copies but kinds of samples, such as prototypes with noise: there are no near pairs then.
 
     Where samples fill few of many dimensions, as heavily padded ones do, the local dimension of each sample is more
     informative. It is at least one, unless a sample has about twenty copies of itself.
@@ -282,6 +285,10 @@ def _find_near_pairs(
     sorted_distances, order = distances.topk(_FARTHEST_NEIGHBOR, dim=1, largest=False)
     nearest, reference = sorted_distances[:, 0], sorted_distances[:, _REFERENCE_NEIGHBOR - 1]
     near = (nearest > 0) & (nearest < _MAX_DISTANCE_RATIO * reference.where(~is_rare, sorted_distances[:, 1]))
+    max_group_size = max(_MAX_COPIES * len(train_rows) / len(train), 1)
+    is_grouped = near & (_group_sizes(sorted_distances[:, :_REFERENCE_NEIGHBOR]) > max_group_size)
+    if float(is_grouped.float().mean()) >= _MIN_GROUPED_SHARE:
+        return NearDuplicates([], len(val_rows))
     growth = (sorted_distances[:, -1] / reference.clamp_min(1e-12)).log()
     others = growth[~near] if int((~near).sum()) >= _MIN_DISTANT_QUERIES else growth
     local_dimensions = math.log(_FARTHEST_NEIGHBOR / _REFERENCE_NEIGHBOR) / growth.clamp_min(1e-3)
@@ -294,6 +301,12 @@ def _find_near_pairs(
         _chance_probability(local_dimensions).mean().item(), _chance_probability(torch.tensor(dimensions)).item()
     )
     return NearDuplicates(pairs, len(val_rows), expected)
+
+
+def _group_sizes(sorted_distances: Tensor) -> Tensor:
+    """Return how many of the nearest neighbors of each row lie before the largest relative gap in their distances."""
+    growth = sorted_distances[:, 1:] / sorted_distances[:, :-1].clamp_min(1e-12)
+    return growth.argmax(1) + 1
 
 
 def _chance_probability(dimensions: Tensor) -> Tensor:

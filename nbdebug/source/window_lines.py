@@ -217,3 +217,13 @@ class _Numbers:
         """Return a number that is the same for a name in all expressions, and another one for each name."""
         number = int.from_bytes(name.encode(), "big") % _NAME_NUMBERS
         return 101 + (_NAME_NUMBERS - number if self.is_reversed else number)
+
+
+def selects_last_step(line: SourceLine | None) -> bool:
+    """Check whether a line takes the last step of two values by the same index, as in ``x[:, -1] - y[:, -1]``."""
+    statement = covering_statement(line) if line else None
+    values: dict[str, set[str]] = {}
+    for node in ast.walk(statement) if statement else ():
+        if isinstance(node, ast.Subscript) and "-1" in map(ast.unparse, getattr(node.slice, "elts", ())):
+            values.setdefault(ast.unparse(node.slice), set()).add(ast.unparse(node.value))
+    return any(len(indexed) > 1 for indexed in values.values())

@@ -36,6 +36,7 @@ from nbdebug.setup.source_lines import argument_line, argument_producer_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line
+from nbdebug.source.window_lines import selects_last_step
 
 _CONSEQUENCES = (
     "M301",
@@ -50,6 +51,10 @@ _CONSEQUENCES = (
     "T610",
     "E709",
     "E710:ignored labels",
+)
+
+_LAST_STEP_IS_CHOSEN = (
+    "The loss takes the last step of the output and of the target. This is right if no other step should be predicted."
 )
 
 
@@ -89,20 +94,21 @@ def loss_ignores_samples(
     On the output of the first batch, shifted by 1 and by 100 standard deviations in both directions, one part at a
     time, so that hinges and margins are crossed. Reported when more than ``share`` of the samples or steps (or any
     column that has targets of its own) have no influence. Samples whose targets are all negative, like
-    ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding. The
-    samples of one label are reported if none of them has a gradient, and if outputs that are small, large, opposite,
-    random or equal do not change the loss, so that no margin hides them; in a loss that is not one of torch's own, as a
-    warning. Of a class at each position, as in masks and tags, it is reported if it leaves a single class to learn. Of
-    flags of 0 and 1 for each output, it is reported unless the outputs of a sample are shares of a whole. The first
-    step of a watched loop is checked too, if the loss repeats its value. So are columns of the output without a
-    gradient in any of eight or more samples, if the target has a column for each, or if the loss also ignores a column
-    of the target. So are channels of an output that several targets share, if one sample has a gradient at all others.
-    Real-valued targets that come with a mask are reported if the loss has a gradient only where the mask is zero and
-    all of them have one value. A token of a language model is reported, as a warning, if its label is ignored wherever
-    it occurs although the mask marks it as real in half of the rows. So is a class of the output that the loss ignores,
-    if it labels all padding and, in half of the rows, inputs before other labels, and the classes are not the tokens.
-    In your loop: the same rows have a gradient of exactly zero in all inspected steps, at least ``least`` = 3 with
-    different batches, and they are at least that ``share``. Batches that bring a mask do not count.
+    ``ignore_index``, do not count, and neither do steps at which all samples have the same target, as in padding. A
+    loss that takes the last step of the output and of the target by the same constant index is a note. The samples of
+    one label are reported if none of them has a gradient, and if outputs that are small, large, opposite, random or
+    equal do not change the loss, so that no margin hides them; in a loss that is not one of torch's own, as a warning.
+    Of a class at each position, as in masks and tags, it is reported if it leaves a single class to learn. Of flags of
+    0 and 1 for each output, it is reported unless the outputs of a sample are shares of a whole. The first step of a
+    watched loop is checked too, if the loss repeats its value. So are columns of the output without a gradient in any
+    of eight or more samples, if the target has a column for each, or if the loss also ignores a column of the target.
+    So are channels of an output that several targets share, if one sample has a gradient at all others. Real-valued
+    targets that come with a mask are reported if the loss has a gradient only where the mask is zero and all of them
+    have one value. A token of a language model is reported, as a warning, if its label is ignored wherever it occurs
+    although the mask marks it as real in half of the rows. So is a class of the output that the loss ignores, if it
+    labels all padding and, in half of the rows, inputs before other labels, and the classes are not the tokens. In your
+    loop: the same rows have a gradient of exactly zero in all inspected steps, at least ``least`` = 3 with different
+    batches, and they are at least that ``share``. Batches that bring a mask do not count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -265,7 +271,10 @@ def _first_batch_findings(
     steps = [step for step in output_influence.positions if not _is_constant_target(target, step)]
     ignored_steps = [step for step in steps if not output_influence.positions[step]]
     if share * len(steps) < len(ignored_steps) < len(steps):
-        yield _finding(first_pass, graph, f"{len(ignored_steps)} of {len(steps)} inspected steps", "steps", None)
+        finding = _finding(first_pass, graph, f"{len(ignored_steps)} of {len(steps)} inspected steps", "steps", None)
+        if ignored_steps == sorted(steps)[:-1] and selects_last_step(selection_line(first_pass, graph)):
+            finding = replace(finding, cause=_LAST_STEP_IS_CHOSEN, severity="note")
+        yield finding
 
 
 def _target_finding(ignored: IgnoredTarget) -> Finding:

@@ -57,6 +57,13 @@ def left_padded_sequences() -> Setup:
     return random_split_setup(x, x.sum(1, keepdim=True), 12)
 
 
+def prototypes_with_noise() -> Setup:
+    """Samples of 60 kinds, each a prototype with noise; about sixteen training samples are equally close to each."""
+    prototypes = torch.randn(60, 16, generator=GENERATOR)
+    x = prototypes.repeat(20, 1) + 0.1 * torch.randn(1200, 16, generator=GENERATOR)
+    return random_split_setup(x, x.sum(1, keepdim=True), 16)
+
+
 def inputs_with_zeros_at_random() -> Setup:
     """Readings that depend on three numbers, of which three in ten are replaced by zero, beside flags of these."""
     generator, mixing = torch.Generator().manual_seed(3), torch.randn(3, 10, generator=GENERATOR)
@@ -102,6 +109,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "windows split in time": windows_split_in_time,
     "windows of channels split in time": lambda: windows_split_in_time(CHANNELS),
     "short sequences among zeros": left_padded_sequences,
+    "prototypes with noise": prototypes_with_noise,
     "rows beside a code": lambda: rows_beside_a_code(renumbered=False),
     "rows beside a renumbered code": lambda: rows_beside_a_code(renumbered=True),
     "zeros at random": inputs_with_zeros_at_random,

@@ -157,3 +157,39 @@ def test_loss_ignores_channels_of_a_task_is_reported_at_the_loss_of_the_task(
     assert [finding.evidence["channels without influence"] for finding in findings] == [channels] * bool(channels)
     if channels == [4, 5, 6]:
         assert "F.cross_entropy(part, target)" in str(findings[0].where.source)
+
+
+class Steps(nn.Module):
+    """One number for each step of a sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.GRU(3, 8, batch_first=True)
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.head(self.layers(x)[0])
+        return output
+
+
+def last_step(output: Tensor, target: Tensor) -> Tensor:
+    return (output[:, -1] - target[:, -1]).square().mean()
+
+
+def first_step(output: Tensor, target: Tensor) -> Tensor:
+    return (output[:, 0] - target[:, 0]).square().mean()
+
+
+def last_step_overwrites(output: Tensor, target: Tensor) -> Tensor:
+    for step in range(target.shape[1]):
+        loss = F.mse_loss(output[:, step], target[:, step])
+    return loss
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "severity"), [(last_step, "note"), (first_step, "error"), (last_step_overwrites, "error")]
+)
+def test_loss_of_one_step_is_a_note_if_it_takes_the_last_one_by_name(loss_fn: Loss, severity: str) -> None:
+    x = torch.randn(64, 6, 3, generator=GENERATOR)
+    (finding,) = rule_findings(minimal_setup(Steps(), x, x.cumsum(1)[..., :1], loss_fn), "L214")
+    assert finding.severity == severity
