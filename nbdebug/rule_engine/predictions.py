@@ -20,6 +20,9 @@ from nbdebug.loss_curves.stability import find_divergence
 from nbdebug.records import Record
 
 _MAX_REMAINING_SHARE = 0.5  # of the loss of a constant prediction, at the end of a run that learned
+_MAX_SHARE_AFTER_START = (
+    0.75  # the same, if the start is at stake; a part of the loss cannot be learned, as in language
+)
 _MAX_START_SHARE = 0.05  # of the run may pass before the loss is that of a constant prediction
 _MIN_START_STEPS = 5
 _MAX_FALL_SHARE = 0.1  # of the run may pass before the loss is half of its start
@@ -57,7 +60,7 @@ def _quick_start(record: Record) -> str:
     run = get_run_summary(record)
     if run.chance is None:
         return _success(record) or _quick_fall(run)
-    if run.remaining_share is None or run.remaining_share > _MAX_REMAINING_SHARE:
+    if run.remaining_share is None or run.remaining_share > _MAX_SHARE_AFTER_START:
         return _success(record)
     opening = max(_MIN_START_STEPS, int(_MAX_START_SHARE * len(run.loss)))
     has_recovered = bool((run.loss[:opening] <= _MAX_RISE * run.chance).any())

@@ -57,6 +57,18 @@ def large_initial_weights_of_a_convolution() -> Debugger:
     return classifier(model, x.repeat(4, 1), y.repeat(4), lr=3e-2)
 
 
+def large_initial_weights_and_noisy_labels() -> Debugger:
+    """A third of the labels are random, so that more than half of the loss of a constant prediction remains."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(960, 4, generator=generator)
+    y = torch.where(
+        torch.rand(960, generator=generator) < 1 / 3, torch.randint(3, (960,), generator=generator), x[:, :3].argmax(1)
+    )
+    model = mlp(4, 32, 3)
+    nn.init.normal_(model[2].weight, std=1.5)
+    return classifier(model, x, y, lr=3e-2)
+
+
 def rare_class_that_is_easy() -> Debugger:
     y = (torch.arange(1200) % 25 == 0).long()
     x = torch.randn(1200, 4, generator=torch.Generator().manual_seed(0)) + 3.0 * y[:, None]
@@ -89,6 +101,7 @@ def attention_over_slow_series() -> Debugger:
         (attention_over_slow_series, "M311", 8),
         (large_initial_weights, "L208", 40),
         (large_initial_weights_of_a_convolution, "L208", 40),
+        (large_initial_weights_and_noisy_labels, "L208", 10),
         (rare_class_that_is_easy, "D106", 8),
     ],
 )
