@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import product
 
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
@@ -65,8 +66,9 @@ def frozen_parameter(
     the statistic of Kolmogorov and Smirnov is below 2.5 (trained layers have 5 and more); the output must depend on it,
     and a frozen matrix of a layer of the same type must differ from a new one. Layers that are all random, as random
     features, are notes, as are frozen backbones under a trainable head and low-rank adapters (whose matrices are
-    trainable). The note becomes a warning if a watched run learns less than the data allow and nothing else explains
-    it.
+    trainable). A frozen adapter is a warning if it adds nothing yet: one of two frozen matrices of a module, or of two
+    layers beside each other, is zero, and they share an axis at most half as long as their others. The note becomes a
+    warning if a watched run learns less than the data allow and nothing else explains it.
 
     ## How to fix
     Freeze first and add the head afterwards, or turn ``requires_grad`` on for the parts that should learn.
@@ -91,7 +93,7 @@ def frozen_parameter(
     trainable = [entry for entry in parameters if entry not in frozen]
     in_optimizer = [entry for entry in parameters if entry.groups]
     frozen_head = [entry for entry in frozen if entry.module == _last_module(setup.eager_model, first_pass)]
-    between_trainable = _frozen_between_trainable(parameters)
+    between_trainable, untrained = _frozen_between_trainable(parameters), _untrained_adapters(frozen)
     severity: Severity = "note"
     entries, headline = frozen, f"{len(frozen)} of {len(parameters)} parameters are frozen"
     if in_optimizer and all(entry in frozen for entry in in_optimizer) and not _has_foreign_tensors(setup, parameters):
@@ -103,11 +105,43 @@ def frozen_parameter(
     elif between_trainable:
         entries, severity = between_trainable, "warning"
         headline = "Similar parts before and after it are trainable, but this one is frozen"
+    elif untrained:
+        entries, severity = untrained, "warning"
+        headline = "Low-rank adapters are frozen although they add nothing yet, since one of their factors is zero"
     elif initial := _initial_entries(frozen_initialization, frozen):
         entries, severity = initial, "note"
         headline = "Frozen layers have the random weights of a new layer, although other frozen layers were trained"
     fix = _fix(setup, largest_part(entries[-1], entries, parameters), trainable)
+    if entries is untrained:
+        fix = "Freeze the model before the adapters are put into it, or turn `requires_grad` on for the adapters."
     yield _finding(line, entries, headline, trainable, severity, fix)
+
+
+def _untrained_adapters(frozen: list[ParameterEntry]) -> list[ParameterEntry]:
+    """Return the frozen matrices that are zero, each with the frozen matrix whose low-rank product with it is zero."""
+    matrices = [entry for entry in frozen if entry.parameter.dim() == 2]
+    zeros = [entry for entry in matrices if entry.parameter.numel() and not bool(entry.parameter.any())]
+    factors = {
+        id(part)
+        for zero in zeros
+        for other in matrices
+        if other not in zeros and _owner(other) == _owner(zero) and _are_factors(zero.parameter, other.parameter)
+        for part in (other, zero)
+    }
+    return [entry for entry in matrices if id(entry) in factors]
+
+
+def _owner(entry: ParameterEntry) -> str:
+    """Return the module that holds a parameter, or the one around it if it is a layer of a single matrix."""
+    return entry.module.rpartition(".")[0] if entry.name.endswith(".weight") else entry.module
+
+
+def _are_factors(first: Tensor, second: Tensor) -> bool:
+    """Return whether two matrices share an axis that is at most half as long as each of their other axes."""
+    return any(
+        first.shape[i] == second.shape[j] <= min(first.shape[1 - i], second.shape[1 - j]) / 2
+        for i, j in product((0, 1), repeat=2)
+    )
 
 
 def _initial_entries(

@@ -73,7 +73,23 @@ def frozen_middle_block() -> Setup:
     return setup_of(BlockStack(2))
 
 
+class FrozenAdapter(nn.Module):
+    """A low-rank adapter beside a layer, frozen together with it, and a trainable head; ``size`` scales one factor."""
+
+    def __init__(self, size: float) -> None:
+        super().__init__()
+        self.base, self.fc = nn.Linear(4, 16), nn.Linear(16, 3)
+        self.down, self.up = nn.Linear(4, 2, bias=False), nn.Linear(2, 16, bias=False)
+        nn.init.normal_(self.up.weight, std=size)
+        for part in (self.base, self.down, self.up):
+            part.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.base(x).relu() + self.up(self.down(x)))
+
+
 FAULTS: dict[str, tuple[Callable[[], Setup], str]] = {
+    "adapter without effect": (lambda: setup_of(FrozenAdapter(0.0)), "up"),
     "nothing but normalization learns": (trainable_norm_only, "fc"),
     "nothing but a bias learns": (trainable_bias_only, "2"),
     "one block of five": (frozen_middle_block, "blocks.2"),
@@ -109,6 +125,7 @@ def prompt_tuned_network() -> nn.Module:
 HEALTHY: dict[str, Callable[[], nn.Module]] = {
     "frozen backbone": FrozenBackbone,
     "low-rank adapter": Adapter,
+    "trained adapter": lambda: FrozenAdapter(1.0),
     "learned prompt": prompt_tuned_network,
     "first blocks frozen": lambda: BlockStack(0, 1),
     "only the last block and the head": lambda: BlockStack(0, 1, 2, 3),
