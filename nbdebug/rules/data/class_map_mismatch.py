@@ -23,13 +23,14 @@ from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.part_sources import constructor_argument
 from nbdebug.setup.source_lines import creation_line
-from nbdebug.source.assignments import certain_line, covering_statement, find_assignments
+from nbdebug.source.assignments import certain_line, covering_statement, find_assignments, own_statements
 from nbdebug.source.attribute_makers import scope_around
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.numbering_lines import numbering_of_attribute, numbering_of_expression
 from nbdebug.source.scopes import Expression
-from nbdebug.source.search import call_name, read_names
+from nbdebug.source.search import call_name, function_node, read_names
+from nbdebug.source.variable_values import own_assigned_names
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
 
@@ -111,11 +112,25 @@ def _unordered_names(setup: Setup, attribute: str, train: dict[str, int], val: d
 
     Of several branches, names that are out of order were not sorted.
     """
-    passed = partial(constructor_argument, setup, setup.val_loader)
+    passed = partial(_own_argument, setup)
     makers = numbering_of_attribute(getattr(setup.val_loader, "dataset", None), attribute, passed)
     if any([*sorted(numbers)] != sorted(numbers, key=numbers.__getitem__) for numbers in (train, val)):
         makers = [maker for maker in makers if not _sorts(maker.node)] or makers
     return max(makers, key=lambda maker: maker.line.number, default=None)
+
+
+def _own_argument(setup: Setup, name: str) -> Expression | None:
+    """Return what is passed to the validation dataset for a parameter.
+
+    None for a variable that both datasets get, if their constructor replaces it: alone, it would number both alike.
+    """
+    own, other = (constructor_argument(setup, loader, name) for loader in (setup.val_loader, setup.train_loader))
+    constructor = function_node(type(getattr(setup.val_loader, "dataset", None)).__init__)
+    is_replaced = constructor and any(name in own_assigned_names(node) for node in own_statements(constructor))
+    if own is None or other is None or own.node is other.node or not is_replaced:
+        return own
+    is_same = isinstance(own.node, ast.Name) and ast.unparse(own.node) == ast.unparse(other.node)
+    return None if is_same else own
 
 
 def _creation_with_other_names(setup: Setup, attribute: str) -> SourceLine | None:

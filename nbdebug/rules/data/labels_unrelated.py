@@ -25,6 +25,7 @@ from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
 from nbdebug.measurements.redrawn_targets import RedrawnTargets, RedrawnTargetSearch
 from nbdebug.measurements.reference import Reference, compare_with_reference
+from nbdebug.measurements.target_symmetries import MovedTarget
 from nbdebug.measurements.text_order import TextOrder
 from nbdebug.records import Record
 from nbdebug.rule_engine.order_edits import find_reordering
@@ -34,6 +35,7 @@ from nbdebug.rules.separated_labels import separation_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.losses import LossKind
+from nbdebug.setup.position_writes import position_write_line
 from nbdebug.setup.reordered_lines import find_lone_reordering
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import get_location
@@ -55,6 +57,7 @@ def labels_unrelated(
     collate_misalignments: list[CollateMisalignment],
     unpaired_transforms: UnpairedTransforms | NotChecked | None,
     transposed_target: TransposedTarget | NotChecked | None,
+    moved_target: MovedTarget | NotChecked | None,
     text_order: TextOrder | NotChecked | None,
     inverted_ranks: InvertedRanks | NotChecked | None,
     setup: Setup,
@@ -75,11 +78,12 @@ def labels_unrelated(
 
     ## What it does
     Predicts the label of each of some hundred samples by a kernel ridge regression on the others, then repeats this
-    with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels
-    that belong to the previous or the next sample. A collate function of your own gets the same samples in several
-    orders: the pairs of input and target may not depend on it. An image with a target of its height and width is read
-    several times: both must be flipped, rotated and shifted alike. In your own loop, it compares the rows that the
-    model receives and the targets that the loss receives with those of the loader.
+    with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels that
+    belong to the previous or the next sample. A collate function of your own gets the same samples in several orders:
+    the pairs of input and target may not depend on it. An image with a target of its height and width is read several
+    times: both must be flipped, rotated and shifted alike. A linear learner predicts the target at each position from
+    the image around it, for the target in all eight orientations. In your own loop, it compares the rows that the model
+    receives and the targets that the loss receives with those of the loader.
 
     ## Why it matters
     A network memorizes random labels as well as correct ones; only the validation score shows the difference.
@@ -147,6 +151,9 @@ def labels_unrelated(
         return
     if isinstance(unpaired_transforms, UnpairedTransforms):
         yield _unpaired_finding(unpaired_transforms)
+        return
+    if isinstance(moved_target, MovedTarget):
+        yield _moved_finding(setup, moved_target)
         return
     if isinstance(loop, LoopSummary):
         of_loop = [*_loop_findings(loop, least)]
@@ -341,6 +348,27 @@ def _unpaired_finding(unpaired: UnpairedTransforms) -> Finding:
         },
         explains=("T601", "T606", "T607", "T608", "T610", "E706", "E709", "D112"),
         aspect="transforms",
+    )
+
+
+def _moved_finding(setup: Setup, moved: MovedTarget) -> Finding:
+    """Report targets in another orientation than their images."""
+    return Finding(
+        message=f"The target is {moved.symmetry} relative to its image: in {moved.samples} training samples, the image "
+        f"around a position explains {moved.unmoved_score:.1%} of the variance of the target there, and "
+        f"{moved.score:.1%} if this is undone (at most {moved.chance_score:.1%} with the targets of other samples).",
+        where=get_location(position_write_line(setup) or origin_line(setup, "targets")),
+        cause="An image is indexed by row and column, which are y and x. A flip or a rotation must move both parts.",
+        fix="heat[y, x] = 1.0   # the row first",
+        evidence={
+            "symmetry": moved.symmetry,
+            "score": moved.score,
+            "unmoved": moved.unmoved_score,
+            "chance": moved.chance_score,
+            "samples": moved.samples,
+        },
+        explains=_CONSEQUENCES,
+        aspect="orientation",
     )
 
 

@@ -151,6 +151,28 @@ NUMBERED = {
         "        make = read_by_name\n    val = Table(make(val_table))\n    return Table(make(train_table)), val\n"
         "train, val = load(is_mended=False)\n"
     ),
+    "a dictionary in place of one that is not passed": (
+        "class Folder(Dataset):\n    def __init__(self, table, numbers=None):\n        kinds = list(table['kind'])\n"
+        "        if numbers is None:\n"
+        "            numbers = {kind: i for i, kind in enumerate(dict.fromkeys(kinds))}  # here\n"
+        "        self.x, self.numbers = make_inputs(table), numbers\n"
+        "        self.y = [self.numbers[kind] for kind in kinds]\n"
+        "    def __len__(self): return len(self.y)\n    def __getitem__(self, i): return self.x[i], self.y[i]\n"
+        "def load(is_mended):\n    numbers = {'cat': 0, 'dog': 1, 'eel': 2} if is_mended else None\n"
+        "    return Folder(train_table, numbers), Folder(val_table, numbers)\n"
+        "train, val = load(is_mended=False)\n"
+    ),
+    "a dictionary that only one split gets": (
+        "class Folder(Dataset):\n    def __init__(self, table, numbers=None):\n        kinds = list(table['kind'])\n"
+        "        if numbers is None:\n"
+        "            numbers = {kind: i for i, kind in enumerate(sorted(set(kinds)))}\n"
+        "        self.x, self.numbers = make_inputs(table), numbers\n"
+        "        self.y = [self.numbers[kind] for kind in kinds]\n"
+        "    def __len__(self): return len(self.y)\n    def __getitem__(self, i): return self.x[i], self.y[i]\n"
+        "def load(order):\n    numbers = {kind: i for i, kind in enumerate(order)}  # here\n"
+        "    return Folder(train_table), Folder(val_table, numbers)\n"
+        "train, val = load(['eel', 'dog', 'cat'])\n"
+    ),
     "labels that are swapped without a dictionary": _IN_SCRIPT.format(
         "names = ['cat', 'dog', 'eel']\ntrain_y = [names.index(kind) for kind in train_table['kind']]\n"
         "val_y = [(names.index(kind) + 1) % 3 for kind in val_table['kind']]  # here\n"
