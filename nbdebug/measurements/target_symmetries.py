@@ -68,11 +68,11 @@ def moved_target(setup: Setup, tables: dict[str, SplitTable], eval_outputs: Eval
     if target.shape[-2] != target.shape[-1]:
         grid = grid if grid[0] != grid[1] else (grid[0], grid[1] - 1)
     oriented = torch.stack([*moves(F.adaptive_avg_pool2d(target, grid))], 1)
-    found = _compare(_features(image, grid), oriented)
+    best = _compare(_features(image, grid), oriented)
     names = _SQUARE if oriented.shape[1] == len(_SQUARE) else _OBLONG
-    if found is None or not _is_local(eval_outputs, found[0]):
+    if best is None or not _is_local(eval_outputs, best[0]):
         return None
-    number, scores, chance = found
+    number, scores, chance = best
     return MovedTarget(names[number], scores[number], max(scores[0], 0.0), max(chance, 0.0), len(image))
 
 
