@@ -156,10 +156,10 @@ def _find_call(
         canceled[number] = tuple(map(region.merge, other_outputs, outputs))
         rest = changed(canceled)
         if _largest_difference(first.output, injected.output) > least:
+            is_wide = _changed_share(outputs, other_outputs, region) >= _FEW
+            found = number if is_wide or found is None else found
             effect, remaining = (_largest_difference(first.output, run.output) for run in (second, rest))
-            has_little = _changed_share(outputs, other_outputs, region) < _FEW and remaining >= _MOST * effect
-            found = number if found is None or not has_little else found
-            if not has_little:
+            if is_wide or remaining < _MOST * effect:
                 break
         second = rest
     if found is None:
