@@ -18,6 +18,7 @@ from nbdebug.setup import Batch
 _TOLERANCE = 1e-4  # relative; sums over other widths are rounded differently
 _MIN_EFFECT = 1e-5  # relative to the largest output; a difference that changes it by less cancels out
 _MAX_CANCELED = 12
+_FEW, _MOST = 0.5, 0.5  # of the values of a call, and of the effect of the padding on the output
 
 
 @dataclass(frozen=True)
@@ -140,22 +141,37 @@ def _find_call(
     """Return the first call with other values that reach the output, or the mask that feeds it.
 
     None if the calls of the passes differ. The largest score of an attention often depends on padding, but is the same
-    for all scores of a softmax and cancels out: such a call gets its original values in further passes.
+    for all scores of a softmax and cancels out: such a call gets its original values in further passes. So does a call
+    with few other values, such as a convolution at the ends of rows, if most of the effect remains: then a later call
+    has it.
     """
     first, second, canceled = original({}), changed({}), dict[int, tuple[Tensor, ...]]()
-    least = _MIN_EFFECT * float(first.output.abs().max())
+    least, found = _MIN_EFFECT * float(first.output.abs().max()), None
     for _ in range(_MAX_CANCELED):
         number = _find_first_difference(first.calls, second.calls, region, canceled)
         if number is None:
-            return None
+            break
         outputs, other_outputs = first.calls[number].outputs, second.calls[number].outputs
         injected = original({number: tuple(map(region.merge, outputs, other_outputs))})
-        if _largest_difference(first.output, injected.output) > least:
-            calls = first.calls[: number + 1]
-            return find_mask_call(calls, padded, masks) or calls[-1]
         canceled[number] = tuple(map(region.merge, other_outputs, outputs))
-        second = changed(canceled)
-    return None
+        rest = changed(canceled)
+        if _largest_difference(first.output, injected.output) > least:
+            is_wide = _changed_share(outputs, other_outputs, region) >= _FEW
+            found = number if is_wide or found is None else found
+            effect, remaining = (_largest_difference(first.output, run.output) for run in (second, rest))
+            if is_wide or remaining < _MOST * effect:
+                break
+        second = rest
+    if found is None:
+        return None
+    calls = first.calls[: found + 1]
+    return find_mask_call(calls, padded, masks) or calls[-1]
+
+
+def _changed_share(outputs: tuple[Tensor, ...], other_outputs: tuple[Tensor, ...], region: _Region) -> float:
+    """Return the share of the values of a call's first result that differ between two passes."""
+    own, other = region.select(outputs[0], other_outputs[0])
+    return float((~_close(own, other)).float().mean()) if own.shape == other.shape and own.numel() else 0.0
 
 
 def _largest_difference(first: Tensor, second: Tensor) -> float:
@@ -183,5 +199,9 @@ def _agree(first: Tensor, second: Tensor) -> bool:
     """Check whether two tensors have the same values, up to rounding."""
     if first.shape != second.shape or not first.numel():
         return True
+    return bool(_close(first, second).all())
+
+
+def _close(first: Tensor, second: Tensor) -> Tensor:
     scale = float(second.nan_to_num(posinf=0.0, neginf=0.0).abs().max())
-    return bool(torch.isclose(first, second, _TOLERANCE, _TOLERANCE * scale, equal_nan=True).all())
+    return torch.isclose(first, second, _TOLERANCE, _TOLERANCE * scale, equal_nan=True)

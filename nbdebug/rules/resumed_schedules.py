@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from nbdebug.finding import Severity
+from nbdebug.loop_monitor.rate_history import RateHistory
 from nbdebug.loop_monitor.resumption import OptimizerState, ScheduleStart
-from nbdebug.loop_monitor.schedules import planned_length
+from nbdebug.loop_monitor.schedules import SchedulerUse, planned_length
 
 _MAX_RATE_RATIO = 1.5  # between the rate and its plan: the smallest step of a usual schedule is a factor of two
 _RATE_TOLERANCE = 0.01  # relative; a schedule that multiplies its rate step by step deviates by rounding
-_ENDED_SHARE = 0.01  # of the initial rate
+_ENDED_SHARE, _ZERO_SHARE = 0.01, 1e-6  # of the initial rate
 _MIN_POSITION = 2  # a loop may step the schedule once before the optimizer
 
 
@@ -54,6 +55,29 @@ def describe_ended_schedule(scheduler: Any, steps: int, optimizer_steps: int) ->
         f"{type(scheduler).__name__} had ended before the loop: it stands at step {position} of {length}, so the "
         f"learning rate was {max(rates):.3g} in all {optimizer_steps} optimizer steps.",
         "The state of a schedule that had ended was loaded.",
+        "Load the state of the model only, and create a new optimizer and scheduler.",
+    )
+
+
+def describe_late_start(use: SchedulerUse, rates: RateHistory) -> tuple[str, str, str] | None:
+    """Return message, cause and fix of a schedule that had run down before its first step in a loop; else None.
+
+    It had been moved then, and every rate of its optimizer was below a hundredth of the initial one; a rate that stays
+    is as good as zero.
+    """
+    position = getattr(use.scheduler, "last_epoch", 0) - use.steps
+    initial_rates = getattr(use.scheduler, "base_lrs", [])
+    if not use.steps or position < _MIN_POSITION or not use.initial_rates or not all(initial_rates):
+        return None
+    ratios = [rate / initial for rate, initial in zip(use.initial_rates, initial_rates, strict=False)]
+    if max(ratios) > (_ZERO_SHARE if rates.is_constant else _ENDED_SHARE):
+        return None
+    course = f"{rates.low_share:.0%} of {rates.steps} optimizer steps ran at less than 1 % of the highest rate"
+    course = f"all {rates.steps} optimizer steps ran at that rate" if rates.is_constant else course
+    return (
+        f"{type(use.scheduler).__name__} stood at step {position} before the loop, at a learning rate of "
+        f"{max(use.initial_rates):.3g}; its initial rate is {max(initial_rates):.3g}. In the loop, {course}.",
+        "The schedule had run down before the loop: its state was loaded, or it was stepped.",
         "Load the state of the model only, and create a new optimizer and scheduler.",
     )
 

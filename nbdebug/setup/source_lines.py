@@ -105,10 +105,27 @@ def creation_line(setup: Setup, created: object) -> SourceLine | None:
 
 
 def argument_line(setup: Setup, owner: object, option: str) -> SourceLine | None:
-    """Return the line of an argument in the call that creates an object, whatever its variable holds."""
+    """Return the line of an argument in the call that creates an object, or that computes its variable."""
     creation = find_setup_creation(setup, owner)
     argument = creation.argument(owner, option) if creation is not None else None
-    return SourceLine(creation.file, argument.lineno) if creation is not None and argument is not None else None
+    if creation is None or argument is None:
+        return None
+    return _computing_line(call_argument(creation, owner, argument)) or SourceLine(creation.file, argument.lineno)
+
+
+def _computing_line(argument: Expression) -> SourceLine | None:
+    """Return the line that computes what a variable holds, also in a function of the user that returns it.
+
+    None for other arguments, and for constants: these are passed as they are.
+    """
+    made = part_producer(argument, None, passes_conversions=True) if isinstance(argument.node, ast.Name) else argument
+    is_computed = made is not argument and isinstance(made.node, (ast.BinOp, ast.Call))
+    return made.line if is_computed and not _is_number(made.node) else None
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Check whether an expression has no variables, as ``2**-10`` or ``math.log(10.0)``: it is a constant."""
+    return not any(isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) for part in ast.walk(node))
 
 
 def argument_producer_line(
@@ -139,8 +156,8 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
     """Return the line that sets an option of an optimizer or a scheduler to a value.
 
     That is its parameter group, or the only one that computes the option, the argument of the call that creates it or
-    the constant that its variable holds, the entry of a dictionary that the call unpacks, or the call itself if it has
-    none.
+    the statement that computes its variable or assigns it a constant, the entry of a dictionary that the call unpacks,
+    or the call itself if it has none.
     """
     context = user_written_objects(setup)
     matches = matches_option(option, value)
@@ -157,7 +174,7 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
             return producer.line
         setting = getattr(argument, "attr", getattr(getattr(argument, "slice", None), "value", ""))
         setting_line = find_setting_line(setting, value, context) if isinstance(setting, str) else None
-        return setting_line or SourceLine(creation.file, argument.lineno)
+        return setting_line or _computing_line(expression) or SourceLine(creation.file, argument.lineno)
     entry_line = find_setting_line(option, value, context) if creation.unpacks_arguments else None
     return entry_line or creation.line
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import WeightedRandomSampler
 
 from nbdebug.setup.setup import Setup
-from nbdebug.setup.source_lines import call_argument, creation_line, find_setup_creation
+from nbdebug.setup.source_lines import argument_order_line, call_argument, creation_line, find_setup_creation
 from nbdebug.source.count_trends import count_trend, makes_counts, self_attribute
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine
@@ -43,6 +43,21 @@ def rising_weights_line(setup: Setup) -> SourceLine | None:
                 return _maker_line(call_argument(creation, module, argument)) or creation.line
     weights = next(_weights_in_own_loss(setup), None)
     return (_maker_line(weights) or weights.line) if weights else creation_line(setup, setup.loss_fn)
+
+
+def weight_order_line(setup: Setup) -> SourceLine | None:
+    """Return the line that gives the class weights of the loss their order, or that computes a weight of positives."""
+    option = next((name for name in _WEIGHT_OPTIONS if isinstance(getattr(setup.loss_fn, name, None), Tensor)), "")
+    if option != "pos_weight" or setup.loss_fn.pos_weight.numel() > 1:
+        return argument_order_line(setup, setup.loss_fn, option) if option else None
+    creation = find_setup_creation(setup, setup.loss_fn)
+    argument = creation.argument(setup.loss_fn, option) if creation else None
+    if creation is None or argument is None:
+        return None
+    made = part_producer(call_argument(creation, setup.loss_fn, argument), None, passes_conversions=True)
+    while len(elements := getattr(made.node, "elts", [])) == 1:  # a list of one number
+        made = part_producer(Expression(made.scope, elements[0]), None, passes_conversions=True)
+    return made.line
 
 
 def _weights_in_own_loss(setup: Setup) -> Iterator[Expression]:

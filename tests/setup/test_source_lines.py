@@ -392,6 +392,26 @@ OPTIONS = {
 }
 
 
+OPTIONS |= {
+    "computed variable": (
+        "rest = 0.001\nmomentum = 1 - rest  # here\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=momentum)\n"
+    ),
+    "variable of a function": (
+        "def smooth(rest):\n    momentum = 1 - rest  # here\n    return momentum\nmomentum = smooth(0.001)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=momentum)\n"
+    ),
+    "constant that is passed": (
+        "value = 0.999  # here\nmomentum = value\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=momentum)\n"
+    ),
+    "setting that is passed": (
+        "import os\nclass Options:\n    momentum = float(os.environ.get('MOMENTUM', '0.999'))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=Options.momentum)  # here\n"
+    ),
+}
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_option_line_sets_the_option_of_an_optimizer(name: str, tmp_path: Path) -> None:
     text = f"model = torch.nn.Linear(2, 2)\n{OPTIONS[name]}def build():\n    return DataLoader(tokens)\n"

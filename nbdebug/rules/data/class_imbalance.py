@@ -17,8 +17,8 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import get_loss_kind
-from nbdebug.setup.source_lines import argument_order_line, creation_line
-from nbdebug.setup.weight_lines import rising_weights_line
+from nbdebug.setup.source_lines import creation_line
+from nbdebug.setup.weight_lines import rising_weights_line, weight_order_line
 from nbdebug.source.location import get_location
 from nbdebug.statistics.class_weights import MisplacedWeights, find_misplaced_weights
 
@@ -138,14 +138,16 @@ def _misplaced_weights_finding(
 ) -> Finding:
     """Report weights of the loss that are inverse counts of other classes."""
     counts, heavy, light = class_counts.sampled, misplaced.heavy, misplaced.light
-    line = argument_order_line(setup, setup.loss_fn, "weight")
+    line, is_of_positives = weight_order_line(setup), get_loss_kind(setup.loss_fn) == "bce-with-logits"
+    order = "" if is_of_positives else " The weights are inverse class counts, but of other classes."
     return Finding(
         message=f"The loss weights a sample of class {heavy} {misplaced.ratio:.3g} times as much as one of class "
         f"{light}. Class {heavy} has {counts[heavy]:,} of {counts.total():,} training {_unit(class_counts)}, class "
-        f"{light} has {counts[light]:,}; expected {misplaced.expected:.3g} times. The weights are inverse class "
-        "counts, but of other classes.",
+        f"{light} has {counts[light]:,}; expected {misplaced.expected:.3g} times.{order}",
         where=get_location(line or creation_line(setup, setup.loss_fn)),
-        cause="The class weights are in another order than the classes, such as that in which the labels first occur.",
+        cause="The pos_weight is positives / negatives. It multiplies the loss of positives: it should be the inverse."
+        if is_of_positives
+        else "The class weights are in another order than the classes, such as that in which the labels first occur.",
         fix=_class_weight_fix(setup, class_counts),
         setup_fix="class weights",
         evidence={

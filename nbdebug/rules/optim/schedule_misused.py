@@ -32,7 +32,12 @@ from nbdebug.rule_engine.schedule_edits import (
     use_rate_as_factor,
 )
 from nbdebug.rules.examples import minimal_setup, network, points
-from nbdebug.rules.resumed_schedules import describe_ended_schedule, describe_restored_rate, describe_resumption
+from nbdebug.rules.resumed_schedules import (
+    describe_ended_schedule,
+    describe_late_start,
+    describe_restored_rate,
+    describe_resumption,
+)
 from nbdebug.rules.schedule_texts import (
     FIX_PER_EPOCH,
     describe_fast_schedule,
@@ -79,12 +84,13 @@ def schedule_misused(
     ## How it is measured
     Exactly. A schedule is too fast if more than ``most`` = half of all steps ran at less than a hundredth of the
     highest rate, or if it ends below zero; a cosine over all steps ends there too, but spends only 6% of its steps
-    there. A plateau scheduler may do so. A schedule was forgotten if it never stepped in more than two epochs. It steps
-    too seldom if it was planned for as many steps as there are batches, within 10%, and made fewer than half of them,
-    or if its rate reached less than half of the peak that half as many steps as batches would reach, computed on a copy
-    of it, in ten steps or more, and in as many as half of the batches for each of its steps, or 50: a shorter warm-up
-    may count epochs. A function of factors returns rates if its highest factor is the initial rate, or down
-    to half of it. A schedule skips its first rate if its first step comes before the first step of the optimizer. A
+    there. A plateau scheduler may do so. If the rate was below a hundredth of the initial one before the first step of
+    the loop, the schedule had run down before. A schedule was forgotten if it never stepped in more than two epochs. It
+    steps too seldom if it was planned for as many steps as there are batches, within 10%, and made fewer than half of
+    them, or if its rate reached less than half of the peak that half as many steps as batches would reach, computed on
+    a copy of it, in ten steps or more, and in as many as half of the batches for each of its steps, or 50: a shorter
+    warm-up may count epochs. A function of factors returns rates if its highest factor is the initial rate, or down to
+    half of it. A schedule skips its first rate if its first step comes before the first step of the optimizer. A
     plateau scheduler has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a decreasing
     loss, judged by the name of the metric, or by its values: a score is a multiple of one over the number of validation
     samples, and other values that decrease at three of four steps are those of a loss.
@@ -319,6 +325,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
     texts: tuple[str, str, str] | None = None
     edits: tuple[Edit, ...] = ()
     line, optimizer_step = use.line, loop.lines.get("optimizer")
+    is_slow = loop.rates.low_share > max_slow_share or loop.rates.is_constant
     if correct_mode:
         texts = describe_plateau_mode(kind, loop, use, correct_mode)
         edits = change_scheduler(setup, use.scheduler, "mode", repr(correct_mode))
@@ -326,6 +333,8 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
     elif loop.rates.final_ratio < 0 and use.steps:
         texts = describe_negative_rate(kind, loop)
         line = _factor_or_creation_line(setup, use) or line
+    elif is_slow and (late_texts := describe_late_start(use, loop.rates)):
+        texts, line = late_texts, state_loading_line(setup, use.scheduler) or creation_line(setup, use.scheduler)
     elif loop.rates.low_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
         is_per_batch = _steps_per_batch(loop, use) and not _is_poor_per_epoch(setup, loop, use, max_slow_share)
         texts = describe_fast_schedule(kind, loop, use, max_slow_share, is_per_batch)

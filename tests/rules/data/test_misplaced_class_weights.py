@@ -101,6 +101,31 @@ def test_class_weights_of_the_other_one_of_two_classes_are_reported() -> None:
     assert len(rule_faults(setup_with(nn.CrossEntropyLoss(weight=torch.tensor([0.6, 0.4])), TWO), "D106")) == 1
 
 
+POSITIVE_WEIGHTS = {
+    "a variable": "    weight = rare / common  # here\n    return nn.BCEWithLogitsLoss(pos_weight=weight)\n",
+    "a list of one": "    weight = rare / common  # here\n"
+    "    return nn.BCEWithLogitsLoss(pos_weight=torch.tensor([weight]))\n",
+    "in the call": "    return nn.BCEWithLogitsLoss(pos_weight=rare / common)  # here\n",
+    "a function": "    weight = ratio(rare, common)\n    return nn.BCEWithLogitsLoss(pos_weight=weight)\n"
+    "def ratio(a, b):\n    share = a / b  # here\n    return share\n",
+    "a choice": "    weight = common / rare if MENDED else rare / common  # here\n"
+    "    return nn.BCEWithLogitsLoss(pos_weight=weight)\nMENDED = False\n",
+}
+
+
+@pytest.mark.parametrize("name", POSITIVE_WEIGHTS)
+def test_inverse_weight_of_positives_is_reported_where_it_is_computed(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    counts = "def build(labels):\n    rare, common = labels.sum(), (1 - labels).sum()\n"
+    build = run_program(file, HEADER + counts + POSITIVE_WEIGHTS[name])["build"]
+    labels = (torch.arange(500) % 20 == 0).float()[:, None]
+    data = TensorDataset(torch.randn(500, X.shape[1], generator=torch.Generator().manual_seed(0)), labels)
+    setup = Setup(network(1), DataLoader(data, 50, shuffle=True), loss_fn=build(labels))
+    setup.files = {str(file)}
+    (finding,) = rule_faults(setup, "D106")
+    assert (source_line(finding).endswith("# here"), "pos_weight" in (finding.cause or "")) == (True, True)
+
+
 def test_class_weights_that_are_the_counts_themselves_are_inverted() -> None:
     """The reversed counts of these classes are nearly their inverse."""
     labels = torch.repeat_interleave(torch.arange(3), torch.tensor([640, 240, 90]))

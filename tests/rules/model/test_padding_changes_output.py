@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
@@ -214,6 +215,38 @@ LINES = {
     "inverted manual mask": (TokenClassifier(attention_with_inverted_mask), MASK, "masked_fill(valid.bool()"),
     "last state": (TokenClassifier(last_state, nn.GRU(8, 8, batch_first=True)), LENGTHS, "[:, -1]"),
 }
+
+
+class Convolved(nn.Module):
+    """Averages convolved tracks over all ticks, or over the real ones."""
+
+    def __init__(self, *, averages_all: bool) -> None:
+        super().__init__()
+        self.averages_all = averages_all
+        self.look, self.look_again, self.head = nn.Conv1d(3, 8, 3, padding=1), nn.Conv1d(8, 8, 3, padding=1), HEAD
+
+    def forward(self, tracks: Tensor, length: Tensor) -> Any:
+        x = self.look(tracks.transpose(1, 2)).relu()
+        x = self.look_again(x).relu().transpose(1, 2)
+        if self.averages_all:
+            return self.head(x.mean(dim=1))
+        real = (torch.arange(x.shape[1]) < length[:, None])[:, :, None]
+        x = (x * real).sum(1) / length[:, None]
+        return self.head(x)
+
+
+HEAD = nn.Linear(8, 3)
+
+
+@pytest.mark.parametrize(("averages_all", "line"), [(True, "x.mean(dim=1)"), (False, "self.look(")])
+def test_padding_changes_output_points_to_mean_behind_convolutions(averages_all: bool, line: str) -> None:
+    """The convolutions reach a few real ticks beside the padding; if the mean is masked, these are the effect."""
+    length = 20 + torch.arange(64) % 11
+    tracks = torch.randn(64, 30, 3) * (torch.arange(30) < length[:, None])[:, :, None]
+    loader = DataLoader(TensorDataset(tracks, length, Y[:64]), batch_size=16)
+    setup = Setup(Convolved(averages_all=averages_all), loader, loss_fn=nn.CrossEntropyLoss())
+    (finding,) = checkup_findings(setup, "M310")
+    assert line in (finding.where.source or "")
 
 
 @pytest.mark.parametrize("name", LINES)
