@@ -146,7 +146,7 @@ def _find_call(
     has it.
     """
     first, second, canceled = original({}), changed({}), dict[int, tuple[Tensor, ...]]()
-    least, found = _MIN_EFFECT * float(first.output.abs().max()), None
+    least, place = _MIN_EFFECT * float(first.output.abs().max()), None
     for _ in range(_MAX_CANCELED):
         number = _find_first_difference(first.calls, second.calls, region, canceled)
         if number is None:
@@ -157,14 +157,14 @@ def _find_call(
         rest = changed(canceled)
         if _largest_difference(first.output, injected.output) > least:
             is_wide = _changed_share(outputs, other_outputs, region) >= _FEW
-            found = number if is_wide or found is None else found
+            place = number if is_wide or place is None else place
             effect, remaining = (_largest_difference(first.output, run.output) for run in (second, rest))
             if is_wide or remaining < _MOST * effect:
                 break
         second = rest
-    if found is None:
+    if place is None:
         return None
-    calls = first.calls[: found + 1]
+    calls = first.calls[: place + 1]
     return find_mask_call(calls, padded, masks) or calls[-1]
 
 

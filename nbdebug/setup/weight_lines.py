@@ -47,9 +47,12 @@ def rising_weights_line(setup: Setup) -> SourceLine | None:
 
 def weight_order_line(setup: Setup) -> SourceLine | None:
     """Return the line that gives the class weights of the loss their order, or that computes a weight of positives."""
-    option = next((name for name in _WEIGHT_OPTIONS if isinstance(getattr(setup.loss_fn, name, None), Tensor)), "")
-    if option != "pos_weight" or setup.loss_fn.pos_weight.numel() > 1:
-        return argument_order_line(setup, setup.loss_fn, option) if option else None
+    options = {name: getattr(setup.loss_fn, name, None) for name in _WEIGHT_OPTIONS}
+    option, weight = next((item for item in options.items() if isinstance(item[1], Tensor)), ("", None))
+    if weight is None:
+        return None
+    if option != "pos_weight" or weight.numel() > 1:
+        return argument_order_line(setup, setup.loss_fn, option)
     creation = find_setup_creation(setup, setup.loss_fn)
     argument = creation.argument(setup.loss_fn, option) if creation else None
     if creation is None or argument is None:
