@@ -124,8 +124,8 @@ def _compare(features: Tensor, oriented: Tensor) -> tuple[int, list[float], floa
     shuffled = [targets.roll(shift, 0) for shift in torch.linspace(1, len(targets) - 1, _SHUFFLES).long().tolist()]
     count = oriented.shape[1]
     unexplained = _errors(features - features.mean(0), torch.cat([targets, *shuffled], 2))
-    unexplained = unexplained.unflatten(1, (_SHUFFLES + 1, count, -1)).sum(3)
-    variance = targets.square().sum(1).unflatten(1, (count, -1)).sum(2).mean(0)
+    unexplained = unexplained.reshape(len(targets), _SHUFFLES + 1, count, -1).sum(3)
+    variance = targets.square().sum(1).reshape(len(targets), count, -1).sum(2).mean(0)
     errors = unexplained[:, 0] / variance
     scores = (1 - errors.mean(0)).tolist()
     chance = 1 - unexplained[:, 1:].mean(0) / variance

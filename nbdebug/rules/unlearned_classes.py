@@ -64,8 +64,8 @@ def predictable_class_findings(setup: Setup, ignored: PredictableClass) -> Itera
     A loss that leaves out positions otherwise, such as by a mask or a class weight, does so on purpose.
     """
     line, edits = ignored_index_edits(setup, ignored.label)
-    is_option = getattr(setup.loss_fn, "ignore_index", None) == ignored.label
-    if not is_option and line is None:
+    is_option = hasattr(setup.loss_fn, "ignore_index")
+    if getattr(setup.loss_fn, "ignore_index", ignored.label) != ignored.label or not (is_option or line):
         return
     yield Finding(
         message=f"The loss ignores class {ignored.label}, which has {ignored.share:.0%} of the {ignored.positions:,} "

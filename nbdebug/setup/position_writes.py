@@ -36,9 +36,10 @@ def _functions(setup: Setup) -> _Functions:
     """Return the methods of the training dataset, and the function that makes its targets."""
     made = origin_line(setup, "targets")
     scope = enclosing_scope(made) if made else None
-    is_function = isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef))
-    functions: _Functions = {(made.file, scope.name, scope.lineno): scope} if made and scope and is_function else {}
-    return functions | dict(_methods(setup))
+    functions: _Functions = dict(_methods(setup))
+    if made and isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        functions[made.file, scope.name, scope.lineno] = scope
+    return functions
 
 
 def _methods(setup: Setup) -> Iterator[tuple[tuple[str, str, int], ast.AST]]:

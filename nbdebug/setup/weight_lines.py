@@ -47,8 +47,9 @@ def rising_weights_line(setup: Setup) -> SourceLine | None:
 
 def weight_order_line(setup: Setup) -> SourceLine | None:
     """Return the line that gives the class weights of the loss their order, or that computes a weight of positives."""
-    option = next((name for name in _WEIGHT_OPTIONS if isinstance(getattr(setup.loss_fn, name, None), Tensor)), "")
-    if option != "pos_weight" or setup.loss_fn.pos_weight.numel() > 1:
+    weights = {name: getattr(setup.loss_fn, name, None) for name in _WEIGHT_OPTIONS}
+    option, weight = next(((n, value) for n, value in weights.items() if isinstance(value, Tensor)), ("", None))
+    if weight is None or option != "pos_weight" or weight.numel() > 1:
         return argument_order_line(setup, setup.loss_fn, option) if option else None
     creation = find_setup_creation(setup, setup.loss_fn)
     argument = creation.argument(setup.loss_fn, option) if creation else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator
 from functools import partial
 
@@ -125,7 +126,8 @@ def _own_argument(setup: Setup, name: str) -> Expression | None:
     None for a variable that both datasets get, if their constructor replaces it: alone, it would number both alike.
     """
     own, other = (constructor_argument(setup, loader, name) for loader in (setup.val_loader, setup.train_loader))
-    constructor = function_node(type(getattr(setup.val_loader, "dataset", None)).__init__)
+    kind = type(getattr(setup.val_loader, "dataset", None))
+    constructor = function_node(inspect.getattr_static(kind, "__init__", None))
     is_replaced = constructor and any(name in own_assigned_names(node) for node in own_statements(constructor))
     if own is None or other is None or own.node is other.node or not is_replaced:
         return own

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import checkup_findings
 
-SAMPLES, SIDE = 60, 16
+SAMPLES, SIDE, LAST = 60, 16, 3
 GENERATOR = torch.Generator().manual_seed(0)
 TONES = torch.tensor([[-1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, -1.0, -1.0], [1.0, -1.0, 1.0]])
 FIELD, OTHER = F.avg_pool2d(torch.randn(2 * SAMPLES, 1, SIDE + 8, SIDE + 8, generator=GENERATOR), 9, 1)[:, 0].split(
@@ -45,17 +45,17 @@ def messages(setup: Setup) -> list[str]:
 
 
 def own_loss(scores: Tensor, kinds: Tensor) -> Tensor:
-    return F.cross_entropy(scores, kinds, ignore_index=1)
+    return F.cross_entropy(scores, kinds, ignore_index=3)
 
 
 OPTION = nn.CrossEntropyLoss(ignore_index=0)
-FAULTY: dict[str, tuple[Any, int]] = {"an option": (OPTION, 0), "a call": (own_loss, 1)}
+FAULTY: dict[str, tuple[Any, int]] = {"an option": (OPTION, 0), "a call": (own_loss, 3)}
 
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_class_that_the_inputs_predict_is_reported_at_the_index(name: str) -> None:
     loss_fn, label = FAULTY[name]
-    (finding,) = checkup_findings(setup(IMAGES, KINDS, loss_fn), "L214")
+    (finding,) = checkup_findings(setup(IMAGES, (KINDS + label) % 4, loss_fn), "L214")
     assert (finding.severity, finding.evidence["class"]) == ("warning", label)
     assert f"ignore_index={label}" in (finding.where.source or "")
 
@@ -76,7 +76,7 @@ HEALTHY: dict[str, tuple[Tensor, Tensor, Any, int]] = {
     ),
     "borders between objects": (IMAGES, without_first(lambda kinds: kinds.masked_fill(BORDERS, 0)), OPTION, 4),
     "positions without annotation": (IMAGES, without_first(lambda kinds: kinds.masked_fill(UNKNOWN, 0)), OPTION, 4),
-    "without a channel": (IMAGES, torch.where(KINDS == 0, 3, KINDS - 1), nn.CrossEntropyLoss(ignore_index=3), 3),
+    "without a channel": (IMAGES, torch.where(KINDS == 0, 3, KINDS - 1), nn.CrossEntropyLoss(ignore_index=LAST), 3),
     "a class weight of zero": (*(IMAGES, KINDS, nn.CrossEntropyLoss(weight=torch.tensor([0.0, 1.0, 1.0, 1.0])), 4),),
     "a rare class": (IMAGES, torch.where((KINDS == 0) & (FIELD > -0.4), 0, KINDS.clamp(min=1)), OPTION, 4),
 }
