@@ -18,7 +18,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.losses import ignore_index
 
 _MIN_SIDE, _MAX_GRID, _WINDOW = 8, 20, 5
-_MIN_SAMPLES, _MAX_SAMPLES = 48, 160
+_MIN_SAMPLES, _MAX_SAMPLES, _MAX_VALUES = 48, 160, 20_000_000
 _MAX_CHANNELS, _MAX_CLASSES = 3, 8
 _RIDGE_STRENGTH = 1e-2
 _SHUFFLES = 8  # pairings of the images with the targets of other samples
@@ -60,8 +60,11 @@ def moved_target(setup: Setup, tables: dict[str, SplitTable], eval_outputs: Eval
     table = tables.get("train")
     if table is None or len(table) < _MIN_SAMPLES or len(table.inputs) != 1 or len(table.targets) != 1:
         raise NotChecked("needs samples of one image and one target")
-    image = _as_image(table.inputs[0][:_MAX_SAMPLES])
-    target = _as_planes(table.targets[0][:_MAX_SAMPLES], ignore_index(setup.loss_fn))
+    count = min(_MAX_SAMPLES, _MAX_VALUES // max(part[0].numel() for part in (table.inputs[0], table.targets[0])))
+    if count < _MIN_SAMPLES:
+        raise NotChecked(f"{_MIN_SAMPLES} samples have more than {_MAX_VALUES:,} values")
+    image = _as_image(table.inputs[0][:count])
+    target = _as_planes(table.targets[0][:count], ignore_index(setup.loss_fn))
     if image is None or target is None or not _have_same_form(image, target):
         return None
     grid = min(target.shape[-2], _MAX_GRID), min(target.shape[-1], _MAX_GRID)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -20,38 +19,28 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import UnusedRows
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.ignored_channels import IgnoredChannels
+from nbdebug.measurements.ignored_classes import PredictableClass
 from nbdebug.measurements.ignored_targets import IgnoredColumns, IgnoredTarget
 from nbdebug.measurements.known_positions import KnownPositions
 from nbdebug.measurements.loss_places import early_return_line, ignored_part, producing_line, selection_line
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
 from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.measurements.unlearned_token import UnlearnedClass, UnlearnedToken
-from nbdebug.rule_engine.expression_edits import expressions_at, remove_option
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
+from nbdebug.rules.unlearned_classes import (
+    CONSEQUENCES,
+    FIX_OF_INDEX,
+    ignored_index_edits,
+    predictable_class_findings,
+    unlearned_class_finding,
+    unlearned_token_finding,
+)
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line, written_line
-from nbdebug.setup.losses import ignore_index
 from nbdebug.setup.source_lines import argument_line, argument_producer_line
-from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import find_unique_line
 from nbdebug.source.window_lines import selects_last_step
-
-_CONSEQUENCES = (
-    "M301",
-    "G416",
-    "M315",
-    "L208",
-    "T601",
-    "T604",
-    "T605",
-    "T606",
-    "T608",
-    "T610",
-    "E709",
-    "E710:ignored labels",
-)
 
 _LAST_STEP_IS_CHOSEN = (
     "The loss takes the last step of the output and of the target. This is right if no other step should be predicted."
@@ -73,6 +62,7 @@ def loss_ignores_samples(
     known_positions: KnownPositions | NotChecked | None,
     unlearned_token: UnlearnedToken | NotChecked | None,
     unlearned_class: UnlearnedClass | NotChecked | None,
+    predictable_class: PredictableClass | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     share: float = 0.5,
@@ -106,9 +96,12 @@ def loss_ignores_samples(
     targets that come with a mask are reported if the loss has a gradient only where the mask is zero and all of them
     have one value. A token of a language model is reported, as a warning, if its label is ignored wherever it occurs
     although the mask marks it as real in half of the rows. So is a class of the output that the loss ignores, if it
-    labels all padding and, in half of the rows, inputs before other labels, and the classes are not the tokens. In your
-    loop: the same rows have a gradient of exactly zero in all inspected steps, at least ``least`` = 3 with different
-    batches, and they are at least that ``share``. Batches that bring a mask do not count.
+    labels all padding and, in half of the rows, inputs before other labels, and the classes are not the tokens. So is
+    the ``ignore_index`` of a loss that labels a tenth of the positions or more, if a kernel ridge regression on the
+    values around them recognizes the class in other samples with a balanced accuracy of 0.85. Positions with equal
+    inputs, as padding has, borders between objects, and tokens do not count. In your loop: the same rows have a
+    gradient of exactly zero in all inspected steps, at least ``least`` = 3 with different batches, and they are at
+    least that ``share``. Batches that bring a mask do not count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -129,11 +122,16 @@ def loss_ignores_samples(
             yield _ignored_labels_finding(setup, call, label)
             return
     if isinstance(unlearned_token, UnlearnedToken):
-        yield _unlearned_token_finding(setup, unlearned_token)
+        yield unlearned_token_finding(setup, unlearned_token)
         return
     if isinstance(unlearned_class, UnlearnedClass):
-        yield _unlearned_class_finding(setup, unlearned_class)
+        yield unlearned_class_finding(setup, unlearned_class)
         return
+    if isinstance(predictable_class, PredictableClass):
+        of_class = [*predictable_class_findings(setup, predictable_class)]
+        yield from of_class
+        if of_class:
+            return
     if isinstance(known_positions, KnownPositions) and known_positions.is_inverted:
         line = producing_line(graph) if isinstance(graph, Graph) else None
         yield _inverted_selection_finding(known_positions, get_location(line))
@@ -192,41 +190,7 @@ def _ignored_labels_finding(setup: Setup, call: TorchCall, label: int) -> Findin
         cause="The labels of all samples or positions are replaced by the index that the loss ignores.",
         fix=f"Set only the labels that should not be learned to {label}, such as those of padding or of a prompt.",
         evidence={"ignored label": label},
-        explains=(*_CONSEQUENCES, "D101", "D106", "T603", "T607", "M307"),
-    )
-
-
-def _unlearned_token_finding(setup: Setup, unlearned: UnlearnedToken) -> Finding:
-    """Report a token that the model never learns to predict, since padding has the same number."""
-    return Finding(
-        message=f"The loss ignores all {unlearned.positions} positions of token {unlearned.token} in the first batch, "
-        f"but the mask marks {unlearned.real} of them as real. The model never learns to predict this token.",
-        where=get_location(
-            written_line(setup, "padded targets", None, [ignore_index(setup.loss_fn)])
-            or origin_line(setup, "padded targets")
-        ),
-        cause="Padding has the number of the token that ends a sequence, and the labels are ignored by that number.",
-        fix="labels = ids.masked_fill(attention_mask == 0, -100)   # by the mask, not by the token",
-        evidence={"token": unlearned.token, "positions": unlearned.positions, "real": unlearned.real},
-        explains=_CONSEQUENCES,
-        severity="warning",
-    )
-
-
-def _unlearned_class_finding(setup: Setup, unlearned: UnlearnedClass) -> Finding:
-    """Report a class of the output that the model never learns, since it also labels padding."""
-    line = unlearned.line or argument_line(setup, setup.loss_fn, "ignore_index") or origin_line(setup, "loss")
-    return Finding(
-        message=f"The loss ignores class {unlearned.label}. In the first batch, {unlearned.real} of the "
-        f"{unlearned.positions} positions with this label are followed by other labels, so they are no padding. The "
-        "model never learns this class.",
-        where=get_location(line),
-        cause="The labels of padding have the number of a class, and the loss ignores that number.",
-        fix="labels = labels.masked_fill(padding, -100)   # a number that is no class, which the loss ignores in place "
-        "of this one",
-        evidence={"class": unlearned.label, "positions": unlearned.positions, "real": unlearned.real},
-        explains=(*_CONSEQUENCES, "D101", "L215", "E702", "E703", "E706"),
-        severity="warning",
+        explains=(*CONSEQUENCES, "D101", "D106", "T603", "T607", "M307"),
     )
 
 
@@ -240,7 +204,7 @@ def _inverted_selection_finding(positions: KnownPositions, where: Location) -> F
         cause=f"The selection by {mask} is inverted: the loss uses only the positions without a target.",
         fix=f"selected = target[{mask!r}].bool()",
         evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
-        explains=_CONSEQUENCES,
+        explains=CONSEQUENCES,
     )
 
 
@@ -294,7 +258,7 @@ def _target_finding(ignored: IgnoredTarget) -> Finding:
         if ignored.expects_signs
         else f"# add a term to the loss for samples with target {ignored.value:g}",
         evidence={"target": ignored.value, "samples without influence": ignored.samples},
-        explains=(*_CONSEQUENCES, "D102", "E706", "G403", "G409", "G415", "L211", "L218", "M306", "M307", "T607"),
+        explains=(*CONSEQUENCES, "D102", "E706", "G403", "G409", "G415", "L211", "L218", "M306", "M307", "T607"),
         severity=None if ignored.is_torch_loss else "warning",
     )
 
@@ -303,10 +267,7 @@ def _without_ignored_index(setup: Setup, ignored: IgnoredTarget, finding: Findin
     """Return the finding with the removal of the ``ignore_index`` that is the label of these samples."""
     if getattr(setup.loss_fn, "ignore_index", ignored.value) != ignored.value:
         return finding
-    ignores_label = partial(_ignores_label, label=f"{ignored.value:g}")
-    line = find_unique_line(ignores_label, user_written_objects(setup))
-    call = next(filter(ignores_label, expressions_at(line)), None)
-    edits = remove_option(line.file, call, "ignore_index") if line and isinstance(call, ast.Call) else ()
+    line, edits = ignored_index_edits(setup, ignored.value)
     is_option = hasattr(setup.loss_fn, "ignore_index")
     if not edits and not is_option:
         return finding
@@ -315,7 +276,7 @@ def _without_ignored_index(setup: Setup, ignored: IgnoredTarget, finding: Findin
         finding,
         where=replace(line.where(), sample=finding.where.sample) if line else finding.where,
         cause=f"The ignore_index of the loss is {ignored.value:g}, which is one of the classes.",
-        fix="loss_fn = nn.CrossEntropyLoss()   # ignore_index only for a label that is no class, such as -100 or 255",
+        fix=FIX_OF_INDEX,
         setup_fix="loss_fn.ignore_index = -100" if is_option else "",
         edits=edits,
     )
@@ -340,12 +301,6 @@ def _may_round_to_zero(value: ast.expr) -> bool:
     return any(isinstance(node, ast.FloorDiv) for node in ast.walk(value))
 
 
-def _ignores_label(node: ast.AST, label: str) -> bool:
-    """Match a call with ``ignore_index`` set to a label."""
-    keywords = node.keywords if isinstance(node, ast.Call) else []
-    return any(keyword.arg == "ignore_index" and ast.unparse(keyword.value) == label for keyword in keywords)
-
-
 def _ignored_class_finding(ignored: IgnoredTarget) -> Finding:
     """Report a class that the loss ignores at every position, so that a single class remains."""
     return Finding(
@@ -353,9 +308,9 @@ def _ignored_class_finding(ignored: IgnoredTarget) -> Finding:
         f"influence on the loss. Class {ignored.others[0]:g} is the only other one; expected two classes or more.",
         cause="The ignore_index of the loss is one of the classes. The model learns to predict the other class "
         "everywhere.",
-        fix="loss_fn = nn.CrossEntropyLoss()   # ignore_index only for a label that is no class, such as -100 or 255",
+        fix=FIX_OF_INDEX,
         evidence={"class": ignored.value, "positions without influence": ignored.samples},
-        explains=(*_CONSEQUENCES, "D106", "E706", "L218", "M306", "M307", "T607"),
+        explains=(*CONSEQUENCES, "D106", "E706", "L218", "M306", "M307", "T607"),
     )
 
 
@@ -368,7 +323,7 @@ def _ignored_flag_finding(ignored: IgnoredTarget) -> Finding:
         cause=f"The loss has no term for {value}, so the model learns to predict {other} everywhere.",
         fix="loss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()   # a term for either value",
         evidence={"target": ignored.value, "targets without influence": ignored.samples},
-        explains=(*_CONSEQUENCES, "D106", "E706", "L211", "L218", "M306", "M307", "T607"),
+        explains=(*CONSEQUENCES, "D106", "E706", "L211", "L218", "M306", "M307", "T607"),
     )
 
 
@@ -381,7 +336,7 @@ def _column_finding(ignored: IgnoredColumns, line: SourceLine | None) -> Finding
         cause="The loss is computed from only a part of the outputs, such as the first step of a loop over them.",
         fix="total = total + loss_fn(output[:, k], target[:, k])   # for each k; return after the loop",
         evidence={"columns without influence": list(ignored.columns[:16]), "columns": ignored.count},
-        explains=_CONSEQUENCES,
+        explains=CONSEQUENCES,
     )
 
 
@@ -394,7 +349,7 @@ def _channel_finding(ignored: IgnoredChannels, line: SourceLine | None) -> Findi
         cause="The loss of their task is multiplied by zero, is detached or is left out, or it reads other channels.",
         fix="loss = first_loss + second_loss   # a term for each task, on the channels of its own",
         evidence={"channels without influence": list(ignored.channels[:16]), "channels": ignored.count},
-        explains=_CONSEQUENCES,
+        explains=CONSEQUENCES,
     )
 
 
@@ -415,7 +370,7 @@ def _finding(first_pass: ForwardPass, graph: Graph, count: str, part: str, sampl
         cause=f"The loss is computed from only a part of the {part}.",
         fix="loss = loss_fn(output, target)  # on the whole batch, not on output[0] or on the last step of a loop",
         evidence={f"{part} without influence": count},
-        explains=_CONSEQUENCES,
+        explains=CONSEQUENCES,
     )
 
 
@@ -428,7 +383,7 @@ def _loop_finding(unused: UnusedRows, line: SourceLine | None) -> Finding:
         cause="The loss is computed from only a part of the samples.",
         fix="loss = loss_fn(output, target)  # on the whole batch, not on a slice of it",
         evidence={"rows without gradient": unused.rows, "batch size": unused.batch_size, "steps": unused.steps},
-        explains=_CONSEQUENCES,
+        explains=CONSEQUENCES,
     )
 
 
