@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ _SCALING_CALLS = frozenset({"mul", "rmul", "imul", "div", "truediv", "itruediv",
 _SCORE_CALLS = _VIEW_CALLS | _SCALING_CALLS
 _SCORE_CALLS |= {"add", "radd", "iadd", "sub", "rsub", "isub", "masked_fill", "where", "clamp", "tanh", "detach"}
 _WEIGHT_CALLS = _VIEW_CALLS | _SCALING_CALLS | {"dropout", "masked_fill", "where", "nan_to_num", "detach"}
+_Scaling = tuple[float, TorchCall]
 _MAX_DEPTH = 24  # calls between a product and its softmax, or a layer and the product
 
 
@@ -32,7 +34,7 @@ class AttentionCall:
     ``scores`` is the call that multiplies queries and keys, ``mixture`` the one that weights the values; both are the
     same for ``F.scaled_dot_product_attention``. ``weights`` is the operand of the mixture that the softmax has made;
     None for torch's function, whose ``mask`` is given. ``factors`` are the constants that multiply queries, keys and
-    scores; ``has_learned_factor`` is True if a parameter does.
+    scores; ``has_learned_factor`` is True if a parameter does, and ``enlarging`` is the call with the largest constant.
     """
 
     query: Tensor
@@ -46,6 +48,7 @@ class AttentionCall:
     is_causal: bool = False
     factors: tuple[float, ...] = ()
     has_learned_factor: bool = False
+    enlarging: TorchCall | None = None
 
     @property
     def width(self) -> int:
@@ -113,11 +116,11 @@ class CallGraph:
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
         arguments = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
         query, key, value, scale = *(arguments[name] for name in names[:3]), arguments.get("scale")
-        factors, is_learned = self._factors([query, key], _VIEW_CALLS | _SCALING_CALLS)
+        scalings, is_learned = self._find_scalings([query, key], _VIEW_CALLS | _SCALING_CALLS)
         own = query.shape[-1] ** -0.5 if scale is None else float(scale)
         return AttentionCall(
             query, key, value, call, call, None, None, arguments.get("attn_mask"), bool(arguments.get("is_causal")),
-            (*factors, own), is_learned,
+            (*(factor for factor, _ in scalings), own), is_learned, _enlarging_call(scalings),
         )  # fmt: skip
 
     def _attention_of_softmax(self, softmax: TorchCall) -> AttentionCall | None:
@@ -128,11 +131,13 @@ class CallGraph:
         product, weights = mixture
         query, key = scores.inputs[-2:]
         value = next((t for t in product.inputs[-2:] if t is not weights), weights)
-        factors, is_learned = self._factors([softmax.inputs[0]], _SCORE_CALLS)
-        more, also_learned = self._factors([query, key], _VIEW_CALLS | _SCALING_CALLS)
+        of_scores, is_learned = self._find_scalings([softmax.inputs[0]], _SCORE_CALLS)
+        of_operands, also_learned = self._find_scalings([query, key], _VIEW_CALLS | _SCALING_CALLS)
+        scalings = [*of_operands, *of_scores]
         return AttentionCall(
             query, key, value, scores, product, softmax, weights,
-            factors=(*more, *factors), has_learned_factor=is_learned or also_learned,
+            factors=tuple(factor for factor, _ in scalings), has_learned_factor=is_learned or also_learned,
+            enlarging=_enlarging_call(scalings),
         )  # fmt: skip
 
     def find_query_weights(self, attention: AttentionCall) -> list[Tensor]:
@@ -185,9 +190,9 @@ class CallGraph:
                     pending += call.outputs
         return None
 
-    def _factors(self, tensors: list[Tensor], names: frozenset[str]) -> tuple[list[float], bool]:
-        """Return the constants that have multiplied tensors, and whether a parameter has."""
-        factors, is_learned = [], False
+    def _find_scalings(self, tensors: list[Tensor], names: frozenset[str]) -> tuple[list[_Scaling], bool]:
+        """Return the constants that have multiplied tensors, with their calls, and whether a parameter has."""
+        scalings, is_learned = list[_Scaling](), False
         for tensor in tensors:
             for _, call in self.sources(tensor, names):
                 if call.name in PRODUCT_CALLS:
@@ -195,8 +200,14 @@ class CallGraph:
                 if call.name in _SCALING_CALLS:
                     factor = _read_factor(call)
                     is_learned |= factor is None and sum(t.requires_grad for t in call.inputs) > 1
-                    factors += [factor] if factor is not None else []
-        return factors, is_learned
+                    scalings += [(factor, call)] if factor is not None else []
+        return scalings, is_learned
+
+
+def _enlarging_call(scalings: list[_Scaling]) -> TorchCall | None:
+    """Return the call that multiplies by the largest constant; None if none is larger than one."""
+    factor, call = max(((abs(factor), call) for factor, call in scalings), key=itemgetter(0), default=(1.0, None))
+    return call if factor > 1 else None
 
 
 def _has_parameter(call: TorchCall) -> bool:

@@ -38,7 +38,7 @@ class AttentionEffects:
     parts. ``has_first_weights`` is True if the weights of the queries are a sample of a uniform distribution, as torch
     initializes them. ``silent_heads`` return zeros, or what they return has no effect; ``equal_heads`` return the same
     and get the same gradient. ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one
-    over the keys.
+    over the keys. ``enlarged_where`` is the call that multiplies by the largest constant above one.
     """
 
     where: Location
@@ -60,6 +60,7 @@ class AttentionEffects:
     equal_heads: tuple[int, ...] = ()
     softmax_axis: int | None = None
     summed_axis: int | None = None
+    enlarged_where: Location | None = None
 
 
 @slow_measurement
@@ -143,7 +144,7 @@ def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) ->
     scores = _compute_scores(attention)
     if scores is None:
         return None
-    axes = mixture_axes(attention, samples)
+    axes, enlarging = mixture_axes(attention, samples), attention.enlarging
     is_used = _compute_used(attention, scores)
     effects = AttentionEffects(
         (attention.softmax or attention.scores).where,
@@ -158,6 +159,7 @@ def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) ->
         _is_uniform(attention, scores, is_used),
         axes.keys is not None and _has_equal_values(attention.value.detach(), axes.keys, samples),
         not bool(scores.any()) or not bool(attention.value.any()),
+        enlarged_where=enlarging.where if enlarging is not None else None,
     )
     weights, axis = attention.weights, axes.summed
     if attention.softmax is not None and weights is not None and axis is not None:
@@ -168,15 +170,19 @@ def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) ->
 def _compute_scores(attention: AttentionCall) -> Tensor | None:
     """Return the products of queries and keys with the keys last; None if they are too many or have other axes."""
     if attention.softmax is not None:
-        scores = attention.scores.outputs[0].detach()
-        is_same = scores.shape == attention.softmax.outputs[0].shape
-        return scores.movedim(_key_axis(attention.softmax), -1) if is_same else None
+        scores, shape = attention.scores.outputs[0].detach(), attention.softmax.outputs[0].shape
+        is_same = _long_axes(scores.shape) == _long_axes(shape)  # one query for each sample may have no axis
+        return scores.reshape(shape).movedim(_key_axis(attention.softmax), -1) if is_same else None
     query, key = attention.query.detach().float(), attention.key.detach().float()
     if query.shape[:-1].numel() * key.shape[-2] > _MAX_SCORES:
         return None
     if key.dim() == query.dim() > 3 and key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
     return query @ key.transpose(-2, -1)
+
+
+def _long_axes(shape: torch.Size) -> list[int]:
+    return [length for length in shape if length > 1]
 
 
 def _is_uniform_sample(weight: Tensor) -> bool:
@@ -193,11 +199,11 @@ def _key_axis(softmax: TorchCall) -> int:
 def _compute_used(attention: AttentionCall, scores: Tensor) -> Tensor:
     """Return which scores the softmax reads, apart from those that a mask excludes.
 
-    A query of padding has equal weights if the mask excludes all its keys, and a mask added in place is in the scores.
+    A mask added in place is in the scores. Weights of zero are no sign of a mask: large scores make them too.
     """
     if attention.softmax is not None:
-        weights = attention.softmax.outputs[0].detach().movedim(_key_axis(attention.softmax), -1)
-        return (weights > 0) & (scores > _MAX_MASKED_SCORE)
+        masked_scores = attention.softmax.inputs[0].detach().movedim(_key_axis(attention.softmax), -1)
+        return (masked_scores > _MAX_MASKED_SCORE) & (scores > _MAX_MASKED_SCORE)
     mask, is_used = attention.mask, torch.ones_like(scores, dtype=torch.bool)
     if attention.is_causal:
         is_used = is_used.tril()

@@ -59,7 +59,7 @@ def record_attention_pass(answers: EvalOutputs) -> AttentionPass:
     if not any(call.name in ATTENTION_CALLS for call in recorded):
         raise NotChecked(_NO_ATTENTION)
     graph = CallGraph(recorded)
-    attentions = [item for item in graph.find_attentions() if item.output.dim() > 2]
+    attentions = [item for item in graph.find_attentions() if max(item.output.dim(), item.value.dim()) > 2]
     gradients = _compute_gradients(score_tensor(output), [item.output for item in attentions])
     return AttentionPass(graph, answers.batch.size, attentions, gradients)
 

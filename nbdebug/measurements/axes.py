@@ -31,6 +31,7 @@ _RESHAPE_CALLS = {"view", "reshape", "view_as", "reshape_as"}
 _PRODUCT_NODES = frozenset({"Bmm", "Mm"})
 _VIEW_NODES = frozenset({"View", "UnsafeView", "ReshapeAlias", "Expand", "Clone", "Alias", "ToCopy", "NativeDropout"})
 _SCALING_NODES = frozenset({"Div", "Mul", "Add", "Sub", "MaskedFill", "Where", "CopySlices", "InPlace", *_VIEW_NODES})
+_RESHAPING_NODES = frozenset({"Permute", "Transpose", "Squeeze", "Unsqueeze"})
 _PARAMETER_NODES = frozenset({"AccumulateGrad", "T", "Transpose", "Permute"})
 
 
@@ -311,7 +312,7 @@ def takes_attention_scores(node: Node) -> bool:
         visited.add(current)
         if current.name in _PRODUCT_NODES:
             return len(current.inputs) == 2 and not any(map(_is_weight, current.inputs))
-        if current.name in _SCALING_NODES:
+        if current.name in _SCALING_NODES | _RESHAPING_NODES:
             pending += current.inputs
     return False
 

@@ -220,6 +220,21 @@ def scale_product(line: SourceLine | None, width: int) -> tuple[Edit, ...]:
     )
 
 
+def divide_instead(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the only multiplication on a line to a division by its right operand, a number or a root."""
+    nodes = expressions_at(line)
+    products = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)]
+    if line is None or len(products) != 1 or not _is_number(products[0].right) or _is_number(products[0].left):
+        return ()
+    return (_exchange_operator(line.file, products[0], "/"),)
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Return whether an expression is a constant, a power of something, a root, or an attribute, as scales are."""
+    is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)
+    return isinstance(node, (ast.Constant, ast.Attribute)) or is_power or call_name(node) == "sqrt"
+
+
 def _is_product(node: ast.AST) -> bool:
     return (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)) or call_name(node) in _PRODUCTS
 

@@ -1,19 +1,22 @@
-"""Findings of losses of pairs and triplets that pull together what should be apart."""
+"""Findings of losses that pull together what should be apart, or shrink the volume that should grow."""
 
 from __future__ import annotations
 
 from nbdebug.finding import Finding
+from nbdebug.measurements.flow_volume import FlowVolume
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.measurements.triplet_loss import TripletLoss
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 
 CONSEQUENCES = (
     *("O501", "O510", "G404", "G410", "G412", "G415", "M307"),
     *("T602", "T604", "T605", "T608", "T610", "E702", "E706", "E709"),
 )
+_OF_SHRUNK_CODES = ("T603", "T606", "T609", "T614", "G402", "G403", "G405", "G406", "G409", "G411", "G416", "L208")
 MIN_PAIR_SIGMA = 5.0
 _MAX_TRIPLET_SIGMA, _MIN_PREDICTED = 2.0, 0.1
 
@@ -81,4 +84,28 @@ def triplet_finding(triplets: TripletLoss, line: SourceLine | None) -> Finding:
             "triplets": triplets.triplets,
         },
         explains=(*CONSEQUENCES, "T606", "T607"),
+    )
+
+
+def flow_volume_finding(volume: FlowVolume, general_fix: str) -> Finding:
+    """Report a likelihood of a normalizing flow that grows as the map shrinks the volume."""
+    negative = "the negative of " if volume.sign < 0 else ""
+    return Finding(
+        where=get_location(volume.line),
+        message=f"The loss rewards a map that shrinks all inputs to one point. Output {volume.volume} is {negative}the "
+        f"log-determinant of output {volume.code} as a map of the input: it differs by at most {volume.error:.2g} from "
+        f"that of the Jacobian in {volume.samples} samples of {volume.width} values. The loss changes by "
+        f"{volume.slope:+.3g} if the log-determinant of all samples grows by 1; a negative log-likelihood falls.",
+        cause="The log-determinant enters the loss with the wrong sign. In a change of variables, log p(x) is log p(z) "
+        "plus the log-determinant of the map from x to z.",
+        fix=f"Write `{describe_edits(volume.sign_change)}`." if volume.sign_change else general_fix,
+        edits=volume.sign_change,
+        evidence={
+            "slope": volume.slope,
+            "error": volume.error,
+            "samples": volume.samples,
+            "width": volume.width,
+            "outputs": (volume.code, volume.volume),
+        },
+        explains=(*CONSEQUENCES, *_OF_SHRUNK_CODES),
     )

@@ -18,6 +18,7 @@ from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions
 from nbdebug.loss_curves.adversaries import CommonAim, find_common_aim
 from nbdebug.loss_curves.stability import find_end_below_zero, find_unbounded_decrease
+from nbdebug.measurements.flow_volume import FlowVolume
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import negative_line, producing_line, reversing_line
 from nbdebug.measurements.loss_sensitivity import IdealLoss
@@ -33,6 +34,7 @@ from nbdebug.rules.reversed_pairs import (
     CONSEQUENCES,
     MIN_PAIR_SIGMA,
     are_exchanged,
+    flow_volume_finding,
     maximized_pair_finding,
     pair_finding,
     triplet_finding,
@@ -65,6 +67,7 @@ def loss_wrong_sign(
     policy_gradient: PolicyGradient | NotChecked,
     unbounded_part: UnboundedPart | NotChecked | None,
     unbounded_output: UnboundedOutput | NotChecked | None,
+    flow_volume: FlowVolume | NotChecked | None,
     first_pass: ForwardPass | NotChecked,
     record: Record | NotChecked,
     loop: LoopSummary | NotChecked,
@@ -107,6 +110,10 @@ def loss_wrong_sign(
     way in each of eight random directions of the output is a log-likelihood without its minus sign, unless it is
     proportional to a target.
 
+    If the model returns the log-determinant of its map beside the codes, to a thousandth of that of the Jacobian in
+    four samples of up to 64 values, with noise added to the parameters: it is an error if the loss grows with it for
+    each sample, and grows with the codes. A likelihood falls with it.
+
     If another network in the loss judges the outputs, such as a critic, and the targets are real samples of the same
     form, the loss is measured for outputs and for real samples in their place. It is an error if it is lower for the
     outputs in each of two measurements or more, by ten standard errors, while the loss of the other network falls.
@@ -131,6 +138,9 @@ def loss_wrong_sign(
     """
     if isinstance(loop, LoopSummary) and _is_negated(setup, loop):
         yield _negated_finding(loop)
+        return
+    if isinstance(flow_volume, FlowVolume) and flow_volume.is_reversed:
+        yield flow_volume_finding(flow_volume, _SIGN_FIX)
         return
     part_line = unbounded_part.line if isinstance(unbounded_part, UnboundedPart) else None
     homogeneous_loss = loop.homogeneous_loss if isinstance(loop, LoopSummary) else None

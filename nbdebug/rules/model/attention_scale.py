@@ -9,15 +9,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.attention_effects import AttentionEffects
-from nbdebug.rule_engine.expression_edits import line_of, scale_product
+from nbdebug.rule_engine.expression_edits import divide_instead, line_of, scale_product
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 
 _TOLERANCE = 0.01
 _MAX_SPREAD = 1.5  # scores of independent entries of variance 1 have 1; small first weights give less
+
+_CONSEQUENCES = ("G402", "G403", "L208", "T601", "T606", "T607", "T610", "E709")
 
 
 @rule("M322", "warning")
@@ -68,26 +70,34 @@ def attention_scale(attention_effects: list[AttentionEffects], *, spread: float 
         )
     elif too_large := [effects for effects in checked if _ratio(effects) >= 2]:
         effects = max(too_large, key=lambda each: each.spread)
+        is_unintended = effects.spread > spread and (_is_enlarged(effects) or effects.has_first_weights)
         yield Finding(
             message=f"The scores are multiplied by {math.prod(effects.factors):.3g}, {_ratio(effects):.3g} times "
             f"1 / sqrt({effects.width}) ({len(too_large)} of {len(attention_effects)} attentions). The scaled "
             f"scores of a query have a standard deviation of {effects.spread:.2g}; about 1 is usual, and {spread:g} is "
             "the limit.",
-            where=effects.scores_where,
+            where=effects.enlarged_where or effects.scores_where,
             cause="The scores are multiplied by sqrt(d) instead of divided."
-            if math.prod(effects.factors) > 1 + _TOLERANCE
+            if _is_enlarged(effects)
             else "The scores are not divided by sqrt(d).",
             fix="scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])",
-            edits=scale_product(line_of(effects.scores_where), effects.width),
+            edits=_edits(effects),
             evidence=_evidence(effects, len(too_large)),
-            explains=("G402", "G403", "L208"),
-            severity="warning" if effects.spread > spread and _is_unintended(effects) else "note",
+            explains=_CONSEQUENCES if is_unintended else ("G402", "G403", "L208"),
+            severity="warning" if is_unintended else "note",
         )
 
 
-def _is_unintended(effects: AttentionEffects) -> bool:
-    """Return whether the scale is larger than one, or nothing makes up for a missing one."""
-    return abs(math.prod(effects.factors)) > 1 + _TOLERANCE or effects.has_first_weights
+def _edits(effects: AttentionEffects) -> tuple[Edit, ...]:
+    """Return the division of the scores by sqrt(d), in place of a multiplication by it if there is one."""
+    if effects.enlarged_where is None or effects.enlarged_where.line == effects.scores_where.line:
+        return scale_product(line_of(effects.scores_where), effects.width)
+    ratio = _ratio(effects) / max(map(abs, effects.factors)) ** 2
+    return divide_instead(line_of(effects.enlarged_where)) if abs(ratio - 1) <= _TOLERANCE else ()
+
+
+def _is_enlarged(effects: AttentionEffects) -> bool:
+    return abs(math.prod(effects.factors)) > 1 + _TOLERANCE
 
 
 def _ratio(effects: AttentionEffects) -> float:
