@@ -145,7 +145,8 @@ def _compute_log_determinants(codes: Tensor, leaf: Tensor) -> Tensor:
         (gradient,) = torch.autograd.grad(codes[:, column].sum(), leaf, retain_graph=True, allow_unused=True)
         rows.append(torch.zeros_like(leaf) if gradient is None else gradient)
     jacobian = torch.stack([row.reshape(len(leaf), -1) for row in rows], 1).detach()
-    return torch.linalg.slogdet(jacobian.double().cpu()).logabsdet.to(leaf.device)
+    log_determinants: Tensor = torch.linalg.slogdet(jacobian.double().cpu()).logabsdet
+    return log_determinants.to(leaf.device)
 
 
 def _grows_with_code(setup: Setup, output: Any, batch: Batch, code: int) -> bool:
