@@ -64,7 +64,10 @@ def flow_volume(setup: Setup, first_pass: ForwardPass) -> FlowVolume | None:
         raise NotChecked("the loss is not a function of the output that an optimizer minimizes")
     output, batch = first_pass.output, first_pass.batch
     for code, volume in _find_candidates(output_tensors(output), batch):
-        match = _compare_volume(setup, batch, code, volume)
+        try:
+            match = _compare_volume(setup, batch, code, volume)
+        except (RuntimeError, ValueError, IndexError) as error:  # such as a model that takes batches of one size only
+            raise NotChecked(f"the model does not take a part of a batch with noise: {error}") from None
         if match is None or not _grows_with_code(setup, output, batch, code):
             continue
         sign, samples, width, error = match
