@@ -64,7 +64,10 @@ def flow_volume(setup: Setup, first_pass: ForwardPass) -> FlowVolume | None:
         raise NotChecked("the loss is not a function of the output that an optimizer minimizes")
     output, batch = first_pass.output, first_pass.batch
     for code, volume in _find_candidates(output_tensors(output), batch):
-        match = _compare_volume(setup, batch, code, volume)
+        try:
+            match = _compare_volume(setup, batch, code, volume)
+        except (RuntimeError, ValueError, IndexError) as error:  # such as a model that takes batches of one size only
+            raise NotChecked(f"the model does not take a part of a batch with noise: {error}") from None
         if match is None or not _grows_with_code(setup, output, batch, code):
             continue
         sign, samples, width, error = match
@@ -145,7 +148,7 @@ def _compute_log_determinants(codes: Tensor, leaf: Tensor) -> Tensor:
         (gradient,) = torch.autograd.grad(codes[:, column].sum(), leaf, retain_graph=True, allow_unused=True)
         rows.append(torch.zeros_like(leaf) if gradient is None else gradient)
     jacobian = torch.stack([row.reshape(len(leaf), -1) for row in rows], 1).detach()
-    log_determinants: Tensor = torch.linalg.slogdet(jacobian.double().cpu())[1]
+    log_determinants: Tensor = torch.linalg.slogdet(jacobian.double().cpu()).logabsdet
     return log_determinants.to(leaf.device)
 
 

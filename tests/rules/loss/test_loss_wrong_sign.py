@@ -69,6 +69,7 @@ def is_reported_for_losses(losses: list[float]) -> bool:
         "policy_gradient": unavailable,
         "unbounded_part": unavailable,
         "unbounded_output": unavailable,
+        "flow_volume": unavailable,
         "first_pass": unavailable,
         "record": record,
         "loop": unavailable,
