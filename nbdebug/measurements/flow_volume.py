@@ -66,8 +66,8 @@ def flow_volume(setup: Setup, first_pass: ForwardPass) -> FlowVolume | None:
     for code, volume in _find_candidates(output_tensors(output), batch):
         try:
             match = _compare_volume(setup, batch, code, volume)
-        except (RuntimeError, ValueError, IndexError) as error:  # such as a model that takes batches of one size only
-            raise NotChecked(f"the model does not take a part of a batch with noise: {error}") from None
+        except (RuntimeError, ValueError, IndexError) as failure:  # such as a model that takes batches of one size only
+            raise NotChecked(f"the model does not take a part of a batch with noise: {failure}") from None
         if match is None or not _grows_with_code(setup, output, batch, code):
             continue
         sign, samples, width, error = match

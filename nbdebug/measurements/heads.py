@@ -234,4 +234,7 @@ class HeadMeasurements(Measurements):
         return super()._measure(name)
 
     def _narrow_rows(self, part: SplitRows) -> SplitRows:
-        return replace(part, targets=(self._head.select_target(part.targets),))
+        try:
+            return replace(part, targets=(self._head.select_target(part.targets),))
+        except (KeyError, IndexError):
+            raise NotChecked("the samples hold their targets in another form than the batches") from None

@@ -61,7 +61,8 @@ def unlearned_class_finding(setup: Setup, unlearned: UnlearnedClass) -> Finding:
 def predictable_class_findings(setup: Setup, ignored: PredictableClass) -> Iterator[Finding]:
     """Report a class of positions that the loss ignores by its ``ignore_index`` although the inputs predict it.
 
-    A loss that leaves out positions otherwise, such as by a mask or a class weight, does so on purpose.
+    A loss that leaves out positions otherwise, such as by a mask or a class weight, does so on purpose. It is a note,
+    since a background may be left out on purpose too.
     """
     line, edits = ignored_index_edits(setup, ignored.label)
     is_option = hasattr(setup.loss_fn, "ignore_index")
@@ -72,7 +73,8 @@ def predictable_class_findings(setup: Setup, ignored: PredictableClass) -> Itera
         f"positions of the first batch. The inputs tell it from the other classes: the balanced accuracy of a kernel "
         f"ridge regression on {ignored.rows} positions is {ignored.accuracy:.0%}. The model never learns this class.",
         where=get_location(line or argument_line(setup, setup.loss_fn, "ignore_index") or origin_line(setup, "loss")),
-        cause=f"The ignore_index of the loss is {ignored.label}, which is one of the classes.",
+        cause=f"The ignore_index of the loss is {ignored.label}, which is one of the classes. This is right if nobody "
+        "needs its predictions.",
         fix=FIX_OF_INDEX,
         setup_fix="loss_fn.ignore_index = -100" if is_option else "",
         edits=edits,
@@ -83,8 +85,7 @@ def predictable_class_findings(setup: Setup, ignored: PredictableClass) -> Itera
             "accuracy": ignored.accuracy,
             "rows": ignored.rows,
         },
-        explains=(*CONSEQUENCES, "D101", "D106", "L215", "E702", "E703", "E706"),
-        severity="warning",
+        severity="note",
     )
 
 

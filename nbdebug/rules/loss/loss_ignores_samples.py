@@ -96,12 +96,13 @@ def loss_ignores_samples(
     targets that come with a mask are reported if the loss has a gradient only where the mask is zero and all of them
     have one value. A token of a language model is reported, as a warning, if its label is ignored wherever it occurs
     although the mask marks it as real in half of the rows. So is a class of the output that the loss ignores, if it
-    labels all padding and, in half of the rows, inputs before other labels, and the classes are not the tokens. So is
-    the ``ignore_index`` of a loss that labels a tenth of the positions or more, if a kernel ridge regression on the
-    values around them recognizes the class in other samples with a balanced accuracy of 0.85. Positions with equal
-    inputs, as padding has, borders between objects, and tokens do not count. In your loop: the same rows have a
-    gradient of exactly zero in all inspected steps, at least ``least`` = 3 with different batches, and they are at
-    least that ``share``. Batches that bring a mask do not count.
+    labels all padding and, in half of the rows, inputs before other labels, and the classes are not the tokens. The
+    ``ignore_index`` of a loss is reported if it labels a tenth of the positions or more, if a kernel ridge regression
+    on the values around them recognizes the class in other samples with a balanced accuracy of 0.85. Positions with
+    equal inputs, as padding has, borders between objects, and tokens do not count. This is a note, since a background
+    may be left out on purpose. In your loop: the same rows have a gradient of exactly zero in all inspected steps, at
+    least ``least`` = 3 with different batches, and they are at least that ``share``. Batches that bring a mask do not
+    count.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
@@ -128,10 +129,7 @@ def loss_ignores_samples(
         yield unlearned_class_finding(setup, unlearned_class)
         return
     if isinstance(predictable_class, PredictableClass):
-        of_class = [*predictable_class_findings(setup, predictable_class)]
-        yield from of_class
-        if of_class:
-            return
+        yield from predictable_class_findings(setup, predictable_class)
     if isinstance(known_positions, KnownPositions) and known_positions.is_inverted:
         line = producing_line(graph) if isinstance(graph, Graph) else None
         yield _inverted_selection_finding(known_positions, get_location(line))
