@@ -106,13 +106,13 @@ def _target_position(call: TorchCall, outputs: Sequence[Tensor]) -> int | None:
 
 def _upstream_nodes(tensor: Tensor) -> set[GraphNode]:
     """Return the nodes of the graph behind a tensor."""
-    found, pending = set[GraphNode](), [tensor.grad_fn]
+    nodes, pending = set[GraphNode](), [tensor.grad_fn]
     while pending:
         node = pending.pop()
-        if node is not None and node not in found:
-            found.add(node)
+        if node is not None and node not in nodes:
+            nodes.add(node)
             pending += [parent for parent, _ in node.next_functions]
-    return found
+    return nodes
 
 
 def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -50,7 +51,7 @@ def endless_targets(
         raise NotChecked("needs one output and one target for each sample")
     targets = torch.cat([item.target.flatten().cpu() for item in batches if isinstance(item.target, Tensor)])
     values: list[float] = sorted(set(targets.tolist()))
-    is_whole = all(value == int(value) for value in values if abs(value) < 1e6)
+    is_whole = all(value.is_integer() for value in map(float, values))
     if len(values) not in _VALUE_COUNTS or not is_whole or not {0.0, 1.0} <= set(values):
         raise NotChecked("needs whole numbers as targets, 0 and 1 among them")
 
@@ -59,16 +60,14 @@ def endless_targets(
         seed_all(0)
         return tuple(compute_loss_value(setup, torch.full_like(scores, sign * size), batch) for size in _OUTPUTS)
 
-    falls = {
-        value: next(((sign, losses) for sign in (1.0, -1.0) if _is_endless(losses := losses_of(value, sign))), None)
-        for value in values
-    }
-    endless = [value for value in values if falls[value] is not None]
-    if not endless or falls[0.0] is not None or falls[1.0] is not None:
+    endless: dict[float, tuple[tuple[float, ...], tuple[float, ...]]] = {}
+    for value, sign in product(values, (1.0, -1.0)):
+        if _is_endless(losses := losses_of(value, sign)):
+            endless[value] = tuple(sign * size for size in _OUTPUTS), losses
+    if not endless or {0.0, 1.0} & endless.keys():
         return None
-    sign, losses = falls[endless[-1]] or (1.0, ())
-    share = float(torch.isin(targets.double(), torch.tensor(endless, dtype=torch.double)).float().mean())
-    return EndlessTargets(tuple(endless), share, targets, tuple(sign * size for size in _OUTPUTS), losses)
+    share = float(torch.isin(targets.double(), torch.tensor([*endless], dtype=torch.double)).float().mean())
+    return EndlessTargets(tuple(endless), share, targets, *endless[max(endless)])
 
 
 def _is_endless(losses: tuple[float, ...]) -> bool:

@@ -19,7 +19,18 @@ from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line
 
 CONSEQUENCES = (
-    *("M301", "G416", "M315", "L208", "T601", "T604", "T605", "T606", "T608", "T610", "E709", "E710:ignored labels"),
+    "M301",
+    "G416",
+    "M315",
+    "L208",
+    "T601",
+    "T604",
+    "T605",
+    "T606",
+    "T608",
+    "T610",
+    "E709",
+    "E710:ignored labels",
 )
 FIX_OF_INDEX = "loss_fn = nn.CrossEntropyLoss()   # ignore_index only for a label that is no class, such as -100 or 255"
 

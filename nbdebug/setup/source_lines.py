@@ -106,11 +106,15 @@ def creation_line(setup: Setup, created: object) -> SourceLine | None:
 
 def argument_line(setup: Setup, owner: object, option: str) -> SourceLine | None:
     """Return the line of an argument in the call that creates an object, or that computes its variable."""
+    argument = passed_argument(setup, owner, option)
+    return (_computing_line(argument) or argument.line) if argument else None
+
+
+def passed_argument(setup: Setup, owner: object, option: str) -> Expression | None:
+    """Return the argument for an option in the call that creates an object; None if the call is not known."""
     creation = find_setup_creation(setup, owner)
     argument = creation.argument(owner, option) if creation is not None else None
-    if creation is None or argument is None:
-        return None
-    return _computing_line(call_argument(creation, owner, argument)) or SourceLine(creation.file, argument.lineno)
+    return call_argument(creation, owner, argument) if creation is not None and argument is not None else None
 
 
 def _computing_line(argument: Expression) -> SourceLine | None:
@@ -135,21 +139,14 @@ def argument_producer_line(
 
     Of several choices, it is that of which ``may_make`` is true.
     """
-    creation = find_setup_creation(setup, owner)
-    argument = creation.argument(owner, option) if creation is not None else None
-    if creation is None or argument is None:
-        return None
-    made = call_argument(creation, owner, argument)
-    return part_producer(made, None, may_make=may_make, passes_conversions=True).line
+    argument = passed_argument(setup, owner, option)
+    return part_producer(argument, None, may_make=may_make, passes_conversions=True).line if argument else None
 
 
 def argument_order_line(setup: Setup, owner: object, option: str) -> SourceLine | None:
     """Return the line that gives the elements of such an argument their order, of several choices an unsorted one."""
-    creation = find_setup_creation(setup, owner)
-    argument = creation.argument(owner, option) if creation is not None else None
-    if creation is None or argument is None:
-        return None
-    return order_maker(call_argument(creation, owner, argument)).line
+    argument = passed_argument(setup, owner, option)
+    return order_maker(argument).line if argument else None
 
 
 def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceLine | None:

@@ -12,7 +12,13 @@ from torch import Tensor, nn
 from torch.utils.data import WeightedRandomSampler
 
 from nbdebug.setup.setup import Setup
-from nbdebug.setup.source_lines import argument_order_line, call_argument, creation_line, find_setup_creation
+from nbdebug.setup.source_lines import (
+    argument_order_line,
+    call_argument,
+    creation_line,
+    find_setup_creation,
+    passed_argument,
+)
 from nbdebug.source.count_trends import count_trend, makes_counts, self_attribute
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine
@@ -53,11 +59,10 @@ def weight_order_line(setup: Setup) -> SourceLine | None:
         return None
     if option != "pos_weight" or weight.numel() > 1:
         return argument_order_line(setup, setup.loss_fn, option)
-    creation = find_setup_creation(setup, setup.loss_fn)
-    argument = creation.argument(setup.loss_fn, option) if creation else None
-    if creation is None or argument is None:
+    argument = passed_argument(setup, setup.loss_fn, option)
+    if argument is None:
         return None
-    made = part_producer(call_argument(creation, setup.loss_fn, argument), None, passes_conversions=True)
+    made = part_producer(argument, None, passes_conversions=True)
     while len(elements := getattr(made.node, "elts", [])) == 1:  # a list of one number
         made = part_producer(Expression(made.scope, elements[0]), None, passes_conversions=True)
     return made.line

@@ -150,7 +150,8 @@ def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
     return Finding(
         message=f"The output depends on padding instead of content: in a row padded with token {influence.token}, a "
         f"change at {influence.influential_padded} of {influence.padded} padded positions changes the output for other "
-        f"positions; a change at {influence.influential_real} of {influence.real} real positions does.",
+        f"positions; a change at {influence.influential_real} of {influence.real} real positions changes "
+        "it.",
         where=influence.where,
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
         fix=describe_edits(edits) or _INVERSION,
