@@ -100,6 +100,12 @@ def _last_line(variables: Iterable[tuple[SourceLine, str]], *, changes: bool) ->
     return max(lines, key=lambda assigned: assigned.number, default=None)
 
 
+def _holds_any(value: object, leaf_ids: set[int]) -> bool:
+    """Return whether a value is one of some leaves, or a module with one of them as a parameter."""
+    leaves = value.parameters() if isinstance(value, nn.Module) else (value,)
+    return any(id(leaf) in leaf_ids for leaf in leaves)
+
+
 def _is_loss(value: object) -> bool:
     return type(value) is Tensor and value.numel() == 1 and value.grad_fn is not None
 
@@ -150,7 +156,7 @@ class BackwardLeafMonitor:
         traced_lines = self.trace.close() if self.trace else {}
         leaf_ids = {id(leaf) for leaf in leaves}
         traced_line = next((traced_lines[id(leaf)] for leaf in leaves if id(leaf) in traced_lines), None)
-        return traced_line or self.leaves.line or find_assignment(frame, lambda value: id(value) in leaf_ids)
+        return traced_line or self.leaves.line or find_assignment(frame, lambda value: _holds_any(value, leaf_ids))
 
     def on_step_end(self) -> None:
         """Trace the torch calls until the next backward pass if the first pass did not reach the model."""

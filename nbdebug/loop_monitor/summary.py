@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -51,7 +50,6 @@ from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions, WrongDecision
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import parse_expressions
 
 _MIN_OPTIMIZER_STEPS = 5  # steps of an optimizer before a missing gradient of its parameters counts
 
@@ -171,20 +169,6 @@ class LoopSummary:
     cleared_gradients: ClearedGradients = field(default_factory=ClearedGradients)
     batch_alignment: BatchAlignment = field(default_factory=BatchAlignment)
     rounded_updates: dict[str, tuple[UpdateSample, ...]] = field(default_factory=dict)
-
-    def last_line_before_backward(self, predicate: Callable[[ast.AST], bool]) -> SourceLine | None:
-        """Return the line of the last matching expression before the backward pass, in the same file or cell."""
-        backward_line = self.lines.get("backward")
-        line_numbers = (
-            [
-                node.lineno
-                for node in parse_expressions(backward_line.file)
-                if node.lineno <= backward_line.number and predicate(node)
-            ]
-            if backward_line
-            else []
-        )
-        return SourceLine(backward_line.file, max(line_numbers)) if backward_line and line_numbers else None
 
 
 def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSummary:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 import nbdebug
@@ -112,6 +112,26 @@ def test_loss_of_model_copy_or_of_plain_number_is_reported() -> None:
     assert "deepcopy" in source_line(unregistered)
     (detached,) = (finding for finding in event_findings(train_on_number) if finding.code == "L212")
     assert "reached the model" in detached.message
+
+
+def test_copy_that_is_trained_is_placed_at_the_line_that_made_it() -> None:
+    def fresh(model: nn.Module) -> nn.Module:
+        again = network(3)
+        again.load_state_dict(model.state_dict())
+        return again
+
+    def train(setup: Setup) -> None:
+        rival = fresh(setup.model)
+        for x, y in batches(setup):
+            setup.optimizers[0].zero_grad()
+            one_loss(rival, x, y).backward()
+            setup.optimizers[0].step()
+
+    def one_loss(classifier: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(classifier(x), y)
+
+    (unregistered,) = (finding for finding in event_findings(train) if finding.code == "M301")
+    assert source_line(unregistered).strip() == "rival = fresh(setup.model)"
 
 
 def setup_with_schedule(gamma: float = 0.5) -> Setup:

@@ -37,7 +37,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.source.edits import describe_edits, replace_node
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import call_name, matches_call
+from nbdebug.source.search import call_name
 from nbdebug.source.unused_results import find_discarded_call, find_unused_result, store_result
 
 _CONSEQUENCES = ("G414", "G416", "T601", "T606", "T608", "T610", "O502", "T614")
@@ -180,7 +180,7 @@ def _detached_findings(
 
 
 def _model_copy_finding(loop: LoopSummary) -> Finding:
-    line = loop.last_line_before_backward(matches_call("deepcopy")) or loop.lines.get("backward")
+    line = loop.new_leaf_line or loop.lines.get("backward")
     return Finding(
         message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "
         f"{loop.copied_parameters} parameters of the same shapes that do not belong to it.",

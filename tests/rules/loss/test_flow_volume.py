@@ -41,6 +41,19 @@ class Coupling(nn.Module):
         return x, self.sign * volume + self.bias * x.square().sum(1)
 
 
+class Bottleneck(nn.Module):
+    """A linear autoencoder of one number, with a penalty of each sample: its map has no inverse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(4, 1), nn.Linear(1, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        code = self.encoder(x)
+        drawn = self.decoder(code)
+        return torch.cat([drawn, torch.zeros_like(drawn)], 1), code.square().sum(1)
+
+
 def added(output: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
     code, volume = output
     return (0.5 * code.square().sum(1) + volume).mean()
@@ -113,8 +126,9 @@ def test_l213_fix_changes_the_sign_of_the_log_determinant(body: str, sign: int, 
         (negative_likelihood, Coupling()),
         (expansion_only, Coupling()),
         (added, Coupling(bias=0.1)),
+        (added, Bottleneck()),
     ],
-    ids=["subtracted", "added negative", "negative likelihood", "no density", "another term than the volume"],
+    ids=["subtracted", "added negative", "negative likelihood", "no density", "another term", "no inverse"],
 )
 def test_l213_other_losses_of_a_code_and_a_number_are_silent(loss: Loss, model: nn.Module) -> None:
     assert not rule_faults(flow_setup(loss, model), "L213")
