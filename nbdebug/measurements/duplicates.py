@@ -26,6 +26,7 @@ _MIN_CHANCE_SHARE = 0.01  # of rows that are equal to another one, if the data h
 _MIN_LENGTH, _MIN_DIVERGENCE = 8, 1.5
 _MAX_QUERIES, _MAX_TRAIN_ROWS, _MAX_COLUMNS = 100, 2000, 128
 _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIES = 20, 40, 100, 20
+_MIN_GAP_SHARE = 0.5  # of the growth of the log-distance up to the reference neighbor
 _MAX_DISTANCE_RATIO, _MIN_DIMENSION = 0.35, 0.75
 _MAX_COPIES, _MIN_GROUPED_SHARE = 10, 0.8
 _MIN_STEPS, _MIN_VALUES_PER_WINDOW = 4, 4
@@ -285,6 +286,7 @@ def _find_near_pairs(
     sorted_distances, order = distances.topk(_FARTHEST_NEIGHBOR, dim=1, largest=False)
     nearest, reference = sorted_distances[:, 0], sorted_distances[:, _REFERENCE_NEIGHBOR - 1]
     near = (nearest > 0) & (nearest < _MAX_DISTANCE_RATIO * reference.where(~is_rare, sorted_distances[:, 1]))
+    near &= _has_gap(sorted_distances[:, :_REFERENCE_NEIGHBOR])
     max_group_size = max(_MAX_COPIES * len(train_rows) / len(train), 1)
     is_grouped = near & (_group_sizes(sorted_distances[:, :_REFERENCE_NEIGHBOR]) > max_group_size)
     if float(is_grouped.float().mean()) >= _MIN_GROUPED_SHARE:
@@ -301,6 +303,16 @@ def _find_near_pairs(
         _chance_probability(local_dimensions).mean().item(), _chance_probability(torch.tensor(dimensions)).item()
     )
     return NearDuplicates(pairs, len(val_rows), expected)
+
+
+def _has_gap(sorted_distances: Tensor) -> Tensor:
+    """Return the rows with one gap between their nearest neighbors and the others, as copies have.
+
+    Half of the growth of the logarithm of the distance lies in it. Along a densely sampled curve, such as a shape at
+    all angles, the distances grow with each neighbor instead.
+    """
+    growth = sorted_distances.clamp_min(1e-12).log().diff(dim=1)
+    return growth.amax(1) >= _MIN_GAP_SHARE * growth.sum(1)
 
 
 def _group_sizes(sorted_distances: Tensor) -> Tensor:

@@ -59,16 +59,18 @@ def split_overlap(
     The validation score rewards memorization as if it were generalization.
 
     ## How it is measured
-    Exactly. It is an error from ``share`` = 5% of the validation samples, the threshold of deepchecks, and a warning
-    below. Data with few distinct values repeat by chance: there the share is compared with that of at least 39 random
-    divisions of all samples into two splits with the same classes. If the share exceeds all of theirs, its excess over
-    their mean counts; otherwise it is a note. A near copy is closer than 0.35 of the distance to the twentieth neighbor
-    and has the same class. Where fewer than eighty training samples have the same values in all columns of two values,
-    it must be closer than 0.35 of the distance to the second neighbor. Near copies are a warning from ``near`` = 10% of
-    the samples, and from ``times`` = 4 times the share that is expected for evenly distributed samples of the same
-    intrinsic dimension, estimated from the more distant neighbors (or that share plus three tenths of all samples).
-    Where more than a quarter are expected, as for rows of three columns, near copies are not distinctive.
-    Windows count if they share three quarters of their steps, from ``overlapping`` = half of the validation samples.
+    Exactly. It is an error from ``share`` = 5% of the validation samples, the threshold of deepchecks, and a
+    warning below. Data with few distinct values repeat by chance: there the share is compared with that of at least
+    39 random divisions of all samples into two splits with the same classes. If the share exceeds all of theirs,
+    its excess over their mean counts; otherwise it is a note. A near copy is closer than 0.35 of the distance to
+    the twentieth neighbor and has the same class, and one gap makes up half of the growth of the logarithm of the
+    distance up to that neighbor; along a densely sampled curve, the distances grow with each neighbor. Where fewer
+    than eighty training samples have the same values in all columns of two values, it must be closer than 0.35 of
+    the distance to the second neighbor. Near copies are a warning from ``near`` = 10% of the samples, and from
+    ``times`` = 4 times the share that is expected for evenly distributed samples of the same intrinsic dimension,
+    estimated from the more distant neighbors (or that share plus three tenths of all samples). Where more than a
+    quarter are expected, as for rows of three columns, near copies are not distinctive. Windows count if they share
+    three quarters of their steps, from ``overlapping`` = half of the validation samples.
 
     If both datasets hold one dictionary or list, a few of the samples are read again on the emptied container. If the
     validation samples are others then, the container is the cause.

@@ -104,6 +104,16 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "windows of one channel": lambda: random_split_setup(WINDOWS.transpose(1, 2), NEXT, 16),
     "windows of channels before time": lambda: random_split_setup(CHANNELS, NEXT, 48),
 }
+def shapes_at_all_angles() -> Setup:
+    """Outlines of six shapes that start at a random angle, with noise: each shape is a closed curve among the rows."""
+    generator = torch.Generator().manual_seed(3)
+    waves, kinds = torch.randn(6, 4, 2, generator=generator), torch.arange(700) % 6
+    phases = torch.linspace(0, 6.283, 33)[:-1] + 6.283 * torch.rand(700, 1, generator=generator)
+    cosines, sines = (torch.stack([f((k + 1) * phases) for k in range(4)], 1) for f in (torch.cos, torch.sin))
+    outlines = (waves[kinds, :, :1] * cosines + waves[kinds, :, 1:] * sines).sum(1)
+    return random_split_setup(outlines + 0.05 * torch.randn(outlines.shape, generator=generator), kinds)
+
+
 HEALTHY: dict[str, Callable[[], Setup]] = {
     "augmented after the split": augmentation_after_split,
     "windows split in time": windows_split_in_time,
@@ -115,6 +125,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "zeros at random": inputs_with_zeros_at_random,
     "noise": lambda: random_split_setup(X, Y),
     "points along a line": lambda: random_split_setup(X[:, :1] * torch.ones(8), Y),
+    "shapes at all angles": shapes_at_all_angles,
     "points in a plane": lambda: random_split_setup(X[:, :2].repeat(1, 4), Y),
     "large clusters": lambda: random_split_setup(X[:4].repeat(75, 1) + 0.05 * X, torch.arange(4).repeat(75) % 2),
 }
