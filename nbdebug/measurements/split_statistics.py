@@ -24,6 +24,7 @@ from nbdebug.tensors.row_search import is_finite
 
 _MIN_SAMPLES, _MAX_SAMPLES = 30, 1000
 _MIN_FACTOR, _MIN_SHIFT = 1.5, 0.5  # of differences that are compared with those of random divisions
+_SHORT_SHARE = 0.05  # of the sequences, which may end before the steps that are compared
 _CLOSE_VALUES = 0.1  # of the distance between the most frequent values of the splits
 _MIN_FREQUENT_SHARE, _MAX_RARE_SHARE = 0.2, 0.001  # of all values, for a value that only one split has
 _MIN_ROWS_OF_COLUMNS, _MIN_COLUMN_VALUES, _MAX_REORDERED = 60, 4, 64
@@ -108,11 +109,28 @@ def unit_comparisons(tables: dict[str, SplitTable]) -> list[UnitComparison]:
     train, val = tables["train"], tables["val"]
     if min(len(train), len(val)) < _MIN_SAMPLES:
         raise NotChecked(f"needs {_MIN_SAMPLES} readable samples of each split")
-    pairs = [(f"input {i}", *pair) for i, pair in enumerate(zip(train.inputs, val.inputs, strict=False))]
+    inputs = zip(train.inputs, val.inputs, strict=False)
+    pairs = [(f"input {i}", *_cut_padding(*pair)) for i, pair in enumerate(inputs)]
     if train.labels is None and len(train.targets) == len(val.targets) == 1:
         pairs.append(("target", train.targets[0], val.targets[0]))
     classes = get_classes(train, val)
     return [_with_chance(_compare_units(*pair), *pair[1:], classes) for pair in pairs if _are_comparable(*pair[1:])]
+
+
+def _cut_padding(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
+    """Cut sequences that are padded to another length in each split to the steps that nearly all samples have."""
+    if train.dim() != 3 or val.dim() != 3 or train.shape[1:] == val.shape[1:]:
+        return train, val
+    axis = 1 if train.shape[1] != val.shape[1] else 2
+    lengths = torch.cat([_compute_lengths(part, axis) for part in (train, val)])
+    steps = max(int(lengths.double().quantile(_SHORT_SHARE)), 1)
+    return train.narrow(axis, 0, min(steps, train.shape[axis])), val.narrow(axis, 0, min(steps, val.shape[axis]))
+
+
+def _compute_lengths(part: Tensor, axis: int) -> Tensor:
+    """Return for each sample the number of steps along an axis up to the last one that is not zero."""
+    is_real = (part != 0).any(3 - axis)
+    return (is_real * torch.arange(1, part.shape[axis] + 1, device=part.device)).amax(1)
 
 
 def _with_chance(units: UnitComparison, train: Tensor, val: Tensor, classes: tuple[Tensor, Tensor]) -> UnitComparison:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,8 @@ _FIX = (
     "    sequences, targets = zip(*samples)\n"
     "    return torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True), torch.stack(targets)"
 )
+
+_TIGHT_FIX = "Put sequences of similar length into the same batch: batch_sampler= of the DataLoader takes such batches."
 
 
 @rule("D123", "note", origin="samples")
@@ -56,21 +60,32 @@ def padding_share(batches: list[Batch], *, share: float = 0.5) -> Iterator[Findi
         parts = [batch_inputs[name] for batch_inputs in inputs if name in batch_inputs]
         if len(inputs[0]) > 1 and all(map(is_mask, parts)):
             continue
-        real_steps, width = _count_real_steps(parts)
-        if width and sum(real_steps) < (1 - share) * width:
-            yield _finding(name, real_steps, width)
+        padding = _count_padding(parts)
+        if padding.width and sum(padding.real_steps) < (1 - share) * padding.width:
+            yield _finding(name, padding)
 
 
-def _count_real_steps(parts: list[Tensor]) -> tuple[list[int], int]:
-    """Return the number of real steps of each sample, and the number of all steps, along the most padded axis."""
-    candidates: list[tuple[list[int], int]] = [([], 0)]
+@dataclass(frozen=True)
+class _Padding:
+    """The real steps of each sample, and the number of all steps; ``is_tight`` if no batch exceeds its longest one."""
+
+    real_steps: list[int]
+    width: int
+    is_tight: bool
+
+
+def _count_padding(parts: list[Tensor]) -> _Padding:
+    """Count the steps along the most padded axis."""
+    candidates = [_Padding([], 0, False)]
     for axis in (1, 2):
         if all(part.dim() in (2, 3) and part.dim() > axis and part.shape[axis] >= _MIN_STEPS for part in parts):
             for sequences in (parts, [part.flip(axis) for part in parts]):
-                lengths = [length for part in sequences for length in _real_lengths(part, axis).tolist()]
-                candidates.append((lengths, sum(part.shape[axis] * len(part) for part in sequences)))
-    varying = [candidate for candidate in candidates if len(set(candidate[0])) >= _MIN_DISTINCT_LENGTHS]
-    return min(varying, key=lambda candidate: sum(candidate[0]) / candidate[1], default=candidates[0])
+                lengths = [_real_lengths(part, axis).tolist() for part in sequences]
+                is_tight = all(max(each) == part.shape[axis] for each, part in zip(lengths, sequences, strict=True))
+                width = sum(part.shape[axis] * len(part) for part in sequences)
+                candidates.append(_Padding([*chain.from_iterable(lengths)], width, is_tight))
+    varying = [candidate for candidate in candidates if len(set(candidate.real_steps)) >= _MIN_DISTINCT_LENGTHS]
+    return min(varying, key=lambda candidate: sum(candidate.real_steps) / candidate.width, default=candidates[0])
 
 
 def _real_lengths(part: Tensor, axis: int) -> Tensor:
@@ -81,14 +96,17 @@ def _real_lengths(part: Tensor, axis: int) -> Tensor:
     return steps.shape[1] - is_padding.sum(1)
 
 
-def _finding(name: str, real_steps: list[int], width: int) -> Finding:
+def _finding(name: str, padding: _Padding) -> Finding:
+    real_steps, width = padding.real_steps, padding.width
     padded = 1 - sum(real_steps) / width
     return Finding(
         message=f"{padded:.0%} of the steps of {f'input {name!r}' if name else 'the input'} are padding: in "
         f"{len(real_steps)} samples, {sum(real_steps) / len(real_steps):.3g} of {width // len(real_steps)} steps are "
         "real on average.",
-        cause="All sequences are padded to one fixed or very long length.",
-        fix=_FIX,
+        cause="Each batch is padded to its longest sequence, which is much longer than the others."
+        if padding.is_tight
+        else "All sequences are padded to one fixed or very long length.",
+        fix=_TIGHT_FIX if padding.is_tight else _FIX,
         evidence={
             "share": padded,
             "real steps": real_steps[:20],

@@ -104,6 +104,8 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "windows of one channel": lambda: random_split_setup(WINDOWS.transpose(1, 2), NEXT, 16),
     "windows of channels before time": lambda: random_split_setup(CHANNELS, NEXT, 48),
 }
+
+
 def shapes_at_all_angles() -> Setup:
     """Outlines of six shapes that start at a random angle, with noise: each shape is a closed curve among the rows."""
     generator = torch.Generator().manual_seed(3)

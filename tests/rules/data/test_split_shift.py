@@ -88,6 +88,14 @@ def drifting_series() -> Setup:
     return two_split_setup((WINDOWS[:400], target[:400]), (WINDOWS[412:], target[412:]), model, nn.MSELoss())
 
 
+def padded_series() -> Setup:
+    """Waves of 10 to 40 steps, padded to the longest one in training and to 120 steps in validation."""
+    lengths = torch.randint(10, 41, (400, 1), generator=torch.Generator().manual_seed(4))
+    waves = (torch.arange(120) * 0.7 + X[:, :1]).sin().where(torch.arange(120) < lengths, 0.0)[:, :, None]
+    model = nn.Sequential(nn.AdaptiveAvgPool2d((4, 1)), nn.Flatten(), nn.Linear(4, 3))
+    return two_split_setup((waves[:300, :40], Y[:300]), (waves[300:], Y[300:]), model)
+
+
 def column_setup(train: list[float], val: list[float]) -> Setup:
     """A feature, and a column that has one of two values in each row."""
     group = (torch.arange(400) % 3 == 0).long()
@@ -115,6 +123,7 @@ SAME_UNITS: dict[str, Callable[[], Setup]] = {
     "same channels": lambda: image_setup(IMAGES[120:]),
     "a series that drifts": drifting_series,
     "a table with a trend": trending_table,
+    "series that are padded to other lengths": padded_series,
     "standardized by the training split": lambda: measured_setup(UNITS * (X + 20), True),
     "targets a little wider": lambda: regression_setup(1.5),
     "weights of two groups, normalized in each split": lambda: column_setup([1.0, 3.0], [3.02, 0.98]),

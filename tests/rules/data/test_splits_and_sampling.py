@@ -92,6 +92,14 @@ def test_padding_share_of_long_rows_is_a_note(name: str) -> None:
     assert finding.evidence["share"] == pytest.approx(1 - 5.5 / max(PADDED[name].shape[1:]), abs=0.05)
 
 
+def test_padding_share_of_batches_with_one_long_row_names_similar_lengths() -> None:
+    rows = [torch.ones(40 if index % 20 == 0 else 4 + index % 4) for index in range(100)]
+    data = TensorDataset(nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.arange(100) % 2)
+    (finding,) = rule_findings(Setup(nn.Linear(40, 2), DataLoader(data, 20), loss_fn=nn.CrossEntropyLoss()), "D123")
+    assert finding.cause.startswith("Each batch is padded to its longest sequence")
+    assert "batch_sampler" in finding.fix
+
+
 @pytest.mark.parametrize("name", NOT_PADDED)
 def test_padding_share_of_full_rows_is_quiet(name: str) -> None:
     setup = padded_setup(NOT_PADDED[name])
