@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +18,7 @@ from nbdebug.measurements.activations import LayerSpread, SampleSpread, compute_
 from nbdebug.measurements.batch_independence import has_batch_axis
 from nbdebug.measurements.perturbation import EvalOutputs, compute_loss_value
 from nbdebug.measurements.registry import slow_measurement
-from nbdebug.preserve import seed_all
+from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine
@@ -76,10 +77,21 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
     return _with_comparison(views, eval_outputs)
 
 
+@contextmanager
+def _mode_of_loss(setup: Setup, batch: Batch) -> Iterator[None]:
+    """Run the model in eval mode, or in train mode if it returns views for the loss in that mode only."""
+    with Preserve(setup.eager_model), in_mode(setup.eager_model, False):
+        try:
+            setup.loss(setup.predict(batch), batch)
+        except Exception:  # the loss is the user's
+            setup.eager_model.train()
+        yield
+
+
 def _with_comparison(views: CollapsedViews, answers: EvalOutputs) -> CollapsedViews:
     """Return the views with the line of the loss where two outputs of the model meet, if there is one."""
     setup, batch = answers.setup, answers.batch
-    with torch.enable_grad(), in_mode(setup.eager_model, False):
+    with torch.enable_grad(), _mode_of_loss(setup, batch):
         output = setup.predict(batch)
         calls, _ = record_loss_calls(lambda: setup.raw_loss(output, batch))
     outputs = tree_tensors(output)
@@ -121,7 +133,7 @@ def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float, bool]:
     Raises NotChecked if the loss depends on the targets.
     """
     setup, batch = answers.setup, answers.batch
-    with torch.no_grad(), in_mode(setup.eager_model, False):
+    with torch.no_grad(), _mode_of_loss(setup, batch):
         seed_all(0)
         output = setup.predict(batch)
         if not tree_tensors(batch.targets) and not _has_views(output):

@@ -56,6 +56,13 @@ class Stretched(TwoViews):
         return first * lengths, second * lengths, targets[0], targets[1]
 
 
+class EmbedsInEvaluation(TwoViews):
+    """Returns the views in training, and one embedding in evaluation, which the loss does not take."""
+
+    def forward(self, x: Tensor) -> Views:
+        return super().forward(x) if self.training else self.encoder(x)  # type: ignore[no-any-return]
+
+
 class Autoencoder(nn.Module):
     """Returns its input with the reconstruction."""
 
@@ -152,8 +159,9 @@ def findings(model: nn.Module, loss_fn: Callable[..., Tensor], targets: Tensor =
         (lambda: TwoViews(stops=False, norm=False), distance),
         (lambda: Similarity(stops=False), dissimilarity),
         (lambda: Stretched(stops=False), disagreement),
+        (lambda: EmbedsInEvaluation(stops=False), disagreement),
     ],
-    ids=["cosine", "distance", "similarity", "lengths"],
+    ids=["cosine", "distance", "similarity", "lengths", "embedding in evaluation"],
 )
 def test_collapsed_representation_of_views_without_stop_gradient_is_reported(
     model: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]
@@ -176,11 +184,19 @@ def test_collapsed_representation_is_placed_where_the_loss_compares_the_views() 
     [
         (lambda: TwoViews(stops=True), disagreement),
         (lambda: Stretched(stops=True), disagreement),
+        (lambda: EmbedsInEvaluation(stops=True), disagreement),
         (lambda: Similarity(stops=True), dissimilarity),
         (lambda: TwoViews(stops=False), contrast),
         (Autoencoder, reconstruction),
     ],
-    ids=["stop-gradient", "lengths with stop-gradient", "similarity with stop-gradient", "negatives", "autoencoder"],
+    ids=[
+        "stop-gradient",
+        "lengths with stop-gradient",
+        "embedding in evaluation",
+        "similarity with stop-gradient",
+        "negatives",
+        "autoencoder",
+    ],
 )
 def test_collapsed_representation_of_views_that_stay_apart_is_quiet(
     model: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]
