@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, format_module
@@ -29,6 +29,8 @@ _CONSEQUENCES = (
     *("O501", "O502", "T601", "T602", "T606", "T607", "T608", "T610", "T614"),
 )
 _MAX_STRETCH = 100.0  # times the gain: more than a matrix of independent weights can stretch its input
+_NORM_TYPES = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+_MIN_SCALES, _MAX_SCALE, _MAX_IMBALANCE = 16, 0.2, 0.2  # torch starts the scales of normalization layers at 1
 _DEFAULT_GAIN = 3**-0.5  # the gain of a layer with torch's default initialization: uniform in ±1/√fan_in
 
 
@@ -84,6 +86,10 @@ def init_scale(
     that ratio. Reported if the model gains less than ``drowned`` = half of what that trial gains. Sinusoids have a
     ratio of 0.7 to embeddings of unit variance.
 
+    The scales of normalization layers are drawn around zero if their mean absolute value over all layers is below 0.2,
+    and 30% to 70% of at least 16 are negative. Layers of which all scales are zero do not count: they may end residual
+    branches. It is withdrawn if the watched run converges.
+
     A recurrent state grows too fast if the second half of a sequence alone multiplies it by more than √``most``, and
     the inputs do not grow: a state that sums its inputs doubles there.
 
@@ -104,6 +110,9 @@ def init_scale(
     )
     if fastest is not None and fastest.factor > math.sqrt(most):
         yield _at_initialization(setup, _recurrent_finding(fastest))
+        return
+    if _are_drawn_around_zero((scales := _norm_scales(setup.eager_model)).values()):
+        yield _at_initialization(setup, _norm_finding(scales))
         return
     if isinstance(hidden_softmax, HiddenSoftmax) and hidden_softmax.trials.is_hindered(progress):
         yield _softmax_finding(hidden_softmax)
@@ -143,6 +152,38 @@ def _at_initialization(setup: Setup, finding: Finding) -> Finding:
         return finding
     edits = undo_initialization(setup, line) if finding.setup_fix else ()
     return replace(finding, where=line.where(module), edits=edits)
+
+
+def _norm_scales(model: nn.Module) -> dict[str, Tensor]:
+    """Return the scales of the normalization layers by path; scales of zero start a residual branch on purpose."""
+    scales = {path: module.weight for path, module in model.named_modules() if isinstance(module, _NORM_TYPES)}
+    return {path: scale.detach() for path, scale in scales.items() if scale is not None and bool(scale.any())}
+
+
+def _are_drawn_around_zero(scales: Collection[Tensor]) -> bool:
+    """Return whether all scales together are small, with as many negative as positive ones."""
+    values = torch.cat([scale.flatten().float().cpu() for scale in scales]) if scales else torch.zeros(0)
+    is_certain = len(values) >= _MIN_SCALES
+    negative_share = float((values < 0).float().mean()) if is_certain else 0.0
+    return is_certain and float(values.abs().mean()) < _MAX_SCALE and abs(negative_share - 0.5) < _MAX_IMBALANCE
+
+
+def _norm_finding(scales: dict[str, Tensor]) -> Finding:
+    """Report scales of normalization layers that an initializer drew like weights."""
+    values = torch.cat([scale.flatten().float().cpu() for scale in scales.values()])
+    mean, negative = float(values.abs().mean()), float((values < 0).float().mean())
+    return Finding(
+        message=f"The scales of all {len(scales)} normalization layers are random numbers around zero: their mean "
+        f"absolute value is {mean:.2g}, and {negative:.0%} of them are negative; torch starts them at 1.",
+        where=Location(next(iter(scales))),
+        cause="An initializer that is meant for weights was applied to the normalization layers too. Each layer then "
+        f"passes on {mean:.2g} of a normalized signal.",
+        fix="torch.nn.init.ones_(layer.weight)   # of each normalization layer, after the other initializations",
+        setup_fix=RESET_PARAMETERS,
+        evidence={"layers": len(scales), "mean scale": mean, "negative": negative},
+        explains=(*_CONSEQUENCES, "G409", "E702", "E709"),
+        predicts=POOR_TRAINING.claim,
+    )
 
 
 def _recurrent_finding(growth: RecurrentGrowth) -> Finding:

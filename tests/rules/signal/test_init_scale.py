@@ -224,3 +224,33 @@ def test_tiny_weights_are_withdrawn_if_the_run_learns_well(lr: float, epochs: in
     with debugger.watch(final_tests=False):
         train(setup, epochs)
     assert ("G408" in {finding.code for finding in debugger.findings}) == expected
+
+
+def scaled_norms(initialize: Callable[[Tensor], object]) -> nn.Module:
+    """A network whose normalization layers have other scales than 1."""
+    torch.manual_seed(0)
+    model = mlp(4, norm=True)
+    for layer in model.modules():
+        if isinstance(layer, nn.LayerNorm):
+            initialize(layer.weight)
+    return model
+
+
+def test_scales_of_normalization_layers_around_zero_are_reported() -> None:
+    (finding,) = findings(scaled_norms(lambda scale: nn.init.normal_(scale, 0.0, 0.02)))
+    assert finding.message.startswith("The scales of all 4 normalization layers are random numbers around zero")
+    assert finding.where.module == "1"
+
+
+@pytest.mark.parametrize(
+    "initialize",
+    [
+        lambda scale: nn.init.normal_(scale, 1.0, 0.02),
+        lambda scale: nn.init.constant_(scale, 0.1),
+        nn.init.zeros_,
+        lambda scale: nn.init.normal_(scale, 0.0, 1.0),
+    ],
+    ids=["around one", "small and positive", "zero", "large and random"],
+)
+def test_other_scales_of_normalization_layers_are_no_fault(initialize: Callable[[Tensor], object]) -> None:
+    assert not [finding for finding in findings(scaled_norms(initialize)) if "normalization" in finding.message]
