@@ -95,8 +95,23 @@ def _check_class_indices(setup: Setup, batch: Batch, output: Any) -> None:
 
 @measurement
 def first_pass(setup: Setup, batches: list[Batch]) -> ForwardPass:
-    """The first batch through model and loss, with tracebacks, module spans and detach points."""
-    return run_forward(setup, batches[0])
+    """The first batch through model and loss, with tracebacks, module spans and detach points.
+
+    A model in eval mode whose output the loss does not take is set to train mode if the loss takes its output there, as
+    that of a model with auxiliary outputs. The block that preserves the setup restores the modes.
+    """
+    present = run_forward(setup, batches[0])
+    model = setup.eager_model
+    if present.failure is None or model.training:
+        return present
+    modes = {module: module.training for module in model.modules()}
+    model.train()
+    in_training = run_forward(setup, batches[0])
+    if in_training.failure is None:
+        return in_training
+    for module, mode in modes.items():
+        module.training = mode
+    return present
 
 
 @measurement
