@@ -147,7 +147,7 @@ def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
         message=f"The training loader visits {visited.distinct:,} of the {visited.samples:,} samples of its dataset, "
         f"each {visited.repeats:.3g} times in an epoch on average; its sampler is {name}.",
         where=get_location(few_weights_line(setup) or origin_line(setup, "loader")),
-        cause=f"The sampler has {len(sampler.weights):,} weights, one for each of the first samples; "
+        cause=f"The sampler has {len(sampler.weights):,} weights, which apply to the first samples only; "
         "it needs one for each sample."
         if is_weighted and len(sampler.weights) < visited.samples
         else "The sampler draws its indices from a few samples only.",

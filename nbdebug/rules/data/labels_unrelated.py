@@ -374,9 +374,10 @@ def _moved_finding(setup: Setup, moved: MovedTarget) -> Finding:
 
 def _collate_finding(misalignment: CollateMisalignment) -> Finding:
     """Report a collate function that orders inputs and targets differently."""
+    split = "validation" if misalignment.split == "val" else "training"
     return Finding(
         message=f"collate_fn pairs inputs with the targets of other samples: if the same {misalignment.samples} "
-        f"{misalignment.split} samples are passed in another order, {misalignment.changed} of them get another target.",
+        f"{split} samples are passed in another order, {misalignment.changed} of them get another target.",
         where=get_location(misalignment.line),
         cause=f"collate_fn {misalignment.change}.",
         fix="batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before inputs and targets are "

@@ -237,11 +237,12 @@ def _finding(
 ) -> Finding:
     worst = max(sentinels, key=lambda item: item.count)
     sample = features.sample_index(worst.position)
-    others = f" So do numbers in {len(sentinels) - 1} other features." if len(sentinels) > 1 else ""
+    count = len(sentinels) - 1
+    others = f" So does one number in {f'each of {count} other features' if count > 1 else 'another feature'}."
     return Finding(
         message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
         f"{features.feature_name(worst.row)} of the {len(features.part):,} samples read, and all other values lie "
-        f"between {worst.low:.4g} and {worst.high:.4g}.{others}",
+        f"between {worst.low:.4g} and {worst.high:.4g}.{others if count else ''}",
         where=replace(get_location(line), sample=sample),
         cause="Missing entries were stored as a number, and are used as if they were measured.",
         fix=_describe_repair(features, sentinels),

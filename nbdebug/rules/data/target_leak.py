@@ -162,6 +162,7 @@ def _copy_findings(
     if table is None or _is_unsuitable(table, min_samples):
         return
     target = table.targets[0].reshape(len(table)).float()
+    freedom = "scaling" if table.labels is None else "a renumbering of the classes"
     for input_index, part in enumerate(table.inputs):
         if not part.is_floating_point() or part.dim() not in (2, 3) or part[0].numel() < columns:
             continue
@@ -175,7 +176,7 @@ def _copy_findings(
         if later:
             yield _look_ahead_finding(setup, part, input_index, leaking_columns[0], later)
         for column in () if later else leaking_columns[:3]:
-            yield _at_making_line(setup, _finding(setup, part, input_index, column))
+            yield _at_making_line(setup, _finding(setup, part, input_index, column, freedom))
 
 
 def _partial_copy_findings(setup: Setup, table: SplitTable | None, min_samples: int, exact: float) -> Iterator[Finding]:
@@ -382,7 +383,7 @@ def _look_ahead_finding(setup: Setup, part: Tensor, input_index: int, own: int, 
     )
 
 
-def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Finding:
+def _finding(setup: Setup, part: Tensor, input_index: int, column: int, freedom: str = "scaling") -> Finding:
     is_table = part.dim() == 2 and input_index == 0
     if part.dim() == 3:
         is_last = column // part.shape[2] == part.shape[1] - 1
@@ -391,7 +392,7 @@ def _finding(setup: Setup, part: Tensor, input_index: int, column: int) -> Findi
         cause = "The inputs include the target column of the table, or a window includes the step to be predicted."
     return Finding(
         message=f"The inputs contain the target: {_feature_name(setup, part, column)} of input {input_index} equals "
-        f"the target, up to scaling or renumbering of the classes, in all {len(part):,} training samples read.",
+        f"the target, up to {freedom}, in all {len(part):,} training samples read.",
         cause=cause,
         fix=f"x[:, {column}] = 0   # or drop the column"
         if is_table

@@ -127,7 +127,7 @@ def _decoder_finding(setup: Setup, decoder: DecoderInput, ahead: NextTokenOffset
         f"should predict. Input {decoder.position + 1} of the model is the decoder's, input "
         f"{decoder.source_position + 1} the encoder's.",
         where=get_location(decoder.unchanged_line or line),
-        cause="The decoder's input lacks a start token in front, by which it is one token behind the target."
+        cause="The decoder's input lacks a start token in front, which would put it one position behind the target."
         + candidate,
         fix=fix,
         edits=edits,

@@ -76,7 +76,7 @@ def relu_on_logits(
         zero_share = _share_of_zeros(node)
         yield Finding(
             message=f"The output passes through {call} before the loss: all values lie in {value_range}"
-            + (f", and {zero_share:.0%} of this batch are zero and have no gradient." if zero_share else "."),
+            + (f", and {zero_share:.0%} of the values are zero and have no gradient." if zero_share else "."),
             where=node.where,
             cause=f"{call} is applied between the last layer and the loss.",
             fix=suggest_removal(node, {call, call.title(), "ReLU"}, f"return the logits without {call}"),

@@ -33,21 +33,17 @@ from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, add_line, get_location
 
+_INDEXING_CALLS = {"getitem", "index_select", "gather", "take", "scatter_add", "index_add"}
+_INDEX_CAUSE = (
+    "Rows are selected by an index whose numbers do not move with the samples, such as node numbers that start at 0 in "
+    "each graph of a batch."
+)
+_INDEX_FIX = "index = index + rows_per_sample * sample   # so that the index of each sample points to its own rows"
 _ELEMENTWISE_CALLS = {"add", "radd", "iadd", "sub", "rsub", "mul", "rmul", "imul", "div", "truediv"}
 _SEQUENCE_CALLS = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
 _LAYER_CALLS = {"linear", "conv1d", "conv2d"}
-_AXIS_OPERATIONS = _LAYER_CALLS | {
-    "softmax",
-    "log_softmax",
-    "softmin",
-    "normalize",
-    "norm",
-    "vector_norm",
-    "cumsum",
-    "layer_norm",
-}
-
-
+_ALONG_AXIS = {"softmax", "log_softmax", "softmin", "normalize", "norm", "vector_norm", "cumsum", "layer_norm"}
+_AXIS_OPERATIONS = _LAYER_CALLS | _ALONG_AXIS
 _SELECTION_CALLS = {"getitem", "select", "narrow", "index_select"}
 _MASKED_CALLS = {"masked_fill", "where", "scaled_dot_product_attention"}
 _BATCH_FIRST = (
@@ -244,9 +240,15 @@ def _describe_use_of_position(call: TorchCall, size: int, *, takes_sequences: bo
     return f"{call.name} is the first call that treats samples by their position."
 
 
+def _selects_by_index(call: TorchCall) -> bool:
+    indices = (tensor for tensor in call.inputs if tensor.dtype in (torch.int32, torch.int64) and tensor.dim())
+    return call.name in _INDEXING_CALLS and any(True for _ in indices)
+
+
 def _position_finding(setup: Setup, dependence: PositionDependence, size: int) -> Finding:
     call = dependence.call
     takes_sequences = call.name in _SEQUENCE_CALLS and bool(call.module)
+    is_index = _selects_by_index(call)
     table = find_misplaced_table(setup.eager_model, call)
     finding = Finding(
         message=f"The output for a sample changes if the {size} samples of its batch are rotated by one row. "
@@ -254,10 +256,14 @@ def _position_finding(setup: Setup, dependence: PositionDependence, size: int) -
         where=dependence.where,
         cause=f"The batch axis is where {call.name} expects the steps."
         if takes_sequences
+        else _INDEX_CAUSE
+        if is_index
         else f"The tensor that {call.name} combines with the samples runs along the batch axis instead of "
         "another axis.",
         fix="batch_first=True   # where the layer is created"
         if takes_sequences
+        else _INDEX_FIX
+        if is_index
         else "x = x + positions[: x.shape[1]]  # along the sequence: axis 1, for inputs with the batch first",
         edits=set_layer_option(setup, str(call.module), "batch_first", "True")
         if takes_sequences
@@ -330,6 +336,8 @@ def _called_module(setup: Setup, path: str) -> str:
 def _mixing_cause(mixing_call: MixingCall | None) -> str:
     if mixing_call is None:
         return "Values of different samples are combined somewhere in the model."
+    if _selects_by_index(mixing_call.call):
+        return _INDEX_CAUSE
     if _has_shared_mask(mixing_call.call):
         return "The mask of one sample is applied to all samples: its axis of samples has length 1."
     if mixing_call.call is mixing_call.axis_lost_by:
@@ -374,10 +382,10 @@ def _batch_first_code(mixing_call: MixingCall | None) -> str:
 def _mixing_fix(mixing_call: MixingCall | None, size: int) -> str:
     if mixing_call is not None and _has_misplaced_samples(mixing_call, size):
         return f"# give view() the axes in the order of the values: x.view({size}, ...), or transpose afterwards"
+    if mixing_call is not None and _selects_by_index(mixing_call.call):
+        return _INDEX_FIX
     if mixing_call is None or mixing_call.axis is None:
-        return (
-            "# swap axes with x.transpose(0, 1), join columns with torch.cat(parts, dim=1); x.view(...) mixes samples"
-        )
+        return "# swap axes with x.transpose(0, 1), join columns with torch.cat(parts, 1); x.view(...) mixes samples"
     if mixing_call.call.name in _SEQUENCE_CALLS:
         return (
             f"batch_first=True  # where {mixing_call.call.module or 'the layer'} is created, or x.transpose(0, "

@@ -84,7 +84,7 @@ def _normalization_finding(call: TorchCall, where: Location) -> Finding:
         cause="It normalizes single values, each of which is its own mean, so nothing before it has an effect.",
         fix="Remove this normalization, or normalize several features together.",
         evidence={"call": call.name, "shape": shape},
-        explains=("G403", "G409", "G416", "M306", "T601", "T606", "T610", "T614"),
+        explains=("G403", "G409", "G415", "G416", "M306", "T601", "T606", "T610", "T614"),
     )
 
 

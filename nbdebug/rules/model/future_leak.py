@@ -79,14 +79,20 @@ def future_leak(
     unread = _unread_inputs(ignored_inputs, eval_outputs) if future_influence.has_softmax else ""
     reason, fix = _describe_reading(call, future_influence, unread, is_padded=padding is not None, is_slice=is_slice)
     where = padding.where if padding is not None else _location(setup, eval_outputs, cause) if cause else Location()
+    mask = _added_mask(cause)
+    if cause is not None and mask is not None:
+        (reason, fix), where = _describe_added_mask(mask), cause.where
+    how = f"The first call that reads them is {call}."
+    how = how if mask is None else "A boolean mask that should hide them is added to the scores."
+    has_edits = not (unread or is_slice or mask is not None)
     yield Finding(
         message=f"The model sees future inputs: changing the inputs after position {future_influence.position} changes "
         f"{len(future_influence.affected_positions)} of the {future_influence.counted} outputs up to that position. "
-        f"The first call that reads them is {call}.",
+        f"{how}",
         where=where,
         cause=reason,
         fix=fix,
-        edits=add_causal_mask(setup, cause.module, cause.line) if cause and not (unread or is_slice) else (),
+        edits=add_causal_mask(setup, cause.module, cause.line) if cause and has_edits else (),
         evidence={
             "touched": len(future_influence.affected_positions),
             "place": future_influence.position,
@@ -109,6 +115,21 @@ def _describe_reading(
         return _SHIFTED_SLICE
     cause = f"{call} combines each position with later ones, so the model can copy the input that it should predict."
     return cause, _causal_fix(call, has_softmax=influence.has_softmax)
+
+
+def _added_mask(call: TorchCall | None) -> Tensor | None:
+    """Return the boolean matrix that a call adds to attention scores."""
+    if call is None or call.name not in ("add", "radd", "iadd", "add_"):
+        return None
+    masks = (tensor for tensor in call.inputs if tensor.dtype == torch.bool and tensor.dim() >= 2)
+    return next((mask for mask in masks if mask.shape[-1] == mask.shape[-2]), None)
+
+
+def _describe_added_mask(mask: Tensor) -> tuple[str, str]:
+    """Return the cause and the fix for a boolean mask that is added; a position may always see itself."""
+    is_visible = bool(mask.diagonal(dim1=-2, dim2=-1).all())
+    cause = "A boolean mask is added to the scores: True adds 1 and False adds 0, so no position is hidden."
+    return cause, f"scores = scores.masked_fill({'~mask' if is_visible else 'mask'}, float('-inf'))   # do not add it"
 
 
 def _unread_inputs(ignored_inputs: dict[str, bool] | NotChecked, answers: EvalOutputs) -> str:

@@ -109,8 +109,8 @@ def padding_changes_output(
     batch = None if isinstance(eval_outputs, NotChecked) else eval_outputs.batch
     cause, fix = _CROSSWISE if is_crosswise else (_UNMASKED, describe_exclusion(setup, batch, padding.positions, call))
     yield Finding(
-        message=f"Changing the content of {padding.padded_positions} padded positions (known from {padding.source}) "
-        f"changes {padding.affected} of {padding.real} outputs that should not depend on it.{effect}",
+        message=f"Changing the content of {padding.padded_positions:,} padded positions (known from {padding.source}) "
+        f"changes {padding.affected:,} of {padding.real:,} outputs that should not depend on it.{effect}",
         where=call.where if call else Location(),
         cause=cause,
         fix=describe_edits(edits) or fix,

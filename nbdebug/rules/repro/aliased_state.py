@@ -87,8 +87,8 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
     """Report states that are loaded into the tensors they consist of, at the line that stores them."""
     store = _find_store(reloads.line) if reloads.line else None
     return Finding(
-        message=f"{reloads.live_tensor_loads} of {reloads.count} calls to load_state_dict received the live tensors "
-        "themselves, so they had no effect.",
+        message=f"{reloads.live_tensor_loads} of {reloads.count} calls to load_state_dict received tensors that the "
+        "network already holds, so nothing changed.",
         where=get_location(reloads.alias_line or _store_line(reloads.line, store), None, reloads.first_parameter),
         cause="Both networks are one object: to() and an assignment make no copy."
         if reloads.alias_line

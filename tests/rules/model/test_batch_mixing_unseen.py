@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.rules.examples import minimal_setup
-from tests.rules.rule_findings import rule_faults, rule_findings
+from nbdebug.setup import Setup
+from tests.rules.rule_findings import checkup_findings, rule_faults, rule_findings
 
 GENERATOR = torch.Generator().manual_seed(0)
 TABLE = torch.randn(64, 5, generator=GENERATOR)
@@ -123,3 +125,30 @@ def test_samples_with_two_rows_of_the_output(dim: int) -> None:
     findings = rule_faults(minimal_setup(Views(dim), SERIES, torch.arange(64), contrast), "M304")
     assert ["samples mix in" in finding.message for finding in findings] == [True] * (dim == 0)
     assert all("normalize" in str(finding.where.source) for finding in findings)
+
+
+class NodesOfGraphs(nn.Module):
+    """Adds to each of five nodes of a sample the node that its link names, without an offset for the sample."""
+
+    def __init__(self, has_offset: bool) -> None:
+        super().__init__()
+        self.head, self.has_offset = nn.Linear(3, 2), has_offset
+
+    def forward(self, x: Tensor, links: Tensor) -> Tensor:
+        start = 5 * torch.arange(len(x))[:, None] * self.has_offset
+        nodes = x.flatten(0, 1)
+        received = nodes[(links + start).flatten()]
+        return self.head((nodes + received).view_as(x).square().mean(1))
+
+
+@pytest.mark.parametrize("has_offset", [False, True])
+def test_index_without_an_offset_for_each_sample_is_the_cause(has_offset: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, links = torch.randn(64, 5, 3, generator=generator), torch.randint(0, 5, (64, 5), generator=generator)
+    data = TensorDataset(x, links, (x[:, 0, 0] > 0).long())
+    loader = DataLoader(data, 16, shuffle=True)
+    setup = Setup(NodesOfGraphs(has_offset), loader, loss_fn=nn.CrossEntropyLoss())
+    findings = checkup_findings(setup, "M304")
+    causes = [finding.cause for finding in findings]
+    assert len(causes) == (not has_offset)
+    assert all(cause.startswith("Rows are selected by an index") for cause in causes)

@@ -202,6 +202,21 @@ def test_future_leak_of_manual_attention_points_to_mask_or_softmax(name: str) ->
     assert line in (finding.where.source or "")
 
 
+@pytest.mark.parametrize(("visible", "fix"), [(True, "masked_fill(~mask"), (False, "masked_fill(mask")])
+def test_future_leak_of_a_boolean_mask_that_is_added_points_to_the_sum(visible: bool, fix: str) -> None:
+    mask = torch.ones(9, 9).tril().bool() if visible else torch.ones(9, 9).triu(1).bool()
+
+    def attend(layer: nn.Module, x: Tensor) -> Tensor:
+        scores = layer(x) @ x.transpose(1, 2)
+        scores = scores + mask
+        return scores.softmax(-1) @ x
+
+    (finding,) = checkup_findings(language_setup(Tagger(nn.Linear(8, 8), attend))(), "M305")
+    assert finding.where.source is not None
+    assert finding.where.source.strip() == "scores = scores + mask"
+    assert fix in finding.fix
+
+
 def softmax_over_queries(scores: Tensor) -> Tensor:
     return (scores - 1e9 * torch.ones(9, 9).triu(1)).softmax(1)
 
