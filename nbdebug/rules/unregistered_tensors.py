@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import ast
 
-from nbdebug.finding import Finding, Location, Severity
+from nbdebug.finding import Edit, Finding, Severity
 from nbdebug.measurements.parameter_coverage import UnregisteredTensors
-from nbdebug.source.assignments import find_assignments
+from nbdebug.source.assignments import covering_statement, find_assignments
+from nbdebug.source.edits import describe_edits, replace_node
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name
 
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)  # expressions that need no parentheses
 _MESSAGES = {
     "recreated": "are created in each forward pass, so their updates are discarded",
-    "derived": "are not among model.parameters(), because {attribute} stores a tensor computed from them",
+    "derived": "are not among model.parameters(): {attribute} stores a tensor computed from a parameter",
     "outside": "belong to no module of the model and to no optimizer, so they are never trained, moved or saved",
 }
 _CAUSES = {
@@ -29,19 +33,43 @@ def unregistered_tensors_finding(group: UnregisteredTensors) -> Finding:
     """Return the finding for one group of unregistered tensors that the output depends on."""
     values = sum(t.numel() for t in group.tensors)
     severity: Severity = "warning" if group.kind == "outside" else "error"
+    line = _source_line(group)
+    edits = _wrap_last(line) if group.kind == "derived" else ()
     return Finding(
         message=f"{values:,} values that the output depends on "
         f"{_MESSAGES[group.kind].format(attribute=group.attribute)}.",
-        where=_source_location(group),
+        where=line.where(group.where.module) if line else group.where,
         cause=_CAUSES[group.kind],
-        fix=_FIXES[group.kind].format(attribute=group.attribute),
+        fix=describe_edits(edits) or _FIXES[group.kind].format(attribute=group.attribute),
+        edits=edits,
         evidence={"values": values, "shapes": [tuple(t.shape) for t in group.tensors[:8]], "kind": group.kind},
         explains=("M301", "M304", "R901", "R902", "O503", "O504", "T601", "T606", "T607", "T608", "T610"),
         severity=severity,
     )
 
 
-def _source_location(group: UnregisteredTensors) -> Location:
-    """Return the line that creates, assigns or uses the tensors."""
+def _source_line(group: UnregisteredTensors) -> SourceLine | None:
+    """Return the line that assigns the tensors; for computed ones, preferably none that assigns a parameter."""
     lines = find_assignments(group.owner, group.attribute) if group.owner is not None else []
-    return replace(lines[0].where(), module=group.where.module) if lines else group.where
+    values = [(line, _assigned_value(line)) for line in lines]
+    computing = [line for line, value in values if value is None or call_name(value) != "Parameter"]
+    return next(iter((computing if group.kind == "derived" else []) or lines), None)
+
+
+def _assigned_value(line: SourceLine) -> ast.expr | None:
+    return getattr(covering_statement(line), "value", None)
+
+
+def _wrap_last(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of a line that computes with a new parameter, so that it makes one of the result."""
+    value = _assigned_value(line) if line else None
+    calls = [node for node in (ast.walk(value) if value else ()) if call_name(node) == "Parameter"]
+    if line is None or value is None or len(calls) != 1:
+        return ()
+    (call,) = calls
+    if not isinstance(call, ast.Call) or call is value or len(call.args) != 1 or call.keywords:
+        return ()
+    content = ast.unparse(call.args[0])
+    content = content if isinstance(call.args[0], _ATOMS) else f"({content})"
+    computed = ast.unparse(value).replace(ast.unparse(call), content)
+    return (replace_node(line.file, value, f"{ast.unparse(call.func)}({computed})"),)

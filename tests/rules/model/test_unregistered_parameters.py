@@ -280,3 +280,26 @@ def test_unregistered_parameters_ignores_flat_weights_of_recurrent_module() -> N
             return self.head(self.lstm(x.unsqueeze(1))[0][:, -1])
 
     assert findings(LastState()) == []
+
+
+class Table(nn.Module):
+    """Adds a table that is reshaped after it was made a parameter, or before."""
+
+    def __init__(self, is_registered: bool) -> None:
+        super().__init__()
+        start = 0.1 * torch.randn(4)
+        if is_registered:
+            self.table = nn.Parameter(start.unsqueeze(0))
+        else:
+            self.table = nn.Parameter(start + 1).unsqueeze(0)
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x + self.table)
+
+
+def test_parameter_that_is_reshaped_is_wrapped_last_at_the_line_that_does_it() -> None:
+    (finding,) = checkup_findings(minimal_setup(Table(False), *points(), nn.CrossEntropyLoss()), "M303")
+    assert finding.fix == "self.table = nn.Parameter((start + 1).unsqueeze(0))"
+    assert "Parameter(start + 1).unsqueeze" in (finding.where.source or "")
+    assert not checkup_findings(minimal_setup(Table(True), *points(), nn.CrossEntropyLoss()), "M303")
