@@ -155,7 +155,7 @@ def _get_fix(padding: PaddingGradient) -> str:
     if not padding.is_class:
         return "loss = loss_fn(output[mask], target[mask])   # mask: true at real positions"
     if padding.is_real_target:
-        return "targets[is_padding] = -100   # nn.CrossEntropyLoss ignores this index"
+        return "targets[is_padding] = -100   # is_padding: true where the input is padded; the loss ignores -100"
     return f"loss_fn = nn.CrossEntropyLoss(ignore_index={padding.value:g})"
 
 

@@ -97,7 +97,7 @@ def parameter_not_optimized(
             else "None of the optimizers was created from this part.",
             fix=_LIST_OF_PARAMETERS
             if _find_empty_group(optimizers[0]) is not None
-            else recreate_optimizer_fix(optimizers[0])
+            else f"{recreate_optimizer_fix(optimizers[0])}   # when the model is complete"
             if optimizer_count == 1
             else _further_optimizer(optimizers[0], module),
             setup_fix=_ADD_MISSING if len(optimizers) == 1 else "",
