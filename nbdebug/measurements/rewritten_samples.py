@@ -59,8 +59,9 @@ class RewrittenSamples:
 def rewritten_samples(setup: Setup) -> list[RewrittenSamples]:
     """Splits whose samples change when they are read again, with the same random numbers, as stored data change.
 
-    Three samples are read twice, with generators of the dataset in the same state. Then the tensors and arrays that the dataset stores are set back: the third read must
-    be equal to the first. So neither a random number nor a counter explains the change.
+    Three samples are read twice, with generators of the dataset in the same state. Then the tensors and arrays that the
+    dataset stores are set back: the third read must be equal to the first. So neither a random number nor a counter
+    explains the change.
     """
     splits = {"train": setup.train_loader, "val": setup.val_loader}
     return [

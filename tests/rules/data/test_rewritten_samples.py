@@ -246,7 +246,8 @@ def test_rewritten_samples_leaves_stored_data_unchanged() -> None:
 def test_rewritten_samples_leaves_generators_unchanged() -> None:
     data, state = Points(add_noise_to_row), _MODULE_GENERATOR.bit_generator.state
     own_state = data.generator.get_state()
-    assert rewritten_samples(setup_of(data)) and rewritten_samples(setup_of(Points(scale_row_by_module_generator)))
+    assert rewritten_samples(setup_of(data))
+    assert rewritten_samples(setup_of(Points(scale_row_by_module_generator)))
     assert torch.equal(data.generator.get_state(), own_state)
     assert _MODULE_GENERATOR.bit_generator.state == state
 
