@@ -38,6 +38,27 @@ def observe_data_waits(on_begin: Callable[[Any], None], on_end: Callable[[Any], 
 
 
 @contextmanager
+def observe_loader_ends(on_end: Callable[[Any], None]) -> Iterator[None]:
+    """Call ``on_end`` with the iterator of any DataLoader that has no more batches, each time it is asked for one."""
+    iterator_class = torch_dataloader._BaseDataLoaderIter
+    original = iterator_class.__next__
+
+    @functools.wraps(original)
+    def observed_next(self: Any) -> Any:
+        try:
+            return original(self)
+        except StopIteration:
+            on_end(self)
+            raise
+
+    iterator_class.__next__ = observed_next  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        iterator_class.__next__ = original  # type: ignore[method-assign]
+
+
+@contextmanager
 def observe_loader_starts(on_begin: Callable[[Any], None], on_end: Callable[[Any], None]) -> Iterator[None]:
     """Call ``on_begin`` and ``on_end`` with the loader around each start of an iteration, which may start workers."""
     original = torch_dataloader.DataLoader.__iter__

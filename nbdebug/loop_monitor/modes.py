@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from nbdebug.hooks.device_syncs import SyncCall
 from nbdebug.hooks.training_events import is_iterator_of
 from nbdebug.loop_monitor.dropout_rates import DropoutRateMonitor, LostRate
+from nbdebug.loop_monitor.empty_epochs import EmptyEpochMonitor
 from nbdebug.loop_monitor.event_stacks import get_deciding_line
 from nbdebug.loop_monitor.repeated_passes import RepeatedPassCounter
 from nbdebug.loop_monitor.weight_copies import first_values
@@ -304,7 +305,7 @@ class BatchOrderMonitor:
     """Monitors each batch that a loop draws."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup, self.split = setup, ""
+        self.setup, self.split, self.empty_epochs = setup, "", EmptyEpochMonitor(setup)
         self.iterator: weakref.ref[Any] | None = None
         self.previous_epoch: list[list[Tensor]] = []
         self.current_epoch: list[list[Tensor]] = []

@@ -141,7 +141,7 @@ class LoopMonitor(OptimizerTracking):
         written = self.rounded_updates, self.gradient_changes, self.weight_copy_monitor
         traces = [monitor.write_trace for monitor in written] + [self.weight_aliases.trace]
         hooks += map(closing, (self.batch_alignment, *traces, self.evaluation.decisions.trace))  # type: ignore[arg-type]
-        hooks += self.evaluation.hooks(wrap_callback)
+        hooks += self.evaluation.hooks(wrap_callback) + self.batch_order_monitor.empty_epochs.hooks(wrap_callback)
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
         return hooks + self.scheduler_monitor.hooks(wrap_callback(self.scheduler_monitor.record_step))

@@ -12,6 +12,7 @@ from nbdebug.loop_monitor.batch_averages import BatchAverage
 from nbdebug.loop_monitor.broadcast_comparisons import ShapeMismatch
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
+from nbdebug.loop_monitor.empty_epochs import EmptyEpochs
 from nbdebug.loop_monitor.evaluation_monitor import StaleInputs, TrainingEvaluations
 from nbdebug.loop_monitor.event_stacks import Stack
 from nbdebug.loop_monitor.fold_data import FoldEvaluation
@@ -147,6 +148,7 @@ class LoopSummary:
     weight_replacements: tuple[int, ...] = ()
     fold_evaluations: tuple[FoldEvaluation, ...] = ()
     untied_parameters: tuple[tuple[str, str], ...] = ()
+    empty_epochs: EmptyEpochs | None = None
     epoch_order: EpochOrder = field(default_factory=EpochOrder)
     shape_mismatch: ShapeMismatch | None = None
     double_updates: DoubleUpdates = field(default_factory=DoubleUpdates)
@@ -237,6 +239,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         growing_attribute=monitor.retained_graph_counter.attributes.summary(),
         state_dict_loads=monitor.state_dict_monitor.summary(),
         shape_mismatch=monitor.evaluation.comparisons.first_mismatch,
+        empty_epochs=monitor.batch_order_monitor.empty_epochs.summary(),
         epoch_order=monitor.batch_order_monitor.summary(),
         weight_copies=monitor.weight_copy_monitor.summary(
             backward.file if (backward := monitor.lines.get("backward")) else None

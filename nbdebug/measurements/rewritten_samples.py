@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +23,7 @@ from nbdebug.measurements.held_values import (
 )
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve, seed_all
+from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
@@ -36,6 +37,7 @@ _MAX_COPIED_VALUES = 25_000_000
 _MAX_COPIED_TENSORS = 5000
 _MAX_COMPARED_VALUES, _MAX_SUSPECTS = 10_000, 8  # of the tensors that change
 _ROUNDING = 1e-3  # relative difference
+_Read = Callable[[int], list[Tensor]]
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,9 @@ class RewrittenSamples:
 def rewritten_samples(setup: Setup) -> list[RewrittenSamples]:
     """Splits whose samples change when they are read again, with the same random numbers, as stored data change.
 
-    Three samples are read twice. Then the tensors and arrays that the dataset stores are set back: the third read must
-    be equal to the first. So neither a generator of the dataset nor a counter explains the change.
+    Three samples are read twice, with generators of the dataset in the same state. Then the tensors and arrays that the
+    dataset stores are set back: the third read must be equal to the first. So neither a random number nor a counter
+    explains the change.
     """
     splits = {"train": setup.train_loader, "val": setup.val_loader}
     return [
@@ -112,17 +115,23 @@ def _compare_reads(split: str, dataset: Any) -> RewrittenSamples | None:
         is_empty = not containers and next(_stored_values(components), None) is None
         if len(indices) < _SAMPLES or (is_empty and not has_caches(components)):
             return None
-        with Preserve(dataset), torch.no_grad(), restored_containers(containers), emptied_again(components):
+        with (
+            Preserve(dataset),
+            torch.no_grad(),
+            restored_containers(containers),
+            emptied_again(components),
+            _repeatable_reads(dataset, components) as read,
+        ):
             with _restored_values(components):
-                _read(dataset, indices[0])  # fills the caches, whose values are stored from then on
+                read(indices[0])  # fills the caches, whose values are stored from then on
                 if next(_stored_values(components), None) is None:
                     return None
                 for index in indices[1:]:
-                    _read(dataset, index)
+                    read(index)
             with _restored_values(components) as (stored, copies):
-                results = [_read_three_times(dataset, index, stored, copies) for index in indices]
+                results = [_read_three_times(read, index, stored, copies) for index in indices]
                 changes_all = None not in results
-                line = _find_line(dataset, indices[0], stored, copies) if changes_all else None
+                line = _find_line(read, indices[0], stored, copies) if changes_all else None
     except Exception:
         return None
     if not changes_all or results[0] is None:
@@ -130,6 +139,25 @@ def _compare_reads(split: str, dataset: Any) -> RewrittenSamples | None:
     first, second = results[0]
     means, deviations = (float(first.mean()), float(second.mean())), (float(first.std()), float(second.std()))
     return RewrittenSamples(split, line, len(indices), means, deviations)
+
+
+@contextmanager
+def _repeatable_reads(dataset: Any, components: Sequence[Any]) -> Iterator[_Read]:
+    """Yield a function that reads a sample with the same random numbers each time; restore the dataset's generators."""
+    generators = [GeneratorSnapshot(value) for value in held_values(components) if isinstance(value, GENERATOR_TYPES)]
+
+    def read(index: int) -> list[Tensor]:
+        """Return copies of the tensors of a sample."""
+        for generator in generators:
+            generator.restore()
+        seed_all(0)
+        return [tensor.clone() for tensor in _tensors(dataset[index])]
+
+    try:
+        yield read
+    finally:
+        for generator in generators:
+            generator.restore()
 
 
 @contextmanager
@@ -160,54 +188,54 @@ def _stored_values(components: Sequence[Any]) -> Iterator[Tensor]:
 
 
 def _read_three_times(
-    dataset: Any, index: int, stored: list[Tensor], copies: list[Tensor]
+    read: _Read, index: int, stored: list[Tensor], copies: list[Tensor]
 ) -> tuple[Tensor, Tensor] | None:
     """Return the first tensor of a sample that differs between two reads, if a read after a reset is the first one."""
-    first, second = _read(dataset, index), _read(dataset, index)
+    first, second = read(index), read(index)
     if len(first) != len(second) or (pair := _first_difference(first, second)) is None:
         return None
     _restore(stored, copies)
-    third = _read(dataset, index)
+    third = read(index)
     return pair if _are_equal(first, third) else None
 
 
-def _find_line(dataset: Any, index: int, stored: list[Tensor], copies: list[Tensor]) -> SourceLine | None:
+def _find_line(read: _Read, index: int, stored: list[Tensor], copies: list[Tensor]) -> SourceLine | None:
     """Return the line that changes the stored data in the second read of a sample, else that in the first one.
 
     A line that changes nothing in the second read, such as one that replaces missing values, explains no difference
     between the reads.
     """
     try:
-        places = [_changed_values(*pair) for pair in _changed_pairs(dataset, index, stored, copies)]
+        places = [_changed_values(*pair) for pair in _changed_pairs(read, index, stored, copies)]
         _restore(stored, copies)
 
         def fingerprint() -> tuple[int, ...]:
             return tuple(hash_tensor(values.take(positions)) for values, positions in places)
 
-        first, second = (find_changing_line(lambda: _read(dataset, index), fingerprint) for _ in range(2))
+        first, second = (find_changing_line(lambda: read(index), fingerprint) for _ in range(2))
     except Exception:  # the finding stays true without its line
         return None
     return second or first
 
 
-def _changed_pairs(dataset: Any, index: int, stored: list[Tensor], copies: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+def _changed_pairs(read: _Read, index: int, stored: list[Tensor], copies: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
     """Return the stored tensors that a read changes, with their copies.
 
     If it changes several, such as a counter of the reads, return only one that makes the next read equal to the first
     as soon as it alone is set back.
     """
     _restore(stored, copies)
-    first = _read(dataset, index)
+    first = read(index)
     changed = [pair for pair in zip(stored, copies, strict=True) if not torch.equal(*pair)]
     for values, copy in changed[:_MAX_SUSPECTS] if len(changed) > 1 else ():
         _restore(stored, copies)
-        _read(dataset, index)
+        read(index)
         _restore([values], [copy])
-        if _are_equal(first, _read(dataset, index)):
+        if _are_equal(first, read(index)):
             changed = [(values, copy)]
             break
     _restore(stored, copies)
-    _read(dataset, index)
+    read(index)
     return changed
 
 
@@ -230,12 +258,6 @@ def _are_equal(first: list[Tensor], second: list[Tensor]) -> bool:
 def _first_difference(first: list[Tensor], second: list[Tensor]) -> tuple[Tensor, Tensor] | None:
     pairs = zip(first, second, strict=True)
     return next((pair for pair in pairs if pair[0].shape == pair[1].shape and _differ(*pair)), None)
-
-
-def _read(dataset: Any, index: int) -> list[Tensor]:
-    """Return copies of the tensors of a sample, read with a fixed seed."""
-    seed_all(0)
-    return [tensor.clone() for tensor in _tensors(dataset[index])]
 
 
 def _tensors(sample: Any) -> list[Tensor]:

@@ -39,6 +39,7 @@ class PeekableLoader:
     """A one-shot iterable some of whose batches were read ahead; iterates over those first, then over the rest."""
 
     def __init__(self, source: Iterable[Any]) -> None:
+        self.source, self.epoch_sizes = source, list[int]()
         self.buffered_batches: list[Any] = []
         self.remaining = iter(source)
 
@@ -53,10 +54,15 @@ class PeekableLoader:
             yield self.buffered_batches[position]
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield every batch once: the buffered ones, then the rest."""
+        """Yield every batch once: the buffered ones, then the rest; ``epoch_sizes`` counts those until the end."""
+        size = 0
         while self.buffered_batches:
+            size += 1
             yield self.buffered_batches.pop(0)
-        yield from self.remaining
+        for batch in self.remaining:
+            size += 1
+            yield batch
+        self.epoch_sizes.append(size)
 
 
 def _is_one_shot(loader: Any) -> bool:
@@ -66,13 +72,13 @@ def _is_one_shot(loader: Any) -> bool:
     if any(hasattr(source, "__next__") for source in (loader, *streams)):
         return True
     holders = streams if isinstance(loader, DataLoader) else [loader, *streams]  # a DataLoader renews its own
-    return any(_holds_iterator(holder) for holder in holders)
+    return any(held_iterators(holder) for holder in holders)
 
 
-def _holds_iterator(source: Any) -> bool:
-    """Check for an attribute that is an iterator and that no method but ``__init__`` replaces, as a new epoch would."""
+def held_iterators(source: Any) -> list[str]:
+    """Return the attributes that are iterators and that no method but ``__init__`` replaces, as a new epoch would."""
     names = [name for name, value in getattr(source, "__dict__", {}).items() if hasattr(type(value), "__next__")]
-    return any(name not in _stored_attributes(type(source)) for name in names)
+    return [name for name in names if name not in _stored_attributes(type(source))]
 
 
 def _stored_attributes(owner: type) -> set[str]:

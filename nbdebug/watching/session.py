@@ -121,9 +121,10 @@ class WatchSession:
 
     @property
     def has_unused_epochs(self) -> bool:
-        """True if the batches of two epochs were drawn and no forward pass followed."""
+        """True if the batches of two epochs were drawn and no forward pass followed, or if epochs had no batch."""
         unused = self.loop_monitor.batch_use_counter.unused_batches
-        return bool(self.batches_per_epoch) and unused >= 2 * self.batches_per_epoch
+        has_unused = bool(self.batches_per_epoch) and unused >= 2 * self.batches_per_epoch
+        return has_unused or self.loop_monitor.batch_order_monitor.empty_epochs.summary() is not None
 
     def wants_model_output(self) -> bool | None:
         """Return whether the loop monitor needs the model's output; None in a pass of a tool, which restores hooks."""

@@ -166,6 +166,19 @@ def scale_loaded_row(data: Any, index: int) -> Tensor:
     return load_row(index).div_(3)  # here
 
 
+def add_noise_to_row(data: Any, index: int) -> Tensor:
+    data.rows[index] += torch.randn(4, generator=data.generator)  # here
+    return data.rows[index]
+
+
+_MODULE_GENERATOR = np.random.default_rng(0)
+
+
+def scale_row_by_module_generator(data: Any, index: int) -> Tensor:
+    data.rows[index] *= _MODULE_GENERATOR.uniform(1.1, 1.2)  # here
+    return data.rows[index]
+
+
 @pytest.mark.parametrize(
     ("read", "as_array"),
     [
@@ -178,6 +191,8 @@ def scale_loaded_row(data: Any, index: int) -> Tensor:
         (scale_module_rows, False),
         (scale_cached_row, False),
         (scale_loaded_row, False),
+        (add_noise_to_row, False),
+        (scale_row_by_module_generator, False),
     ],
 )
 def test_samples_that_are_scaled_again_are_placed_at_the_change(read: Callable[..., Any], as_array: bool) -> None:
@@ -228,7 +243,23 @@ def test_rewritten_samples_leaves_stored_data_unchanged() -> None:
     assert np.array_equal(array, array_data.x)
 
 
-@pytest.mark.parametrize("read", [scale_copy, scale_once, augment])
+def test_rewritten_samples_leaves_generators_unchanged() -> None:
+    data, state = Points(add_noise_to_row), _MODULE_GENERATOR.bit_generator.state
+    own_state = data.generator.get_state()
+    assert rewritten_samples(setup_of(data))
+    assert rewritten_samples(setup_of(Points(scale_row_by_module_generator)))
+    assert torch.equal(data.generator.get_state(), own_state)
+    assert _MODULE_GENERATOR.bit_generator.state == state
+
+
+def add_noise_to_copy(data: Any, index: int) -> Tensor:
+    row = data.rows[index].clone()
+    row *= _MODULE_GENERATOR.uniform(1.1, 1.2)
+    row += torch.randn(4, generator=data.generator)
+    return row
+
+
+@pytest.mark.parametrize("read", [scale_copy, scale_once, augment, add_noise_to_copy])
 def test_unscaled_input_ignores_samples_that_are_computed_anew(read: Callable[[Any, int], Tensor]) -> None:
     assert rewriting(Points(read)) == []
 
