@@ -93,11 +93,12 @@ def coding_calls(expression: Expression, position: int | None, depth: int = _MAX
     Follows joins of columns, conversions, comprehensions to what makes their items or what they convert, and each value
     that a variable may have.
     """
-    made, position = [*part_steps(expression, position, passes_conversions=True)][-1]
+    made, position = [*part_steps(expression, position, enters=_is_no_coding, passes_conversions=True)][-1]
     node = made.node
     loop = node.generators[0] if isinstance(node, (ast.ListComp, ast.GeneratorExp)) else None
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-        made = part_producer(Expression(made.scope, node.elt), None, passes_conversions=True)
+        item = Expression(made.scope, node.elt)
+        made = part_producer(item, None, enters=_is_no_coding, passes_conversions=True)
     name, parts = call_name(made.node), list[Part]()
     if name in _CODINGS:
         return [made]
@@ -108,6 +109,10 @@ def coding_calls(expression: Expression, position: int | None, depth: int = _MAX
     elif isinstance(made.node, ast.Name):
         parts = possible_assignments(made, position)
     return [call for part in parts if depth for call in coding_calls(*part, depth - 1)]
+
+
+def _is_no_coding(call: ast.Call) -> bool:
+    return call_name(call) not in _CODINGS
 
 
 def _passed_values(made: Expression, position: int | None, passed: Passed) -> Iterator[Part]:

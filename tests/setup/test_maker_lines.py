@@ -154,7 +154,7 @@ LEAKS: dict[str, tuple[str, Callable[[Setup], SourceLine | None]]] = {
         repetition_line,
     ),
     "oversampling in an argument": (
-        "def shuffled(x, y):\n    order = torch.randperm(8)\n    return x[order], y[order]\n"
+        "def shuffled(x, y):\n    order = torch.randperm(len(x))\n    return x[order], y[order]\n"
         "def even(x, y):\n    again = torch.tensor([1, 1])\n    index = torch.cat([torch.arange(8), again])\n"
         "    return x[index], y[index]\n"
         "def build():\n    x, y = rows, kinds\n    data = TensorDataset(*shuffled(*even(x, y)))  # here\n"
