@@ -35,8 +35,8 @@ def find_scaling(line: SourceLine | None, statistics: Collection[str], depth: in
         return None
     statements = [node for node in own_statements(scope) if node.lineno <= line.number]
     related = [statement, *_sources(statement, statements)]
-    if found := [node for node in related if _computes(node, statistics, statements)]:
-        return _first_of_block(scope, found, line.file)
+    if sources := [node for node in related if _computes(node, statistics, statements)]:
+        return _first_of_block(scope, sources, line.file)
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
     lines = {_scaling_of_function(line.file, call_name(call), statistics, depth) for call in calls if depth} - {None}
     return lines.pop() if len(lines) == 1 else None
@@ -46,8 +46,8 @@ def _scaling_of_function(file: str, name: str, statistics: Collection[str], dept
     """Return the statement of a function, or of those that its results are computed by, that computes statistics."""
     function = function_by_name(file, name)
     statements = [*own_statements(function)] if function else []
-    if function and (found := [node for node in statements if _computes(node, statistics, statements)]):
-        return _first_of_block(function, found, file)
+    if function and (sources := [node for node in statements if _computes(node, statistics, statements)]):
+        return _first_of_block(function, sources, file)
     ends = [SourceLine(file, node.lineno, name) for node in statements if isinstance(node, ast.Return)]
     lines = {find_scaling(end, statistics, depth - 1) for end in ends} - {None}
     return lines.pop() if len(lines) == 1 else None
@@ -69,7 +69,7 @@ def _sets(statement: ast.stmt, names: Collection[str]) -> bool:
     """Check whether a statement assigns one of some variables, or calls a method of one, as ``scaler.fit(x)``."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     owner = value.func.value if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) else None
-    return not _assigned(statement).isdisjoint(names) or getattr(owner, "id", "") in names
+    return not _assigned_variables(statement).isdisjoint(names) or getattr(owner, "id", "") in names
 
 
 def _computes(statement: ast.stmt, statistics: Collection[str], statements: list[ast.stmt]) -> bool:
@@ -87,11 +87,11 @@ def _is_selected(values: ast.expr | None, statements: list[ast.stmt]) -> bool:
     """Check whether values are selected or replaced by a comparison, or by a variable that holds the result of one."""
     if values is None:
         return True
-    makers = [node for node in statements if not _assigned(node).isdisjoint(read_names(values))]
+    makers = [node for node in statements if not _assigned_variables(node).isdisjoint(read_names(values))]
     return any(_compares(node) for node in [values, *(getattr(maker, "value", maker) for maker in makers)])
 
 
-def _assigned(statement: ast.stmt) -> set[str]:
+def _assigned_variables(statement: ast.stmt) -> set[str]:
     """Return the variables that an assignment sets."""
     return {name for target in assignment_targets(statement) for name in assigned_names(target)}
 
@@ -101,10 +101,10 @@ def _compares(value: ast.AST) -> bool:
     return any(isinstance(node, ast.Compare) or call_name(node) in tests for node in ast.walk(value))
 
 
-def _first_of_block(scope: SourceScope, found: list[ast.stmt], file: str) -> SourceLine | None:
+def _first_of_block(scope: SourceScope, statements: list[ast.stmt], file: str) -> SourceLine | None:
     """Return the first of some statements; None if they are in several blocks of a function."""
-    blocks = {_innermost_block(scope, node) for node in found}
-    first = min(node.lineno for node in found)
+    blocks = {_innermost_block(scope, node) for node in statements}
+    first = min(node.lineno for node in statements)
     return SourceLine(file, first, getattr(scope, "name", "<module>")) if len(blocks) == 1 else None
 
 
