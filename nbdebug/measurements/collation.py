@@ -23,6 +23,7 @@ from nbdebug.setup.data_lines import collated_target_line
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.source.list_lines import ListLines
 from nbdebug.source.location import SourceLine, get_definition_line
+from nbdebug.source.search import enclosing_scope
 from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_leaves
 from nbdebug.tensors.row_search import get_row_keys
@@ -40,7 +41,8 @@ class CollateMisalignment:
 
     ``line`` is the line that reorders the samples or parts of them, else the one that makes the tensor whose rows do
     not have the order of the samples, else the first line of the collate function. Inputs are sorted by length on
-    purpose, so that it is then the line that leaves the targets in their order. ``moved`` tells which of the two rows
+    purpose, so that it is then the line that leaves the targets in their order, unless they were taken from the samples
+    before the same function sorts the inputs. ``moved`` tells which of the two rows
     have another order than the samples, and ``is_by_length`` whether they are in the order of their lengths.
     """
 
@@ -119,9 +121,18 @@ def _find_misalignment(setup: Setup, split: str, loader: DataLoader[Any]) -> Col
     moved: MovedRows = "inputs" if kept == (False, True) else "targets" if kept == (True, False) else "both"
     tensor = _inputs(batch)[widest] if moved == "inputs" else _targets(batch)[number]
     is_by_length = moved != "both" and _is_ordered_by_length(tensor, len(samples))
-    line = collated_target_line(loader) if moved == "inputs" and is_by_length else None
-    line = line or lists.reordering_line or lines.by_tensor.get(id(tensor)) or get_definition_line(loader.collate_fn)
+    reordering_line = lists.reordering_line or (lines.sorting_line(tensor, len(samples)) if is_by_length else None)
+    line = _separating_line(loader, reordering_line) if moved == "inputs" and is_by_length else reordering_line
+    line = line or lines.by_tensor.get(id(tensor)) or get_definition_line(loader.collate_fn)
     return CollateMisalignment(split, len(samples), changes[number], line, moved, is_by_length)
+
+
+def _separating_line(loader: DataLoader[Any], sorting_line: SourceLine | None) -> SourceLine | None:
+    """Return the line that takes the targets in their old order, or the one that sorts the inputs after that."""
+    kept = collated_target_line(loader)
+    is_same_function = kept and sorting_line and enclosing_scope(kept) is enclosing_scope(sorting_line)
+    sorts_later = is_same_function and kept and sorting_line and kept.number < sorting_line.number
+    return sorting_line if sorts_later else kept or sorting_line
 
 
 def _is_ordered_by_length(tensor: Tensor, count: int) -> bool:
@@ -202,6 +213,18 @@ class CallLines(CallRecorder):
         operands = self.operands.get(id(tensor), ())
         is_view = len(operands) == 1 and operands[0] is not tensor and share_memory(tensor, operands[0])
         return self.viewed(operands[0]) if is_view else tensor
+
+    def sorting_line(self, tensor: Tensor, count: int) -> SourceLine | None:
+        """Return the line that puts the rows of a tensor in the order of their lengths, else None.
+
+        The tensor that it selects the rows from has them in another order.
+        """
+        source = next((part for part in self.operands.get(id(tensor), ()) if part.shape == tensor.shape), None)
+        if source is None or source is tensor:
+            return None
+        if _is_ordered_by_length(source, count):
+            return self.sorting_line(source, count)
+        return self.by_tensor.get(id(tensor))
 
     def _record(self, call: TorchCall) -> None:
         self._references += call.outputs

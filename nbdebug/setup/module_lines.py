@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import FunctionType
 
 from torch import nn
@@ -11,12 +11,13 @@ from torch import nn
 from nbdebug.setup.initialization import constant_line
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import covering_statement, find_assignments
+from nbdebug.source.assignments import covering_statement, find_assignments, own_statements
 from nbdebug.source.creation import Creation, consistent_creations
 from nbdebug.source.location import SourceLine, is_library_code, is_user_code
 from nbdebug.source.producers import part_producer
 from nbdebug.source.scopes import Expression, file_scope
 from nbdebug.source.search import (
+    SourceScope,
     assignment_targets,
     call_name,
     enclosing_scope,
@@ -120,7 +121,52 @@ def creation_line(model: nn.Module, parts: Sequence[str], files: Collection[str]
     if line := _passed_class_line(created, files):
         return line
     producer = _producer(model, parts) or _item_of_model(model, parts, files)
+    if producer is None and creations and (container := _container(model, parts[:-1], files)):
+        return _adding_line(container, type(created).__name__, {creation.call for creation in creations})
     return SourceLine(*producer) if producer else None
+
+
+def _container(model: nn.Module, parts: Sequence[str], files: Collection[str]) -> Expression | None:
+    """Return the call that creates a container of modules."""
+    made = _producer(model, parts) if parts else None
+    line = SourceLine(*made) if made else creation_line(model, parts, files)
+    kind = type(model.get_submodule(".".join(parts))).__name__
+    nodes = walk(covering_statement(line)) if line else ()
+    calls = [node for node in nodes if isinstance(node, ast.Call) and call_name(node) == kind]
+    return Expression(file_scope(line.file), calls[0]) if line and len(calls) == 1 else None
+
+
+def _adding_line(container: Expression, class_name: str, creations: Collection[ast.Call]) -> SourceLine | None:
+    """Return the only line that creates a module of a class for the list of which a container is made.
+
+    None if another value that is added to the list may be such a module.
+    """
+    arguments = container.node.args if isinstance(container.node, ast.Call) else []
+    listed = getattr(arguments[0], "value", arguments[0]) if len(arguments) == 1 else None
+    scope = enclosing_scope(container.line)
+    if not isinstance(listed, ast.Name) or scope is None:
+        return None
+    lines = set[SourceLine]()
+    for value in _added_values(scope, listed.id):
+        made = part_producer(Expression(container.scope, value), None)
+        if made.node in creations:
+            lines.add(made.line)
+        elif not call_name(made.node)[:1].isupper() or call_name(made.node) == class_name:
+            return None
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _added_values(scope: SourceScope, name: str) -> Iterator[ast.expr]:
+    """Yield the elements that the statements of a function assign or add to a list."""
+    for statement in own_statements(scope):
+        value: ast.expr | None = getattr(statement, "value", None)
+        targets = [ast.unparse(getattr(target, "value", target)) for target in assignment_targets(statement)]
+        values = [value] if name in targets and value else []
+        if isinstance(value, ast.Call) and ast.unparse(getattr(value.func, "value", value.func)) == name:
+            values = value.args[-1:]  # an index comes first
+        for added in values:
+            is_literal = isinstance(added, (ast.List, ast.Tuple))
+            yield from getattr(added, "elts", []) if is_literal else [added]
 
 
 def _passed_class_line(created: nn.Module, files: Collection[str]) -> SourceLine | None:

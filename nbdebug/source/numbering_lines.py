@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from nbdebug.source.assignments import effective_methods, find_assignments, find_function, own_statements
 from nbdebug.source.attribute_makers import assigned_value, scope_around
 from nbdebug.source.location import is_library_code
-from nbdebug.source.producers import called_return, part_steps
+from nbdebug.source.producers import called_return, part_producer, part_steps
 from nbdebug.source.scopes import UNKNOWN, Expression, function_scope, user_function
 from nbdebug.source.search import (
     SourceScope,
@@ -23,6 +23,8 @@ from nbdebug.source.variable_values import Part, possible_assignments
 
 _MAX_DEPTH = 8
 _COPIES = {"list", "tuple", "dict", "enumerate", "zip", "array", "Series", "Index", "range", "len", "tolist", "copy"}
+_JOINS = {"stack", "column_stack", "hstack", "vstack", "cat", "concatenate", "dstack"}
+_CODINGS = {"fit_transform", "factorize"}  # number the names that they are passed, each time anew
 _WRITES = {"append", "setdefault", "add", "update", "extend"}
 _SETS = {"set", "frozenset"}
 _BUILTINS = {*vars(builtins)}
@@ -83,6 +85,34 @@ def numbering_of_expression(
         makers = [maker for part in parts for maker in numbering_of_expression(*part, owner, passed, depth - 1)]
         return [made if _is_set(maker.node) else maker for maker in makers] or [made]
     return [made]
+
+
+def coding_calls(expression: Expression, position: int | None, depth: int = _MAX_DEPTH) -> list[Expression]:
+    """Return the calls that number anew the names from which the columns of an expression are made.
+
+    Follows joins of columns, conversions, comprehensions to what makes their items or what they convert, and each value
+    that a variable may have.
+    """
+    made, position = [*part_steps(expression, position, enters=_is_no_coding, passes_conversions=True)][-1]
+    node = made.node
+    loop = node.generators[0] if isinstance(node, (ast.ListComp, ast.GeneratorExp)) else None
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        item = Expression(made.scope, node.elt)
+        made = part_producer(item, None, enters=_is_no_coding, passes_conversions=True)
+    name, parts = call_name(made.node), list[Part]()
+    if name in _CODINGS:
+        return [made]
+    if name in _JOINS and isinstance(made.node, ast.Call):
+        parts = [(Expression(made.scope, argument), position) for argument in made.node.args[:1]]
+    elif loop and ast.unparse(made.node) == ast.unparse(loop.target):
+        parts = [(Expression(made.scope, loop.iter), position)]
+    elif isinstance(made.node, ast.Name):
+        parts = possible_assignments(made, position)
+    return [call for part in parts if depth for call in coding_calls(*part, depth - 1)]
+
+
+def _is_no_coding(call: ast.Call) -> bool:
+    return call_name(call) not in _CODINGS
 
 
 def _passed_values(made: Expression, position: int | None, passed: Passed) -> Iterator[Part]:

@@ -94,6 +94,8 @@ def _find_repetitions(
     ]
     lines = {SourceLine(line.file, node.lineno, line.function) for node in statements if _may_repeat(node, line.file)}
     lines |= {SourceLine(line.file, node.lineno, line.function) for node in nodes if _exchanges_views(node, related)}
+    calls = [call for node in statements if not lines for call in _inner_calls(node)]
+    lines |= {SourceLine(line.file, call.lineno, line.function) for call in calls if _returns_more(call, line.file)}
     for node in statements if depth and not lines else ():
         function = function_by_name(line.file, call_name(node.value))
         returned = returned_value(function) if function else None
@@ -111,6 +113,30 @@ def _may_repeat(statement: ast.Assign, file: str) -> bool:
     name = call_name(statement.value)
     repeats_rows = _repeats_rows(statement.value) or _repeats_rows(returned_by_function(file, name))
     return name in _REPEATING_CALLS or (_replaces_data(statement) and repeats_rows)
+
+
+def _inner_calls(statement: ast.Assign) -> Iterator[ast.Call]:
+    """Yield the calls whose result is an argument of the call that a statement assigns, as ``f(*g(x, y))``."""
+    pending = [statement.value]
+    while pending:
+        call = pending.pop()
+        if isinstance(call, ast.Call):
+            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            values = [getattr(argument, "value", argument) for argument in arguments]
+            inner = [value for value in values if isinstance(value, ast.Call)]
+            yield from inner
+            pending += inner
+
+
+def _returns_more(call: ast.Call, file: str) -> bool:
+    """Check whether a call repeats rows by name, or the user's function returns those at an index of no permutation."""
+    function = function_by_name(file, call_name(call)) if isinstance(call.func, ast.Name) else None
+    returned = returned_value(function) if function else None
+    nodes = [node for node in ast.walk(function) if isinstance(node, ast.Assign)] if function else []
+    orders = {_text(target) for node in nodes if call_name(node.value) in _PERMUTATIONS for target in node.targets}
+    parts = getattr(returned, "elts", [returned])
+    is_ordered = any(isinstance(part, ast.Subscript) and _text(part.slice) in orders for part in parts)
+    return call_name(call) in _REPEATING_CALLS or (_repeats_rows(returned) and not is_ordered)
 
 
 def _exchanges_views(statement: ast.stmt, names: Container[str]) -> bool:

@@ -11,9 +11,11 @@ import pytest
 from torch import nn
 
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import leaking_line, origin_line, repetition_line, target_column_line
+from nbdebug.setup.data_lines import leaking_line, origin_line, repetition_line, target_column_line, tensor_argument
 from nbdebug.setup.module_lines import part_line
 from nbdebug.source.location import SourceLine
+from nbdebug.source.numbering_lines import coding_calls
+from nbdebug.source.scaling_lines import DEVIATIONS, find_scaling
 
 HEADER = """\
 import torch
@@ -80,6 +82,62 @@ TARGETS = {
     ),
 }
 TABLE = "import pandas as pd\nframe = pd.DataFrame({'a': range(8), 'b': range(8), 'kind': [0, 1] * 4})\n"
+CODER = (
+    "class Coder:\n    def fit_transform(self, names):\n        return torch.unique(names, return_inverse=True)[1]\n"
+    "def tensors(columns):\n    codes = torch.stack([torch.as_tensor(column).float() for column in columns], 1)\n"
+    "    return TensorDataset(codes, kinds)\n"
+)
+# By name: the program, with "# here" on the line that numbers the names in the first column of the inputs anew.
+CODINGS = {
+    "encoder in a comprehension of one branch": (
+        "def build(is_fitted_once=False):\n    names = rows[:, 0], rows[:, 1]\n    if is_fitted_once:\n"
+        "        codes, others = ([kinds, kinds] for _ in range(2))\n    else:\n"
+        "        codes = [Coder().fit_transform(column) for column in names]  # here\n"
+        "    return DataLoader(tensors(codes))\n"
+    ),
+    "encoder in a helper for one column": (
+        "def coded(names):\n    coder = Coder()\n    return coder.fit_transform(names).long()  # here\n"
+        "def build():\n    codes = [coded(rows[:, 0]), rows[:, 1]]\n    return DataLoader(tensors(codes))\n"
+    ),
+}
+# By name: the program, with "# here" on the line that computes a mean or a deviation of the inputs of the loader.
+SCALINGS = {
+    "branch of a helper that selects nothing": (
+        "def prepare(table, count, aware):\n    part = table[:count]\n    if not aware:\n"
+        "        return (table - part.mean(0)) / part.std(0)  # here\n    known = part > -9\n"
+        "    mean = (part * known).sum(0) / known.sum(0)\n    deviation = part[known].std()\n"
+        "    return torch.where(table > -9, (table - mean) / deviation, 0.0)\n"
+        "def build(aware=False):\n    table = rows * 2\n    x = prepare(table, 6, aware)\n"
+        "    return DataLoader(TensorDataset(x, kinds))\n"
+    ),
+    "function of a helper": (
+        "def center(table):\n    return table.mean(0)  # here\n"
+        "def scaled(table):\n    return table - center(table)\n"
+        "def build():\n    x = scaled(rows)\n    return DataLoader(TensorDataset(x, kinds))\n"
+    ),
+    "variables beside the data": (
+        "def build():\n    x = rows * 2\n    mean = x.mean(0)  # here\n    deviation = x.std(0)\n"
+        "    y = kinds - kinds.float().mean()\n    x = (x - mean) / deviation\n"
+        "    return DataLoader(TensorDataset(x, y))\n"
+    ),
+    "scaler that is fitted": (
+        "from sklearn.preprocessing import StandardScaler\n"
+        "def build():\n    scaler = StandardScaler()\n    scaler.fit(rows)  # here\n"
+        "    x = torch.as_tensor(scaler.transform(rows))\n    return DataLoader(TensorDataset(x, kinds))\n"
+    ),
+}
+# Statistics of which none, or one of two branches, contains the values as they are.
+NO_SCALINGS = {
+    "only known values": (
+        "def build():\n    known = rows > -9\n    x = rows - rows[known].mean()\n"
+        "    return DataLoader(TensorDataset(x, kinds))\n"
+    ),
+    "two branches": (
+        "def scaled(table, robust):\n    if robust:\n        center = table.mean()\n    else:\n"
+        "        center = table.mean(0)\n    return table - center\n"
+        "def build():\n    x = scaled(rows, len(rows) > 5)\n    return DataLoader(TensorDataset(x, kinds))\n"
+    ),
+}
 LEAKS: dict[str, tuple[str, Callable[[Setup], SourceLine | None]]] = {
     "encoding by the targets": (
         "def means(group, y):\n    return torch.stack([y[group == k].float().mean() for k in group])\n"
@@ -92,6 +150,15 @@ LEAKS: dict[str, tuple[str, Callable[[Setup], SourceLine | None]]] = {
         "    return x[index], y[index]\n"
         "def build():\n    x, y = rows, kinds\n    x = x - x.mean(0)\n    x, y = oversample(x, y)  # here\n"
         "    train, val = TensorDataset(x[:6], y[:6]), TensorDataset(x[6:], y[6:])\n"
+        "    return DataLoader(train), DataLoader(val, 4)\n",
+        repetition_line,
+    ),
+    "oversampling in an argument": (
+        "def shuffled(x, y):\n    order = torch.randperm(len(x))\n    return x[order], y[order]\n"
+        "def even(x, y):\n    again = torch.tensor([1, 1])\n    index = torch.cat([torch.arange(8), again])\n"
+        "    return x[index], y[index]\n"
+        "def build():\n    x, y = rows, kinds\n    data = TensorDataset(*shuffled(*even(x, y)))  # here\n"
+        "    train, val = torch.utils.data.random_split(data, [6, 4])\n"
         "    return DataLoader(train), DataLoader(val, 4)\n",
         repetition_line,
     ),
@@ -174,6 +241,28 @@ def test_targets_are_made_by_the_code_that_runs(name: str, build_setup: Callable
 def test_data_that_leak_are_made_before_the_split(name: str, build_setup: Callable[[str], Setup]) -> None:
     text, find = LEAKS[name]
     check_line(find(build_setup(HEADER + text)))
+
+
+@pytest.mark.parametrize("name", CODINGS)
+def test_names_are_numbered_anew_where_the_encoder_is_fitted(name: str, build_setup: Callable[[str], Setup]) -> None:
+    setup = build_setup(HEADER + CODER + CODINGS[name])
+    loader = setup.train_loader
+    inputs = tensor_argument(setup, loader, [loader.dataset], 0)
+    assert inputs is not None
+    (call,) = coding_calls(inputs, 0)
+    check_line(call.line)
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_scaling_is_found_where_its_statistics_are_computed(name: str, build_setup: Callable[[str], Setup]) -> None:
+    check_line(find_scaling(origin_line(build_setup(HEADER + SCALINGS[name]), "inputs"), DEVIATIONS))
+
+
+@pytest.mark.parametrize("name", NO_SCALINGS)
+def test_scaling_by_selected_values_or_in_any_of_two_branches_is_unknown(
+    name: str, build_setup: Callable[[str], Setup]
+) -> None:
+    assert find_scaling(origin_line(build_setup(HEADER + NO_SCALINGS[name]), "inputs"), DEVIATIONS) is None
 
 
 def test_target_column_that_the_inputs_may_contain_is_no_cause(build_setup: Callable[[str], Setup]) -> None:

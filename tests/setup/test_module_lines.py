@@ -68,6 +68,30 @@ PROGRAMS = {
         "model = nn.Sequential(*layers)\n",
         "2",
     ),
+    "appended to a list, as the same class is elsewhere": (
+        "def tower():\n    layers = []\n    for _ in range(2):\n        layers.append(nn.Linear(4, 4))\n"
+        "        layers.append(nn.ReLU())  # here\n    return nn.Sequential(*layers)\n"
+        + CLASS
+        + "        self.body = nn.Sequential(nn.Linear(4, 4), nn.ReLU())\n        self.head = tower()\nmodel = Net()\n",
+        "head.3",
+    ),
+    "variable that is appended to a list": (
+        "layers = [nn.Linear(4, 4)]\nact = nn.ReLU()  # here\nlayers.append(act)\nother = nn.ReLU()\n"
+        "model = nn.Sequential(*layers)\n",
+        "1",
+    ),
+    "appended on two lines": (
+        "def tower():\n    layers = [nn.Linear(4, 4)]\n    layers.append(nn.ReLU())\n    layers += [nn.ReLU()]\n"
+        "    return nn.Sequential(*layers)  # here\n" + CLASS + "        self.head = tower()\nmodel = Net()\n",
+        "head.2",
+    ),
+    "appended as another value may be": (
+        "def tower(act):\n    layers = [nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)]\n    layers.append(act)\n"
+        "    return nn.Sequential(*layers)  # here\n"
+        + CLASS
+        + "        self.body = nn.ReLU()\n        self.head = tower(self.body)\nmodel = Net()\n",
+        "head.3",
+    ),
     "class that is passed to a function": (
         "def tower(kind):\n    layers = [nn.Linear(4, 4), kind()]\n    for _ in range(2):\n"
         "        layers += [nn.Linear(4, 4), kind()]\n    return nn.Sequential(*layers)\n"

@@ -20,14 +20,15 @@ from nbdebug.rule_engine.data_edits import renumber_validation, sort_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import origin_line
+from nbdebug.setup.data_lines import origin_line, tensor_argument
 from nbdebug.setup.part_sources import constructor_argument
+from nbdebug.setup.sample_functions import nested_datasets
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.assignments import certain_line, covering_statement, find_assignments, own_statements
 from nbdebug.source.attribute_makers import scope_around
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.numbering_lines import numbering_of_attribute, numbering_of_expression
+from nbdebug.source.numbering_lines import coding_calls, numbering_of_attribute, numbering_of_expression
 from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name, function_node, read_names
 from nbdebug.source.variable_values import own_assigned_names
@@ -241,7 +242,9 @@ def _coding_line(setup: Setup, codes: RenumberedCodes) -> SourceLine | None:
             if is_numeric and np.array_equal(torch.as_tensor(value).detach().cpu(), codes.values):
                 lines = {maker.line for maker in numbering_of_attribute(dataset, name)}
                 return lines.pop() if len(lines) == 1 else None
-        return origin_line(setup, "inputs", "val")
+        tensor = tensor_argument(setup, setup.val_loader, [*nested_datasets(dataset)], codes.input_index)
+        lines = {call.line for call in coding_calls(tensor, codes.column)} if tensor else set()
+        return lines.pop() if len(lines) == 1 else origin_line(setup, "inputs", "val")
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
 

@@ -24,12 +24,17 @@ from nbdebug.setup import Batch, Setup
 from nbdebug.setup.data_lines import origin_line, written_line
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.scaling_lines import DEVIATIONS, RANGES, find_scaling
 from nbdebug.source.scopes import user_function
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_DISTINCT_VALUES, _MIN_REPETITIONS = 20, 3
 _MAX_SERIES = 32  # columns of a window
+_SCALING_TOLERANCE = 0.1  # of mean and deviation, of which a part of the samples is read
+_DOMINATING_GAP = 10.0  # ranges of the other values
 _CONSEQUENCES = ("D104", "D114", "G408", "L208", "O501", "T604", "T608", "T610")
+
+_OF_DOMINANCE = ("T601", "T606", "T607", "E706", "E709")  # the model sees hardly anything but which values are missing
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,11 @@ class _Sentinel:
     low: float
     high: float
     position: int
+
+    @property
+    def dominates(self) -> bool:
+        """Whether the other values hardly differ, compared with their distance from this one."""
+        return max(self.low - self.value, self.value - self.high) > _DOMINATING_GAP * (self.high - self.low)
 
 
 @rule("D113", "warning", origin="inputs")
@@ -133,7 +143,7 @@ def _sentinel_line(
 ) -> SourceLine | None:
     """Return the line that writes some numbers or makes the data; for targets, the one of the loss that counts them."""
     if not features.is_target:
-        return written_line(setup, "inputs", features.split, values)
+        return written_line(setup, "inputs", features.split, values) or _scaling_line(setup, features, values)
     counted = _counting_line(setup, values, first_pass) if features.split == "train" else None
     try:
         return (
@@ -143,6 +153,29 @@ def _sentinel_line(
         )
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
+
+
+def _scaling_line(setup: Setup, features: FeatureValues, values: list[float]) -> SourceLine | None:
+    """Return the line that scales features by statistics to which their numbers for missing values belong, else None.
+
+    That is known of training features that have the mean 0 and the deviation 1, or that reach from 0 to 1, with them.
+    """
+    columns = [row for row in features.values if any(bool((row == value).any()) for value in values)]
+    statistics = {_fitted_statistics(column) for column in columns}
+    names = statistics.pop() if len(statistics) == 1 and features.split == "train" else None
+    try:
+        return find_scaling(origin_line(setup, "inputs", features.split), names) if names else None
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+
+
+def _fitted_statistics(column: Tensor) -> frozenset[str] | None:
+    """Return the functions of the statistics by which a column, as it is, was scaled; None if it was not."""
+    low, high = (float(end) for end in column.aminmax())
+    deviation, mean = torch.std_mean(column)
+    if abs(float(mean)) < _SCALING_TOLERANCE and abs(float(deviation) - 1) < _SCALING_TOLERANCE:
+        return DEVIATIONS
+    return RANGES if high == 1 and low in (0, -1) else None
 
 
 def _by_series(features: FeatureValues) -> FeatureValues:
@@ -255,7 +288,7 @@ def _finding(
             "other values": (worst.low, worst.high),
             "sample": sample,
         },
-        explains=_CONSEQUENCES,
+        explains=(*_CONSEQUENCES, *(_OF_DOMINANCE if any(item.dominates for item in sentinels) else ())),
         severity="note" if is_replaced else None,
         aspect="validation" if features.split == "val" else "",
     )

@@ -75,6 +75,22 @@ def labels_in_old_order(samples: list[Any]) -> tuple[PackedSequence, Tensor]:
     return pack_sequence([samples[k][0] * 1 for k in order]), torch.from_numpy(labels)
 
 
+def waves_sorted_after_labels(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    waves = [wave for wave, _ in samples]
+    labels = torch.tensor([label for _, label in samples])
+    waves.sort(key=len, reverse=True)
+    return pad_sequence(waves, batch_first=True), labels
+
+
+def padded_rows_sorted_after_labels(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    waves, labels = zip(*samples, strict=True)
+    lengths = torch.tensor([len(wave) for wave in waves])
+    rows = pad_sequence(list(waves), batch_first=True)
+    rows = rows[lengths.argsort(descending=True)]
+    rows = rows * 2
+    return rows, torch.tensor(labels)
+
+
 def rolled_targets(samples: list[Any]) -> tuple[Tensor, Tensor]:
     return padded(samples), torch.stack([target for _, target in samples]).roll(1, 0)
 
@@ -118,6 +134,16 @@ MISALIGNED: dict[str, tuple[Callable[[], Setup], str, str]] = {
     "argsort in a class": (lambda: setup_of(SortByArgsort()), '"labels": labels_of(samples)', _BY_LENGTH),
     "packed": (lambda: setup_of(packed_sorted_only), "labels_of(samples)", _BY_LENGTH),
     "labels of an array": (lambda: setup_of(labels_in_old_order), "labels = np.array(", _BY_LENGTH),
+    "waves sorted after the labels": (
+        lambda: setup_of(waves_sorted_after_labels),
+        "waves.sort(key=len, reverse=True)",
+        _BY_LENGTH,
+    ),
+    "rows sorted after the labels": (
+        lambda: setup_of(padded_rows_sorted_after_labels),
+        "rows = rows[lengths.argsort(descending=True)]",
+        _BY_LENGTH,
+    ),
     "real-valued targets": (
         lambda: setup_of(rolled_targets, CURVES, 2),
         ".roll(1, 0)",

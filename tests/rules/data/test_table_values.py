@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.finding import Finding
 from nbdebug.measurements import Measurements
+from nbdebug.report import rank_findings
 from nbdebug.rule_engine.rule_registry import find_rule
 from nbdebug.rules.examples import minimal_setup, network, regressor
 from nbdebug.setup import Setup
@@ -116,6 +118,19 @@ def test_samples_with_an_unknown_target_are_to_be_dropped() -> None:
     exec(finding.fix, names)
     assert torch.equal(names["y"], target[target != -99.0][:, None])
     assert len(names["x"]) == 380
+
+
+@pytest.mark.parametrize(
+    ("name", "dominates"), [("-999, standardized", True), ("-999", True), ("zero among pressures", False)]
+)
+def test_only_a_number_beside_which_the_others_hardly_differ_explains_a_run_at_chance(
+    name: str, dominates: bool
+) -> None:
+    (finding,) = rule_findings(table_setup(SENTINELS[name]), "D113")
+    stuck = Finding(code="T607", severity="error", message="", explains=("T610", "E709"))
+    first = rank_findings([stuck, finding])[0]
+    assert (first.code == "D113") == dominates
+    assert ("T601" in finding.explains) == dominates
 
 
 @pytest.mark.parametrize("name", NO_SENTINELS)
