@@ -22,6 +22,7 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine
+from nbdebug.source.unused_results import store_result
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _LOSS_TOLERANCE = 1e-3  # relative to the loss
@@ -37,6 +38,7 @@ class CollapsedViews:
     ``constant_loss`` that of the mean of its outputs in the place of each. ``line`` is where the loss compares two
     outputs, by calls of ``function``. ``target`` is the position of the argument of these that is not computed from
     another output, as a prediction from it is; None if the calls differ in it, or no output is a prediction.
+    ``discarding_line`` calls ``detach`` there and discards its result.
     """
 
     where: Location
@@ -47,6 +49,7 @@ class CollapsedViews:
     line: SourceLine | None = None
     function: str = ""
     target: int | None = None
+    discarding_line: SourceLine | None = None
 
 
 @slow_measurement
@@ -100,7 +103,14 @@ def _with_comparison(views: CollapsedViews, answers: EvalOutputs) -> CollapsedVi
         return views
     same = [call for call in meetings if (call.line, call.name) == (meetings[0].line, meetings[0].name)]
     targets = {_target_position(call, outputs) for call in same}
-    return replace(views, line=same[0].line, function=same[0].name, target=targets.pop() if len(targets) == 1 else None)
+    detaching_lines = [call.line for call in calls if call.name == "detach" and call.line]
+    return replace(
+        views,
+        line=same[0].line,
+        function=same[0].name,
+        target=targets.pop() if len(targets) == 1 else None,
+        discarding_line=next(filter(store_result, detaching_lines), None),
+    )
 
 
 def _target_position(call: TorchCall, outputs: Sequence[Tensor]) -> int | None:

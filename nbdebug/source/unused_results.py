@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch.nn import functional as F
 
+from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import node_text
+from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.scopes import Scope, file_scope
 from nbdebug.source.search import assigned_names, call_name, enclosing_scope, read_names
@@ -44,6 +45,13 @@ def store_result(line: SourceLine) -> str:
         return ""
     variables = assigned_names(function) | {argument.arg for argument in function.args.args} - {"self"}
     return f"{owner.id} = {node_text(line.file, call)}" if owner.id in variables else ""
+
+
+def keep_result(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change by which a line stores the result that it discards; empty if it discards none."""
+    call = find_discarded_call(line) if line else None
+    text = store_result(line) if line else ""
+    return (replace_node(line.file, call, text),) if line and call and text else ()
 
 
 def _blocks(function: ast.AST) -> Iterator[list[ast.stmt]]:

@@ -35,10 +35,10 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import collect_in_loop
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
-from nbdebug.source.edits import describe_edits, replace_node
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name
-from nbdebug.source.unused_results import find_discarded_call, find_unused_result, store_result
+from nbdebug.source.unused_results import find_discarded_call, find_unused_result, keep_result, store_result
 
 _CONSEQUENCES = ("G414", "G416", "T601", "T606", "T608", "T610", "O502", "T614")
 
@@ -353,9 +353,7 @@ def _stored_result(call: TorchCall | None, line: SourceLine | None) -> str:
 
 def _stored_result_edits(line: SourceLine | None, fix: str) -> tuple[Edit, ...]:
     """Return the edit by which a line stores the result that it discards, if that is the fix."""
-    node = find_discarded_call(line) if line else None
-    is_fix = line is not None and bool(fix) and fix == store_result(line)
-    return (replace_node(line.file, node, fix),) if line and node and is_fix else ()
+    return keep_result(line) if line is not None and fix == store_result(line) else ()
 
 
 def _finding(

@@ -20,6 +20,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.source.edits import describe_edits
+from nbdebug.source.unused_results import keep_result
 
 _MIN_STEPS = 100
 _STOP_GRADIENT = (
@@ -118,11 +119,12 @@ def collapsed_representation(
 
 def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Finding:
     edits = () if views.target is None else wrap_argument(views.line, views.function, views.target, "{}.detach()")
+    edits, line = keep_result(views.discarding_line) or edits, views.discarding_line or views.line
     return Finding(
         message=f"The {size} samples of a batch have almost the same embeddings after the run: their distance from the "
         f"mean sample, relative to its size, is {views.spread:.2g} (limit {limit:.2g}), and {views.earlier_spread:.2g} "
         f"in an earlier layer. The loss is {views.loss:.3g}, and {views.constant_loss:.3g} if all outputs are equal.",
-        where=views.line.where(views.where.module) if views.line else views.where,
+        where=line.where(views.where.module) if line else views.where,
         cause="The loss only asks the views of a sample to agree, and both sides are trained towards each other, so "
         "one point for all samples is a perfect solution.",
         fix=describe_edits(edits) or _STOP_GRADIENT,

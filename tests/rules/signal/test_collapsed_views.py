@@ -215,3 +215,16 @@ def test_collapsed_views_of_a_likelihood_are_not_checked() -> None:
     measurements = Measurements(minimal_setup(Scores(), IMAGES, LABELS, negative_log_likelihood))
     with pytest.raises(NotChecked, match="where the outputs are"):
         measurements["collapsed_views"]
+
+
+def discarding_disagreement(views: Views, _: Tensor) -> Tensor:
+    first, second, first_target, second_target = views
+    first_target.detach()
+    second_target = second_target.detach()
+    return -(F.cosine_similarity(first, first_target) + F.cosine_similarity(second, second_target)).mean() / 2
+
+
+def test_collapse_by_a_discarded_detach_is_placed_there() -> None:
+    (finding,) = findings(TwoViews(stops=False), discarding_disagreement)
+    assert (finding.where.source or "").strip() == "first_target.detach()"
+    assert "first_target = first_target.detach()" in finding.fix
