@@ -24,7 +24,7 @@ from nbdebug.source.variable_values import Part, possible_assignments
 _MAX_DEPTH = 8
 _COPIES = {"list", "tuple", "dict", "enumerate", "zip", "array", "Series", "Index", "range", "len", "tolist", "copy"}
 _JOINS = {"stack", "column_stack", "hstack", "vstack", "cat", "concatenate", "dstack"}
-_CODINGS = {"fit_transform", "factorize"}  # number the names that they are passed, each time anew
+_CODINGS = {"fit_transform", "factorize"}  # number the names that they are passed, each time again
 _WRITES = {"append", "setdefault", "add", "update", "extend"}
 _SETS = {"set", "frozenset"}
 _BUILTINS = {*vars(builtins)}
@@ -88,7 +88,7 @@ def numbering_of_expression(
 
 
 def coding_calls(expression: Expression, position: int | None, depth: int = _MAX_DEPTH) -> list[Expression]:
-    """Return the calls that number anew the names from which the columns of an expression are made.
+    """Return the calls that number again the names from which the columns of an expression are made.
 
     Follows joins of columns, conversions, comprehensions to what makes their items or what they convert, and each value
     that a variable may have.
