@@ -42,8 +42,8 @@ class CollateMisalignment:
     ``line`` is the line that reorders the samples or parts of them, else the one that makes the tensor whose rows do
     not have the order of the samples, else the first line of the collate function. Inputs are sorted by length on
     purpose, so that it is then the line that leaves the targets in their order, unless they were taken from the samples
-    before the same function sorts the inputs. ``moved`` tells which of the two rows
-    have another order than the samples, and ``is_by_length`` whether they are in the order of their lengths.
+    before the same function sorts the inputs. ``moved`` tells which of the two rows have another order than the
+    samples, and ``is_by_length`` whether they are in the order of their lengths.
     """
 
     split: str

@@ -94,8 +94,8 @@ def flow_volume_finding(volume: FlowVolume, general_fix: str) -> Finding:
         where=get_location(volume.line),
         message=f"The loss rewards a map that shrinks all inputs to one point. Output {volume.volume} is {negative}the "
         f"log-determinant of output {volume.code} as a map of the input: it differs by at most {volume.error:.2g} from "
-        f"that of the Jacobian in {volume.samples} samples of {volume.width} values. The loss changes by "
-        f"{volume.slope:+.3g} if the log-determinant of all samples grows by 1; a negative log-likelihood falls.",
+        f"that of the Jacobian by autograd, in {volume.samples} samples of {volume.width} values. The loss changes by "
+        f"{volume.slope:+.3g} if the log-determinant of all samples grows by 1, where a negative log-likelihood falls.",
         cause="The log-determinant enters the loss with the wrong sign. In a change of variables, log p(x) is log p(z) "
         "plus the log-determinant of the map from x to z.",
         fix=f"Write `{describe_edits(volume.sign_change)}`." if volume.sign_change else general_fix,

@@ -34,6 +34,7 @@ from nbdebug.source.search import call_name, function_node, read_names
 from nbdebug.source.variable_values import own_assigned_names
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
+_ENCODER_FIX = "codes = encoder.fit(train_names).transform(names)   # fit it on the training names, for both splits"
 
 
 @rule("D125", "error", origin="target order")
@@ -214,14 +215,18 @@ def _name_mismatch_finding(
 
 def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
     column = f"input {codes.input_index}" + ("" if codes.column is None else f", column {codes.column},")
-    listed = ", ".join(f"validation code {own} resembles training code {n}" for own, n in [*codes.codes.items()][:3])
+    listed = ", ".join(f"{own} and {other}" for own, other in [*codes.codes.items()][:3])
+    line = _coding_line(setup, codes)
     return Finding(
         message=f"{len(codes.codes)} of {codes.count} codes in {column} seem to stand for other categories in "
-        f"validation: {listed}. The mean targets of all codes differ by {codes.sigma:.3g} standard errors between the "
-        f"splits, and by {codes.renumbered_sigma:.2g} after the codes are exchanged (root mean square).",
-        where=get_location(_coding_line(setup, codes)),
+        f"validation. The mean targets are close for these pairs of a validation and a training code: {listed}. Those "
+        f"of all codes differ by {codes.sigma:.3g} standard errors between the splits, and by "
+        f"{codes.renumbered_sigma:.2g} after the codes are exchanged (root mean square).",
+        where=get_location(line),
         cause="Each split numbered the categories of its inputs independently.",
-        fix="numbers = {name: i for i, name in enumerate(sorted(set(train_names)))}   # once, for both splits",
+        fix=_ENCODER_FIX
+        if line and "fit_transform" in line.text
+        else "numbers = {name: i for i, name in enumerate(sorted(set(train_names)))}   # once, for both splits",
         evidence={
             "validation code: training code": codes.codes,
             "codes": codes.count,

@@ -33,7 +33,6 @@ _MAX_SERIES = 32  # columns of a window
 _SCALING_TOLERANCE = 0.1  # of mean and deviation, of which a part of the samples is read
 _DOMINATING_GAP = 10.0  # ranges of the other values
 _CONSEQUENCES = ("D104", "D114", "G408", "L208", "O501", "T604", "T608", "T610")
-
 _OF_DOMINANCE = ("T601", "T606", "T607", "E706", "E709")  # the model sees hardly anything but which values are missing
 
 

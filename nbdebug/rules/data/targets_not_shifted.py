@@ -124,8 +124,8 @@ def _decoder_finding(setup: Setup, decoder: DecoderInput, ahead: NextTokenOffset
     )
     return Finding(
         message="The decoder's input equals the target, token by token: at each position, it reads the token that it "
-        f"should predict. Input {decoder.position + 1} of the model is the decoder's, input "
-        f"{decoder.source_position + 1} the encoder's.",
+        f"should predict. Input {decoder.position} of the model is the decoder's, input "
+        f"{decoder.source_position} the encoder's.",
         where=get_location(decoder.unchanged_line or line),
         cause="The decoder's input lacks a start token in front, which would put it one position behind the target."
         + candidate,

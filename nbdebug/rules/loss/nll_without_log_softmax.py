@@ -171,7 +171,7 @@ def _other_axis_finding(log_softmax: Node, loss: str, total: float) -> Finding:
         f"classes: their exponentials sum to {total:.3g} over the classes instead of 1.",
         where=log_softmax.where,
         cause="The log-softmax runs over another axis than that of the classes.",
-        fix="log_p = logits.log_softmax(-1)   # dim: the axis of the classes where log_softmax is called",
+        fix="log_p = logits.log_softmax(-1)   # along the axis that holds the classes in this line",
         evidence={"sum of exponentials": total, "fed": "log-probabilities", "axis": axis, "shape": shape},
         explains=(*_CONSEQUENCES, "T607", "T601"),
     )
