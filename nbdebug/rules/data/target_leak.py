@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _MIN_SAMPLES_PER_CLASS, _MAX_SAMPLES_PER_CLASS = 5, 20_000  # for a spread; evenly spaced, if there are more
 _MAX_TARGET_COLUMNS = 64  # of a target in which a single column is searched for
+_TABLE_OR_WINDOW = "The inputs include the target column of the table, or a window includes the step to be predicted."
+_SHORTER_WINDOW = "# end each window before its target, or select a later target, in both splits"
 _MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
 
 
@@ -385,11 +387,10 @@ def _look_ahead_finding(setup: Setup, part: Tensor, input_index: int, own: int, 
 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int, freedom: str = "scaling") -> Finding:
     is_table = part.dim() == 2 and input_index == 0
+    cause = _TABLE_OR_WINDOW
     if part.dim() == 3:
         is_last = column // part.shape[2] == part.shape[1] - 1
         cause = f"The {'last step of the window is' if is_last else 'window includes'} the step to be predicted."
-    else:
-        cause = "The inputs include the target column of the table, or a window includes the step to be predicted."
     return Finding(
         message=f"The inputs contain the target: {_feature_name(setup, part, column)} of input {input_index} equals "
         f"the target, up to {freedom}, in all {len(part):,} training samples read.",
@@ -405,9 +406,14 @@ def _finding(setup: Setup, part: Tensor, input_index: int, column: int, freedom:
 
 def _at_making_line(setup: Setup, finding: Finding) -> Finding:
     """Return a finding on a copied target at the line that sets the target to values of the inputs, or selects it."""
-    if not (line := copied_step_line(setup)) and (line := target_column_line(setup)):
+    window = copied_step_line(setup)
+    line = None if window else target_column_line(setup)
+    window = window or (None if line else window_line(setup))
+    if line:
         finding = replace(finding, cause="The target is set to values that the inputs contain.")
-    return replace(finding, where=get_location(line or window_line(setup)))
+    elif window and finding.cause == _TABLE_OR_WINDOW:
+        finding = replace(finding, cause="The window includes the step to be predicted.", fix=_SHORTER_WINDOW)
+    return replace(finding, where=get_location(line or window))
 
 
 def _feature_name(setup: Setup, part: Tensor, column: int) -> str:

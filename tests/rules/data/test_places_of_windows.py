@@ -130,6 +130,7 @@ def test_target_leak_names_the_line_of_a_dataset_that_selects_the_window_or_its_
 ) -> None:
     finding = window_finding(HEADER + ITEMS[name], tmp_path / "program.py")
     assert source_line(finding).endswith("# here"), str(finding)
+    assert finding.fix.startswith("End each window before its target")
 
 
 @pytest.mark.parametrize("name", OTHER_LEAKS)
