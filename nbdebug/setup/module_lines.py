@@ -121,7 +121,7 @@ def creation_line(model: nn.Module, parts: Sequence[str], files: Collection[str]
     if line := _passed_class_line(created, files):
         return line
     producer = _producer(model, parts) or _item_of_model(model, parts, files)
-    if producer is None and creations and (container := _container(model, parts[:-1], files)):
+    if producer is None and parts and creations and (container := _container(model, parts[:-1], files)):
         return _adding_line(container, type(created).__name__, {creation.call for creation in creations})
     return SourceLine(*producer) if producer else None
 
@@ -131,7 +131,8 @@ def _container(model: nn.Module, parts: Sequence[str], files: Collection[str]) -
     made = _producer(model, parts) if parts else None
     line = SourceLine(*made) if made else creation_line(model, parts, files)
     kind = type(model.get_submodule(".".join(parts))).__name__
-    nodes = walk(covering_statement(line)) if line else ()
+    statement = covering_statement(line) if line else None
+    nodes = walk(statement) if statement else ()
     calls = [node for node in nodes if isinstance(node, ast.Call) and call_name(node) == kind]
     return Expression(file_scope(line.file), calls[0]) if line and len(calls) == 1 else None
 

@@ -130,3 +130,11 @@ def test_part_line_returns_the_line_that_creates_a_part_of_the_model(
     line = part_line(setup, None if parameter else part, parameter)
     texts = [source for source in text.splitlines() if source.endswith("# here")]
     assert [line.text] == texts if line else not texts
+
+
+def test_line_of_a_module_of_a_model_that_several_lines_may_create_is_unknown() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 3)))
+    other = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 3)))
+    setup = minimal_setup(model, torch.randn(8, 4), torch.zeros(8).long(), nn.CrossEntropyLoss())
+    assert type(other) is type(model)
+    assert all(module_line(setup, path) is None for path, _ in model.named_modules())
