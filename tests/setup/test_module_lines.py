@@ -11,7 +11,7 @@ from torch import nn
 
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.module_lines import part_line
+from nbdebug.setup.module_lines import module_line, part_line
 from tests.source.source_modules import load_module
 
 HEADER = "import torch\nfrom torch import nn\n"
