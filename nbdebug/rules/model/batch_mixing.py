@@ -241,8 +241,8 @@ def _describe_use_of_position(call: TorchCall, size: int, *, takes_sequences: bo
 
 
 def _selects_by_index(call: TorchCall) -> bool:
-    indices = (tensor for tensor in call.inputs if tensor.dtype in (torch.int32, torch.int64) and tensor.dim())
-    return call.name in _INDEXING_CALLS and any(True for _ in indices)
+    has_index = any(tensor.dtype in (torch.int32, torch.int64) and tensor.dim() for tensor in call.inputs)
+    return call.name in _INDEXING_CALLS and has_index
 
 
 def _position_finding(setup: Setup, dependence: PositionDependence, size: int) -> Finding:

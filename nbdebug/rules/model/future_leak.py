@@ -83,7 +83,8 @@ def future_leak(
     if cause is not None and mask is not None:
         (reason, fix), where = _describe_added_mask(mask), cause.where
     how = f"The first call that reads them is {call}."
-    how = how if mask is None else "A boolean mask that should hide them is added to the scores."
+    if mask is not None:
+        how = "A boolean mask that should hide them is added to the scores."
     has_edits = not (unread or is_slice or mask is not None)
     yield Finding(
         message=f"The model sees future inputs: changing the inputs after position {future_influence.position} changes "
