@@ -14,15 +14,15 @@ from torch import Tensor, nn
 from nbdebug.autograd.call_recorders import TorchCall
 
 PRODUCT_CALLS = frozenset({"matmul", "rmatmul", "bmm", "baddbmm", "einsum"})
-_VIEW_CALLS = frozenset(
+VIEW_CALLS = frozenset(
     {"view", "reshape", "transpose", "permute", "contiguous", "clone", "expand", "unsqueeze", "squeeze", "flatten"}
     | {"unflatten", "to", "float", "type_as", "getitem", "movedim", "swapaxes", "repeat_interleave", "get"}
     | {"cat", "split", "chunk", "unbind"}
 )
 _SCALING_CALLS = frozenset({"mul", "rmul", "imul", "div", "truediv", "itruediv", "multiply", "divide"})
-_SCORE_CALLS = _VIEW_CALLS | _SCALING_CALLS
+_SCORE_CALLS = VIEW_CALLS | _SCALING_CALLS
 _SCORE_CALLS |= {"add", "radd", "iadd", "sub", "rsub", "isub", "masked_fill", "where", "clamp", "tanh", "detach"}
-_WEIGHT_CALLS = _VIEW_CALLS | _SCALING_CALLS | {"dropout", "masked_fill", "where", "nan_to_num", "detach"}
+_WEIGHT_CALLS = VIEW_CALLS | _SCALING_CALLS | {"dropout", "masked_fill", "where", "nan_to_num", "detach"}
 _Scaling = tuple[float, TorchCall]
 _MAX_DEPTH = 24  # calls between a product and its softmax, or a layer and the product
 
@@ -116,7 +116,7 @@ class CallGraph:
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
         arguments = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
         query, key, value, scale = *(arguments[name] for name in names[:3]), arguments.get("scale")
-        scalings, is_learned = self._find_scalings([query, key], _VIEW_CALLS | _SCALING_CALLS)
+        scalings, is_learned = self._find_scalings([query, key], VIEW_CALLS | _SCALING_CALLS)
         own = query.shape[-1] ** -0.5 if scale is None else float(scale)
         return AttentionCall(
             query, key, value, call, call, None, None, arguments.get("attn_mask"), bool(arguments.get("is_causal")),
@@ -132,7 +132,7 @@ class CallGraph:
         query, key = scores.inputs[-2:]
         value = next((t for t in product.inputs[-2:] if t is not weights), weights)
         of_scores, is_learned = self._find_scalings([softmax.inputs[0]], _SCORE_CALLS)
-        of_operands, also_learned = self._find_scalings([query, key], _VIEW_CALLS | _SCALING_CALLS)
+        of_operands, also_learned = self._find_scalings([query, key], VIEW_CALLS | _SCALING_CALLS)
         scalings = [*of_operands, *of_scores]
         return AttentionCall(
             query, key, value, scores, product, softmax, weights,
@@ -142,7 +142,7 @@ class CallGraph:
 
     def find_query_weights(self, attention: AttentionCall) -> list[Tensor]:
         """Return the weight matrices of the layer that makes the queries."""
-        for _, call in self.sources(attention.query, _VIEW_CALLS | _SCALING_CALLS | {"add", "sub", "neg"}):
+        for _, call in self.sources(attention.query, VIEW_CALLS | _SCALING_CALLS | {"add", "sub", "neg"}):
             weights: list[Tensor] = [t for t in call.inputs if isinstance(t, nn.Parameter) and t.dim() > 1]
             if weights:
                 return weights
@@ -153,7 +153,7 @@ class CallGraph:
 
         A layer of which nothing else is used gets no gradient at all, which its parameters show.
         """
-        names = _VIEW_CALLS | _SCALING_CALLS | {"detach", "add", "sub", "neg"}
+        names = VIEW_CALLS | _SCALING_CALLS | {"detach", "add", "sub", "neg"}
         behind = [list(self.sources(part, names)) for part in (attention.query, attention.key, attention.value)]
         layers = [{id(call) for _, call in calls if _has_parameter(call)} for calls in behind]
         for position, calls in enumerate(behind):

@@ -1,4 +1,4 @@
-"""Find inputs that do not influence the output, and the module that ignores them."""
+"""Find inputs that do not influence the output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -18,16 +17,14 @@ from nbdebug.finding import Location
 from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
 from nbdebug.measurements.registry import measurement, slow_measurement
-from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.assignments import find_assignments
-from nbdebug.source.location import SourceLine, get_line_from_frame, get_location, is_library_code
+from nbdebug.source.location import SourceLine, get_line_from_frame, get_location
 from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_STEPS = 4  # of a sequence; fewer columns of whole numbers are numbers of different things
 _MAX_EQUAL_SHARE = 0.75  # of the samples, at a step of a sequence without padding
-_OutputsByPath = dict[str, list[Tensor]]
 
 
 @measurement
@@ -197,53 +194,6 @@ def _do_outputs_differ(answers: EvalOutputs, before: tuple[Tensor, ...], after: 
         return True
     pairs = zip(before, after, strict=True)
     return not all(torch.allclose(a, b, rtol=0.0, atol=answers.noise, equal_nan=True) for a, b in pairs)
-
-
-def find_input_ignoring_module(answers: EvalOutputs, names: list[str]) -> str:
-    """Return the path of the innermost user module whose output is the same for other values of some inputs.
-
-    Only modules that receive these inputs unchanged count. The path is empty for the model itself.
-    """
-    inputs = answers.inputs
-    tensors = [inputs[name] for name in names]
-    changed = answers.transform_inputs(lambda t: replace_values(t) if any(t is pair for pair in tensors) else t)
-    after = EvalOutputs(answers.setup, changed).inputs
-    before, after_outputs = (
-        _record_module_outputs(answers, *pair)
-        for pair in ((answers.batch, tensors), (changed, [after[n] for n in names]))
-    )
-    ignoring = [path for path in before if path in after_outputs and _are_all_equal(before[path], after_outputs[path])]
-    return max(ignoring, key=lambda path: path.count(".") + bool(path), default="")
-
-
-def _record_module_outputs(answers: EvalOutputs, batch: Batch, tensors: list[Tensor]) -> _OutputsByPath:
-    """Return the outputs of the user's modules that receive one of some tensors, by path."""
-    outputs: _OutputsByPath = {}
-    hooks = {
-        module: partial(_record_output, path, tensors, outputs)
-        for path, module in answers.setup.eager_model.named_modules()
-        if path and _is_user_module(module)
-    }
-    with hooked(hooks, with_kwargs=True):
-        answers.predict(batch)
-    return outputs
-
-
-def _record_output(
-    path: str, watched_tensors: list[Tensor], outputs: _OutputsByPath, _: nn.Module, args: Any, kwargs: Any, output: Any
-) -> None:
-    if any(argument is watched for argument in tree_tensors((args, kwargs)) for watched in watched_tensors):
-        outputs[path] = [t.detach().clone() for t in tree_tensors(output)]
-
-
-def _is_user_module(module: nn.Module) -> bool:
-    """Return whether the user wrote the forward method of a module."""
-    forward = type(module).forward
-    return isinstance(forward, FunctionType) and not is_library_code(forward.__code__.co_filename)
-
-
-def _are_all_equal(before: list[Tensor], after: list[Tensor]) -> bool:
-    return len(before) == len(after) and all(map(torch.equal, before, after))
 
 
 def find_module_call_line(setup: Setup, batch: Batch, path: str) -> SourceLine | None:

@@ -30,6 +30,7 @@ from nbdebug.measurements.parameter_coverage import (
     largest_part,
 )
 from nbdebug.measurements.sampled_gradients import SampledGradients
+from nbdebug.measurements.unread_arguments import unread_argument_of_parameters
 from nbdebug.rule_engine.expression_edits import bind_loop_variables
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import collect_in_loop
@@ -306,24 +307,25 @@ def _unused_part(
     setup: Setup, first_pass: ForwardPass, path: str, tensors: list[Tensor]
 ) -> tuple[str, SourceLine | None, str, str]:
     """Reason, line, cause and fix for a part that is called without using the result, or never called."""
-    fix = "# use the values of this result; argmax, indices, rounding and comparisons pass no gradient"
     is_called = bool(path) and path in first_pass.trace.call_counts
-    losing_call = lost_result_call(setup, first_pass.batch, tensors) if setup.step_fn is None else None
-    losing_line = losing_call.line if losing_call else None
-    if is_called and setup.step_fn is None:
-        line = find_module_call_line(setup, first_pass.batch, path)
-        losing_line = (find_unused_result(line) if line else None) or losing_line
+    reason = f"no gradient of the loss reaches {'their output' if is_called else 'what is computed from them'}"
+    losing_call = call_line = losing_line = None
+    if setup.step_fn is None:
+        losing_call = lost_result_call(setup, first_pass.batch, tensors)
+        call_line = find_module_call_line(setup, first_pass.batch, path) if is_called else None
+        losing_line = find_unused_result(call_line) if call_line else None
+        if losing_line is None and (unread := unread_argument_of_parameters(setup, first_pass.batch, tensors)):
+            return reason, unread.find_line(setup.eager_model), unread.describe_cause(), unread.describe_fix()
+    losing_line = losing_line or (losing_call.line if losing_call else None)
+    if losing_line or (is_called and setup.step_fn is None):
+        lost = "Their module is called, but its result" if is_called else "The result of this line"
         cause = _describe_discarded(losing_call, losing_line) or (
-            "Their module is called, but its result is lost, or used in a way that passes no gradient."
+            f"{lost} is lost, or used in a way that passes no gradient."
         )
-        fix = _stored_result(losing_call, losing_line) or fix
-        return "no gradient of the loss reaches their output", losing_line or line, cause, fix
-    if losing_line:
-        cause = _describe_discarded(losing_call, losing_line) or (
-            "The result of this line is lost, or used in a way that passes no gradient."
+        fix = _stored_result(losing_call, losing_line) or (
+            "# use the values of this result; argmax, indices, rounding and comparisons pass no gradient"
         )
-        fix = _stored_result(losing_call, losing_line) or fix
-        return "no gradient of the loss reaches what is computed from them", losing_line, cause, fix
+        return reason, losing_line or call_line, cause, fix
     line = find_module_definition_line(setup.eager_model, path)
     cause = (
         "The forward pass never calls their module. If your loop calls it, a detach() or no_grad() separates it from "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Iterator
 
@@ -13,15 +12,15 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import SEVERITIES, Finding, Location, Severity
-from nbdebug.measurements.input_usage import IgnoredColumn, IgnoredSteps, display_names, find_input_ignoring_module
+from nbdebug.measurements.input_usage import IgnoredColumn, IgnoredSteps, display_names
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.isolated_segments import IsolatedSegments
 from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
 from nbdebug.measurements.sequence_order import replace_values
+from nbdebug.measurements.unread_arguments import UnreadArgument, forward_line, unread_argument_of_inputs
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
 from nbdebug.setup import Setup
-from nbdebug.source.location import SourceLine
 from nbdebug.source.unused_results import find_unused_result
 
 _MIN_FALL = 0.8  # of the loss of a held-out batch: less than a fifth may be chance
@@ -59,6 +58,10 @@ def input_ignored(
     changes in eval mode, in train mode, and with small random numbers in all parameters that are entirely zero, so that
     heads and gates initialized with zeros are not reported.
 
+    The place is the call that returns the same for other values, or the innermost module that gets what was made of
+    the input and does not use it. If queries and keys of an attention in that module come from the same tensor, it is
+    the last such attention, as an encoder's output that a decoder should read.
+
     The first steps of a sequence are exchanged between samples: all but the last one, three quarters, or half. So is
     each column of two or three whole numbers for each sample, such as the numbers of a user and an item.
 
@@ -92,7 +95,8 @@ def input_ignored(
     ignores_all = len(ignored) == len(ignored_inputs)
     names = ", ".join(map(repr, display_names(ignored, eval_outputs)))
     lost_by = _losing_call(eval_outputs, ignored)
-    where = lost_by.where if lost_by else _forward_location_of(eval_outputs, ignored, ignores_all)
+    unread = None if lost_by or ignores_all else unread_argument_of_inputs(eval_outputs, ignored)
+    where = lost_by.where if lost_by else _location_of_unread(eval_outputs, unread)
     severities: list[Severity] = [_severity_of_ignoring(eval_outputs.inputs[name], lost_by) for name in ignored]
     subject = "the input" if ignores_all else f"input {names}"
     cause, fix = (
@@ -105,6 +109,8 @@ def input_ignored(
     elif lost_by and not ignores_all:
         cause = f"{lost_by.name} returns the same values for other values of {names}."
         fix = f"# let {lost_by.name} return other values for other values of {names}"
+    elif unread:
+        cause, fix = unread.describe_cause(), unread.describe_fix()
     yield Finding(
         message=f"{_describe_use(len(ignored_inputs), len(ignored))}: changing {subject} does not change any output.",
         where=where,
@@ -226,19 +232,16 @@ def _losing_call(eval_outputs: EvalOutputs, ignored: list[str]) -> TorchCall | N
     )
 
 
-def _forward_location_of(eval_outputs: EvalOutputs, ignored: list[str], ignores_all: bool) -> Location:
-    """The ``forward`` of the module that ignores some inputs."""
-    path = "" if ignores_all else find_input_ignoring_module(eval_outputs, ignored)
-    return _forward_location(eval_outputs.setup.eager_model, path)
+def _location_of_unread(eval_outputs: EvalOutputs, unread: UnreadArgument | None) -> Location:
+    """The attention that may miss an argument, else the ``forward`` that does not use it, else that of the model."""
+    if unread and unread.own_attention:
+        return unread.own_attention.where
+    return _forward_location(eval_outputs.setup.eager_model, unread.module if unread else "")
 
 
 def _forward_location(model: nn.Module, path: str) -> Location:
-    module_class = type(model.get_submodule(path))
-    code = getattr(inspect.unwrap(module_class.forward), "__code__", None)
-    if code is None or module_class.__module__.startswith("torch."):
-        return Location(path or None)
-    definition = SourceLine(code.co_filename, code.co_firstlineno)
-    return (find_unused_result(definition) or definition).where(path or None)
+    definition = forward_line(model.get_submodule(path))
+    return (find_unused_result(definition) or definition).where(path or None) if definition else Location(path or None)
 
 
 class ConditionalClassifier(nn.Module):
