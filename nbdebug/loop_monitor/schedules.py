@@ -14,6 +14,7 @@ from itertools import islice, pairwise
 from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -56,10 +57,10 @@ class SchedulerUse:
 
     ``precedes_optimizer`` is True if its first step came before any step of its optimizer. In ``changes`` of its steps,
     it changed the rate. Before ``idle_steps``, its optimizer had not stepped since its previous step, although another
-    one with the same parameters had. ``overwritten`` counts the changes by each other scheduler that came directly
-    after a change by this one. ``initial_rates`` are those of its optimizer before its first step in the
-    loop, and ``previous_rates`` those that it had set before its latest one. ``highest_rate`` is that of the first
-    group before any of its steps.
+    one with the same parameters had; before ``foreign_steps``, one with parameters of the same shapes. ``overwritten``
+    counts the changes by each other scheduler that came directly after a change by this one. ``initial_rates`` are
+    those of its optimizer before its first step in the loop, and ``previous_rates`` those that it had set before its
+    latest one. ``highest_rate`` is that of the first group before any of its steps.
     """
 
     scheduler: Any
@@ -69,6 +70,7 @@ class SchedulerUse:
     precedes_optimizer: bool = False
     changes: int = 0
     idle_steps: int = 0
+    foreign_steps: int = 0
     overwritten: Counter[int] = field(default_factory=Counter)
     optimizer_steps: int = 0
     all_steps: int = 0
@@ -155,8 +157,11 @@ class SchedulerMonitor:
         all_steps = sum([tracked.steps for tracked in self.tracked_optimizers.values()])
         own = self.tracked_optimizers.get(id(_get_optimizer(use.scheduler)))
         own_steps = own.steps if own else use.optimizer_steps
-        if own_steps == use.optimizer_steps and all_steps > use.all_steps and _is_replaced(use.scheduler, own, self):
-            use.idle_steps += 1
+        if own_steps == use.optimizer_steps and all_steps > use.all_steps:
+            if _is_replaced(use.scheduler, own, self):
+                use.idle_steps += 1
+            elif own_steps == 0:
+                use.foreign_steps += _is_of_other_model(use.scheduler, self)
         use.optimizer_steps, use.all_steps = own_steps, all_steps
 
     def effective_steps(self, optimizer: torch.optim.Optimizer | None) -> int:
@@ -184,10 +189,21 @@ def _latest_rates(scheduler: Any) -> tuple[float, ...]:
 
 def _is_replaced(scheduler: Any, own: _SteppingOptimizer | None, monitor: SchedulerMonitor) -> bool:
     """Check whether another optimizer of the loop holds parameters of the optimizer of a scheduler."""
-    groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", ())
-    parameter_ids = {id(p) for group in groups for p in group["params"]}
+    parameter_ids = set(map(id, _scheduled_parameters(scheduler)))
     others = (tracked for tracked in monitor.tracked_optimizers.values() if tracked is not own and tracked.steps)
     return any(id(p) in parameter_ids for tracked in others for p in tracked.parameters)
+
+
+def _is_of_other_model(scheduler: Any, monitor: SchedulerMonitor) -> bool:
+    """Check whether one optimizer that steps holds parameters of the same shapes as the optimizer of a scheduler."""
+    shapes = Counter(parameter.shape for parameter in _scheduled_parameters(scheduler))
+    stepping = (tracked.parameters for tracked in monitor.tracked_optimizers.values() if tracked.steps)
+    return bool(shapes) and any(Counter(p.shape for p in parameters) == shapes for parameters in stepping)
+
+
+def _scheduled_parameters(scheduler: Any) -> list[torch.Tensor]:
+    groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", ())
+    return [parameter for group in groups for parameter in group["params"]]
 
 
 def replaces_rate(scheduler: Any) -> bool:
@@ -279,12 +295,17 @@ def unreached_rate(use: SchedulerUse, batches: int) -> UnreachedPeak | None:
 
 
 def required_plateau_mode(
-    scheduler: Any, metrics: Sequence[float], samples: int | None, line: SourceLine | None
+    scheduler: Any,
+    metrics: Sequence[float],
+    samples: int | None,
+    line: SourceLine | None,
+    losses: Sequence[float],
 ) -> str | None:
     """Return the mode that a ReduceLROnPlateau needs, if it has the other one and its metric moved against it.
 
     The metric is a score by its name in the call, or if each value is a fraction of the validation ``samples``. It is a
-    loss by its name, or if it decreases steadily and is no such fraction.
+    loss if it keeps to the training ``losses`` of the same time, by its name, or if it decreases steadily and is no
+    such fraction.
     """
     if not isinstance(scheduler, ReduceLROnPlateau) or len(metrics) < _MIN_PLATEAU_METRICS:
         return None
@@ -296,10 +317,20 @@ def required_plateau_mode(
         and (is_score or (not _LOSS_NAME.search(source_text) and _are_sample_fractions(metrics, samples)))
     ):
         return "max"
-    if scheduler.mode == "max" and not is_rising and not _SCORE_NAME.search(source_text):
+    if scheduler.mode == "max" and not is_rising:
         is_steady = _decreases_steadily(metrics) and not _are_sample_fractions(metrics, samples)
-        return "min" if is_steady or _LOSS_NAME.search(source_text) else None
+        is_loss = _LOSS_NAME.search(source_text) or (is_steady and not _SCORE_NAME.search(source_text))
+        return "min" if is_loss or _keeps_to_losses(metrics, losses) else None
     return None
+
+
+def _keeps_to_losses(metrics: Sequence[float], losses: Sequence[float]) -> bool:
+    """Check whether a metric decreased by half or more, and was always within a factor of four of the losses."""
+    if len(losses) < len(metrics) or metrics[-1] > 0.5 * metrics[0]:
+        return False
+    chunks = np.array_split(np.asarray(losses, dtype=float), len(metrics))
+    levels = [float(chunk.mean()) for chunk in chunks]
+    return all(level / 4 <= metric <= 4 * level for metric, level in zip(metrics, levels, strict=True))
 
 
 def _decreases_steadily(metrics: Sequence[float]) -> bool:

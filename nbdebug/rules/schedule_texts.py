@@ -73,6 +73,25 @@ def describe_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, corre
     )
 
 
+def describe_foreign_schedule(kind: str, loop: LoopSummary, use: SchedulerUse) -> tuple[str, str, str]:
+    """Message, cause and fix for a scheduler of the optimizer of another model."""
+    return (
+        f"{kind} made {use.steps} steps, but its optimizer made none. Another optimizer, with parameters of the same "
+        f"shapes, made {loop.steps} steps at a rate that the schedule does not change.",
+        "The scheduler holds the optimizer of another model, such as the one before a restart or in a loaded state.",
+        f"Create the {kind} with the optimizer that steps, and load its numbers with load_state_dict().",
+    )
+
+
+def describe_unfinished_schedule(kind: str, loop: LoopSummary, use: SchedulerUse, length: int) -> tuple[str, str]:
+    """Message and cause for a schedule that is planned for batches and steps once per epoch."""
+    return (
+        f"{kind} is planned for {length} steps but stepped {use.steps} times in {loop.steps} batches: "
+        f"it completed {use.steps / length:.1%} of the schedule.",
+        "It steps once per epoch, but its length counts batches.",
+    )
+
+
 def describe_unreached_rate(kind: str, loop: LoopSummary, use: SchedulerUse, peak: UnreachedPeak) -> tuple[str, str]:
     """Message and cause for a warm-up that ends long after the training."""
     return (

@@ -23,6 +23,7 @@ from nbdebug.loop_monitor.schedules import (
     unfinished_length,
     unreached_rate,
 )
+from nbdebug.records import Record
 from nbdebug.rule_engine.loop_edits import move_after_loop
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.schedule_edits import (
@@ -41,8 +42,10 @@ from nbdebug.rules.resumed_schedules import (
 from nbdebug.rules.schedule_texts import (
     FIX_PER_EPOCH,
     describe_fast_schedule,
+    describe_foreign_schedule,
     describe_negative_rate,
     describe_plateau_mode,
+    describe_unfinished_schedule,
     describe_unreached_rate,
     fix_for_undone_changes,
 )
@@ -66,6 +69,7 @@ def schedule_misused(
     setup: Setup,
     optimizers: tuple[torch.optim.Optimizer, ...],
     loop: LoopSummary | NotChecked,
+    record: Record | NotChecked,
     *,
     most: float = 0.5,
     zero: float = 0.1,
@@ -96,7 +100,8 @@ def schedule_misused(
     samples, and other values that decrease at three of four steps are those of a loss.
 
     A schedule belongs to a replaced optimizer if before at least two of its steps, its optimizer had not stepped and
-    another one with the same parameters had. A schedule is undone by another one of the same optimizer if at least two
+    another one with the same parameters had; or if its optimizer never steps, and one with parameters of the same
+    shapes does. A schedule is undone by another one of the same optimizer if at least two
     of its changes are directly followed by a step of the other, and the other computes the same rates from a current
     rate that is halved. Whatever sets the rate, it may not be zero in the last ``zero`` = 10% of all steps or more,
     fall by a factor of ten and rise again more often than once per epoch, or rise in each epoch from half or less to
@@ -128,7 +133,8 @@ def schedule_misused(
             return
         raise NotChecked("no scheduler was passed, and none stepped in a watched loop")
     if isinstance(loop, LoopSummary):
-        yield from _loop_findings(setup, optimizers, loop, most, zero)
+        losses = record.series("loss")[1].tolist() if isinstance(record, Record) else []
+        yield from _loop_findings(setup, optimizers, loop, losses, most, zero)
     else:
         yield from _resumption_findings(setup, initial_starts(optimizers, setup.schedulers))
     for scheduler in setup.schedulers:
@@ -141,6 +147,7 @@ def _loop_findings(
     setup: Setup,
     optimizers: tuple[torch.optim.Optimizer, ...],
     loop: LoopSummary,
+    losses: Sequence[float],
     max_slow_share: float,
     max_zero_share: float,
 ) -> Iterator[Finding]:
@@ -150,7 +157,7 @@ def _loop_findings(
         is_passed = any(use.scheduler is scheduler for scheduler in setup.schedulers)
         is_first = any(optimizer is optimizers[0] for optimizer in _scheduled_optimizers(use.scheduler))
         if (is_passed or is_first) and not findings:
-            findings += _schedule_findings(setup, loop, use, max_slow_share)
+            findings += _schedule_findings(setup, loop, use, losses, max_slow_share)
     findings = findings or [*_rate_findings(setup, loop, max_zero_share)]
     findings = findings or [*_repeated_creation_findings(setup, loop)]
     yield from findings or _resumption_findings(setup, loop.schedule_starts)
@@ -192,6 +199,8 @@ def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding
             use.line,
             {"scheduler steps": use.steps, "after the replacement": use.idle_steps},
         )
+    elif use.foreign_steps >= _MIN_EVENTS and not use.optimizer_steps:
+        yield _finding(*describe_foreign_schedule(kind, loop, use), use.line, {"scheduler steps": use.steps})
     for position, other in enumerate(loop.schedulers):
         is_later = position > loop.schedulers.index(use)
         if use.is_undone_by(other, _MIN_EVENTS) and (is_later or not other.is_undone_by(use, _MIN_EVENTS)):
@@ -312,10 +321,12 @@ def _other_optimizer_finding(scheduler: Any, count: int) -> Finding:
     )
 
 
-def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_slow_share: float) -> Iterator[Finding]:
+def _schedule_findings(
+    setup: Setup, loop: LoopSummary, use: SchedulerUse, losses: Sequence[float], max_slow_share: float
+) -> Iterator[Finding]:
     """A schedule that is too fast, too slow, forgotten, or in the wrong plateau mode."""
     kind, length = type(use.scheduler).__name__, planned_length(use.scheduler)
-    correct_mode = required_plateau_mode(use.scheduler, use.plateau_metrics, _validation_size(setup), use.line)
+    correct_mode = required_plateau_mode(use.scheduler, use.plateau_metrics, _validation_size(setup), use.line, losses)
     evidence = {
         "steps": loop.steps,
         "scheduler steps": use.steps,
@@ -354,12 +365,7 @@ def _schedule_findings(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_s
         edits = step_each_epoch(setup, use.scheduler, optimizer_step)
         line = creation_line(setup, use.scheduler) or optimizer_step
     elif length and 0 < _steps_of_kind(loop, use) < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
-        texts = (
-            f"{kind} is planned for {length} steps but stepped {use.steps} times in {loop.steps} batches: "
-            f"it completed {use.steps / length:.1%} of the schedule.",
-            "It steps once per epoch, but its length counts batches.",
-            _FIX_PER_BATCH,
-        )
+        texts = (*describe_unfinished_schedule(kind, loop, use, length), _FIX_PER_BATCH)
         edits = step_each_batch(line, optimizer_step)
     elif peak := unreached_rate(use, loop.steps):
         texts = (*describe_unreached_rate(kind, loop, use, peak), _FIX_PER_BATCH)

@@ -247,3 +247,34 @@ def test_schedule_that_is_zero_after_a_warm_up_over_batches_is_reported_where_it
     line = factor_line(schedulers[-1])
     assert line is not None
     assert "//" in line.text
+
+
+@pytest.mark.parametrize(("classes", "is_reported"), [(3, True), (5, False)], ids=["same shapes", "other shapes"])
+def test_schedule_of_the_optimizer_of_another_model(classes: int, *, is_reported: bool) -> None:
+    other = network(classes)
+
+    def make(_: torch.optim.Optimizer) -> Any:
+        return lr_scheduler.ExponentialLR(torch.optim.SGD(other.parameters(), lr=0.1), 0.9)
+
+    causes = loop_causes(make, pass_schedulers=lambda _: None)
+    assert ["holds the optimizer of another model" in cause for cause in causes] == [True] * is_reported
+
+
+def test_plateau_scheduler_that_maximizes_a_loss_with_the_name_of_a_score() -> None:
+    model = network(3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    scheduler = lr_scheduler.ReduceLROnPlateau(optimizer, mode="max", factor=0.9, patience=1)
+    debugger = Debugger.of(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,)))
+    with debugger.watch(final_tests=False):
+        for _ in range(40):
+            total = 0.0
+            for x, y in debugger.setup.train_loader:
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                total += loss.item() / BATCHES
+            score = total
+            scheduler.step(score)
+    causes = [finding.cause for finding in debugger.findings if finding.code == "O507"]
+    assert causes == ["The metric is a loss, but the mode is 'max'."]
