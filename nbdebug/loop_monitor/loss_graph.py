@@ -25,13 +25,15 @@ _NORMALIZED_TWICE = (
 class LossOperands:
     """Kind of a loss, whether one operand was ``broadcast`` to the shape of the other, and its target.
 
-    ``is_float_target`` tells whether the target is floating point, ``is_unit_target`` whether it lies in [0, 1].
+    ``is_float_target`` tells whether the target is floating point, ``is_unit_target`` whether it lies in [0, 1], and
+    ``is_same`` whether both operands are one tensor.
     """
 
     kind: LossKind
     broadcast: bool
     is_float_target: bool
     is_unit_target: bool
+    is_same: bool = False
 
 
 def nearest_graph(roots: Sequence[Tensor]) -> Graph:
@@ -71,7 +73,8 @@ def _saved_operands(node: Node, kind: LossKind) -> LossOperands | None:
         return None
     is_unit_target = bool((target >= 0).all() and (target <= 1).all())
     is_broadcast = _is_expanded(saved_input) or _is_expanded(target)
-    return LossOperands(kind, is_broadcast, target.is_floating_point(), is_unit_target)
+    is_same = saved_input.data_ptr() == target.data_ptr() and saved_input.shape == target.shape
+    return LossOperands(kind, is_broadcast, target.is_floating_point(), is_unit_target, is_same)
 
 
 def _is_expanded(tensor: Tensor) -> bool:

@@ -203,6 +203,7 @@ def _count_distinct_rows(rows: Tensor) -> int:
 class BlockedGradient:
     """Parameters whose gradient is zero, and the operation that blocks it; None if there is no single one.
 
+    If ``cancels``, that operation passes on gradients whose sum is zero, as the difference of a tensor and itself does.
     ``biases`` are those of them that are negative in every unit and whose replacement by zero lets a gradient pass.
     ``selection`` is the operation that takes a part of the output of a recurrent layer, if these are the parameters of
     one of its directions, or a recurrent weight, and others of the layer have a gradient.
@@ -212,6 +213,7 @@ class BlockedGradient:
     node: Node | None
     biases: tuple[ParameterEntry, ...] = ()
     selection: Node | None = None
+    cancels: bool = False
 
     @property
     def is_recurrence(self) -> bool:
@@ -232,7 +234,7 @@ def blocked_gradients(setup: Setup, batches: list[Batch], early_steps: list[Earl
     if forward_pass.loss is None:
         return [BlockedGradient(zero_entries, None)]
     graph = forward_pass.trace.get_graph(forward_pass.loss)
-    blocking = _find_blocking_nodes(graph, forward_pass.loss, zero_entries)
+    blocking, cancelling = _find_blocking_nodes(graph, forward_pass.loss, zero_entries)
     moving = {early.entry.module for early in early_steps if early.max_gradient != 0}
     by_node: dict[Node | None, list[ParameterEntry]] = {}
     by_direction: dict[str, list[ParameterEntry]] = {}
@@ -240,10 +242,15 @@ def blocked_gradients(setup: Setup, batches: list[Batch], early_steps: list[Earl
         if entry.module in moving:  # only a part of a recurrent layer
             by_direction.setdefault(_direction_name(entry), []).append(entry)
         else:
-            by_node.setdefault(_find_nearest_user(graph, entry, blocking.__contains__), []).append(entry)
+            by_node.setdefault(_find_nearest_user(graph, entry, (blocking | cancelling).__contains__), []).append(entry)
     return [
         *(
-            BlockedGradient(entries, node, _blocking_biases(setup, batches[0], entries) if node else ())
+            BlockedGradient(
+                entries,
+                node,
+                _blocking_biases(setup, batches[0], entries) if node else (),
+                cancels=node in cancelling,
+            )
             for node, entries in by_node.items()
         ),
         *(
@@ -294,21 +301,23 @@ def _direction_name(entry: ParameterEntry) -> str:
     return entry.module + (direction[0] if direction else "")
 
 
-def _find_blocking_nodes(graph: Graph, value: Tensor, entries: list[ParameterEntry]) -> set[Node]:
-    """Return the operations that receive a nonzero gradient and pass on only zeros."""
-    blocking: set[Node] = set()
-    with graph.backward_hooks(lambda node: _blocking_hook(node, blocking)):
+def _find_blocking_nodes(graph: Graph, value: Tensor, entries: list[ParameterEntry]) -> tuple[set[Node], set[Node]]:
+    """Return the operations that turn a gradient into zeros, and those that pass on gradients whose sum is zero."""
+    receiving, passing = dict[Node, bool](), dict[Node, bool]()
+
+    def hook(node: Node) -> Callable[[Any, Any], None]:
+        def record(grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]) -> None:
+            receiving[node] = _has_nonzero(grad_outputs)
+            if any(gradient is not None for gradient in grad_inputs):
+                passing[node] = _has_nonzero(grad_inputs)
+
+        return record
+
+    with graph.backward_hooks(hook):
         torch.autograd.grad(value, [entry.parameter for entry in entries], allow_unused=True)
-    return blocking
-
-
-def _blocking_hook(node: Node, blocking: set[Node]) -> Callable[[Any, Any], None]:
-    def record(grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]) -> None:
-        passed_on = [gradient for gradient in grad_inputs if gradient is not None]
-        if passed_on and _has_nonzero(grad_outputs) and not _has_nonzero(tuple(passed_on)):
-            blocking.add(node)
-
-    return record
+    blocking = {node for node, passes in passing.items() if receiving[node] and not passes}
+    takers = {node: [part for part in node.inputs if part in receiving] for node, passes in passing.items() if passes}
+    return blocking, {node for node, parts in takers.items() if parts and not any(map(receiving.get, parts))}
 
 
 def _has_nonzero(gradients: tuple[Tensor | None, ...]) -> bool:

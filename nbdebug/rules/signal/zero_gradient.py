@@ -48,7 +48,7 @@ def zero_gradient(
     ## What it does
     Lists modules whose parameters all get a gradient of exactly zero from each of the first batches, with the operation
     that turns a gradient into zeros: inactive units, a dropout that drops everything, a clamp, a rounding, a random
-    draw, a softmax over one value, or a factor of zero.
+    draw, a softmax over one value, a factor of zero, or two terms whose gradients cancel.
 
     ## Why it matters
     The graph is connected and no error is raised, but nothing before that operation ever learns.
@@ -121,7 +121,14 @@ def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
     if loop.with_gradient or not (stops_before_output or (loop.with_any_gradient and steps >= min_steps)):
         return
     steps = alignment.steps_without_gradient if stops_before_output else steps
-    cause = "The derivative of an operation between the output and the loss is zero, such as that of a rounding."
+    cause = (
+        "Either the derivative of an operation between the output and the loss is zero, such as that of a rounding, or "
+        "two terms cancel, as in the difference of an output and itself."
+    )
+    fix = "Compute the loss from the output itself, without rounding, and detach what should be constant in it."
+    if loop.loss_operands and loop.loss_operands.is_same:
+        cause = "The output and the target of the loss are one tensor: the model writes into the target, or returns it."
+        fix = "Pass the model a copy, target.clone(), and return what the model computes."
     cancels = (
         "The gradients of two terms cancel, as in the ratio of an output to itself, which is constant, or a factor of "
         "zero follows the last parameters."
@@ -131,7 +138,7 @@ def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
         + (": the loss gives the output of the model a gradient of zeros." if stops_before_output else "."),
         where=get_location(alignment.loss_line or loop.lines.get("loss") or loop.lines.get("backward")),
         cause=cause if stops_before_output else cancels,
-        fix="# compute the loss from the output itself, without rounding, thresholds or a factor of zero"
+        fix=fix
         if stops_before_output
         else "# detach what should be constant, such as the probabilities of the earlier policy",
         evidence={"steps": steps},
@@ -169,11 +176,11 @@ def _finding(setup: Setup, end: BlockedGradient, is_solved: bool, is_unselected:
     where = get_location(end.node.line if end.node else None, module, last.name)
     if is_zero:
         where = _place_of_values(setup, matrices[0])
-    reason = (
-        f"the backward pass of the operation {end.node.name} returns only zeros"
-        if end.node
-        else "every batch gives such a gradient"
-    )
+    reason = "every batch gives such a gradient"
+    if end.node:
+        reason = f"the backward pass of the operation {end.node.name} returns " + (
+            "gradients whose sum is zero" if end.cancels else "only zeros"
+        )
     return Finding(
         message=f"The gradient of {len(end.entries)} parameters that the loss depends on is exactly 0 in each of the "
         f"first {EARLY_STEPS} steps ({format_names(end.entries)}): {reason}.",
@@ -250,6 +257,10 @@ def _without_rounding(finding: Finding, node: Node | None) -> Finding:
 
 
 def _cause_of_operation(end: BlockedGradient) -> str:
+    if end.cancels:
+        return "Two terms that depend on the same output cancel, as in the difference of an output and itself."
+    if end.node is None:
+        return "No single operation turns the gradient into zeros: several do, or the loss is the same for all outputs."
     if end.node and end.node.name in _DRAWS:
         return "It draws random numbers. A draw passes no gradient to the parameters of its distribution."
     if not end.biases and end.node and end.node.name in _LIMITS:
@@ -268,6 +279,13 @@ def _cause_of_operation(end: BlockedGradient) -> str:
 
 def _fix_for_operation(end: BlockedGradient) -> str:
     name = end.node.name if end.node else ""
+    if end.cancels:
+        return (
+            "Detach the term that should be constant, or compute it before the step: old log-probabilities are stored "
+            "when the data are collected."
+        )
+    if not name:
+        return "Follow the output to the loss, and print the gradient of each value on the way: x.retain_grad()."
     if name in _DRAWS:
         return "x = mean + std * torch.randn_like(std)   # for a normal distribution; others have rsample()"
     if end.biases:

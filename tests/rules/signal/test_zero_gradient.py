@@ -198,3 +198,34 @@ def test_zero_gradient_of_direction_points_to_line_that_reads_the_other(layer: t
     assert reason in finding.message
     both = minimal_setup(BidirectionalClassifier(layer, "both states"), x, Y, F.cross_entropy)
     assert rule_findings(both, "G416") == []
+
+
+def ratio_to_itself(output: Tensor, target: Tensor) -> Tensor:
+    new = output.log_softmax(1).gather(1, target[:, None])
+    old = new
+    ratio = (new - old).exp()
+    return -(ratio * (target[:, None] - 1.0)).mean()
+
+
+def test_gradients_that_cancel_are_named_where_the_terms_meet() -> None:
+    (finding,) = rule_findings(setup_of(network(3), ratio_to_itself), "G416")
+    assert "gradients whose sum is zero" in finding.message
+    assert "ratio = (new - old).exp()" in str(finding.where.source)
+    assert "cancel" in finding.cause
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_model_that_returns_the_target_of_the_loss(*, writes: bool) -> None:
+    model, targets = nn.Linear(4, 3), torch.randn(64, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    debugger = Debugger.of(minimal_setup(model, X, targets, nn.MSELoss(), optimizers=(optimizer,)))
+    with debugger.watch(final_tests=False):
+        for _ in range(8):
+            for x, y in debugger.setup.train_loader:
+                optimizer.zero_grad()
+                written = y if writes else y.clone()
+                written[:] = model(x)
+                nn.functional.mse_loss(written, y).backward()
+                optimizer.step()
+    causes = [finding.cause for finding in debugger.findings if finding.code == "G416"]
+    assert ["one tensor" in cause for cause in causes] == [True] * writes
