@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from nbdebug.finding import Edit
+from nbdebug.rule_engine.expression_edits import is_namespace, only_call, set_option
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_text import free_names
 from nbdebug.setup.notebook_names import user_variables
@@ -26,6 +27,7 @@ from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name, enclosing_scope, search_files, syntax_tree
 
 _LISTS = ("list", "tuple")
+_NEW_ARRAYS = ("zeros", "ones", "empty", "zeros_like", "ones_like", "empty_like")
 # The names that fixes use for the data; those of both splits change in both.
 _INPUTS, _TARGETS = ("x",), ("y", "labels", "target")
 _TRAINING = {"x_train": 0, "y_train": -1}
@@ -184,6 +186,16 @@ def _are_defined(first: _DataLine, lines: Sequence[_DataLine]) -> bool:
     }
     bases = {_base(expression) for line in lines for expression in (line.inputs, line.targets)}
     return bases <= before and all(stored.get(base, 0) < first.number for base in bases)
+
+
+def use_decimals(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the edit by which the only new array of numpy or torch on a line holds decimals."""
+    call = only_call(line, _NEW_ARRAYS)
+    owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    if owner is None or not is_namespace(owner):
+        return ()
+    is_torch = ast.unparse(owner) == "torch"
+    return set_option(line, _NEW_ARRAYS, "dtype", "torch.float32" if is_torch else "float", None if is_torch else 1)
 
 
 def hide_feature(part: Tensor, column: int) -> str:

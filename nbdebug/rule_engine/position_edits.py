@@ -15,6 +15,7 @@ from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name
 
+ADD_ALONG_STEPS = "Add the positions along the axis of the steps, which is axis 1 where the batch comes first."
 _SUMS = {"add", "radd"}
 
 

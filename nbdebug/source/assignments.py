@@ -87,8 +87,8 @@ def _may_be_skipped(scope: SourceScope, statement: ast.stmt, number: int) -> boo
     return any(covers_line(choice, statement.lineno) and not covers_line(choice, number) for choice in choices)
 
 
-def own_statements(scope: SourceScope) -> Iterator[ast.stmt]:
-    """Yield the statements of a function, or of a file or cell, without those of functions in it."""
+def own_statements(scope: SourceScope | ast.For) -> Iterator[ast.stmt]:
+    """Yield the statements of a function, a loop, a file or a cell, without those of functions in it."""
     pending: list[ast.AST] = [*scope.body]
     while pending:
         node = pending.pop()

@@ -49,12 +49,12 @@ def misplaced_item_line(pair: Expression, item: str, last: int) -> SourceLine | 
     indices that depend on the variable ``item``, which is ``last`` for the last item. If its target is the end of the
     series, the window is too long, else the target is too early.
     """
-    scope, parts = enclosing_scope(pair.line), getattr(pair.node, "elts", [])
-    window, target = (_selected_part(scope, parts[place]) if scope and parts else None for place in (0, -1))
+    parts = getattr(pair.node, "elts", [])
+    of_last_item = replace(pair.scope, bound={**pair.scope.bound, item: last})
+    window, target = (_selected_part(of_last_item, parts[place]) if parts else None for place in (0, -1))
     if window is None or target is None or ast.unparse(window.value) != ast.unparse(target.value):
         return None
     index = next(iter(getattr(target.slice, "elts", ())), target.slice)
-    of_last_item = replace(pair.scope, bound={**pair.scope.bound, item: last})
     end = of_last_item.value(index.upper or index) if isinstance(index, ast.Slice) else of_last_item.value(index)
     series = pair.scope.value(target.value)
     last_step = len(series) - (0 if isinstance(index, ast.Slice) else 1) if isinstance(series, Sized) else None
@@ -72,13 +72,13 @@ def _own_result(scope: Scope, index: ast.expr) -> SourceLine | None:
     return returned.line if returned else None
 
 
-def _selected_part(scope: SourceScope, value: ast.expr) -> ast.Subscript | None:
+def _selected_part(scope: Scope, value: ast.expr) -> ast.Subscript | None:
     """Return the selection from a series that an expression converts or reshapes; None if there is none."""
     for _ in range(_MAX_STEPS):
         if isinstance(value, ast.Subscript):
             return value
         if isinstance(value, ast.Name):
-            assigned = _assigned_value(scope, value.id, value.lineno)
+            assigned = _assigned_value(scope, value, value.id)
         elif isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS and value.args:
             assigned = value.args[0]
         else:
@@ -100,19 +100,19 @@ def _misplaced_line(inputs: Expression, targets: Expression, *, is_reversed: boo
 
 def _selection(whole: Expression, *, is_reversed: bool) -> _Selection | None:
     """Return what the only element that a list or an array is made of selects from a series."""
-    scope = enclosing_scope(whole.line)
-    elements = [*_elements(whole, scope)] if scope else []
-    if scope is None or len(elements) != 1:
+    scope, function = whole.scope, enclosing_scope(whole.line)
+    elements = [*_elements(whole, function)] if function else []
+    if len(elements) != 1:
         return None
     selected, loop_variable, loop_range = elements[0]
     if isinstance(selected, ast.Name):
-        selected = _assigned_value(scope, selected.id, selected.lineno) or selected
+        selected = _assigned_value(scope, selected, selected.id) or selected
     while isinstance(selected, ast.Call) and call_name(selected) in _CONVERSIONS and selected.args:
         selected = selected.args[0]
     if not isinstance(selected, ast.Subscript):
         return None
     series = ast.unparse(selected.value)
-    numbers = _Numbers(scope, series, selected.lineno, is_reversed=is_reversed)
+    numbers = _Numbers(scope, series, selected, is_reversed=is_reversed)
     last = numbers.last_of(loop_range)
     if last is None:
         return None
@@ -128,22 +128,23 @@ def _selection(whole: Expression, *, is_reversed: bool) -> _Selection | None:
     return _Selection(series, start, stop, SourceLine(whole.scope.file, selected.lineno))
 
 
-def _elements(whole: Expression, scope: SourceScope) -> Iterator[tuple[ast.expr, str, ast.expr]]:
+def _elements(whole: Expression, function: SourceScope) -> Iterator[tuple[ast.expr, str, ast.expr]]:
     """Yield the elements from which a list or an array is made in a loop, its variable, and what it runs over."""
     value = whole.node
     while isinstance(value, ast.Call) and call_name(value) in _JOINING_CALLS and value.args:
         value = value.args[0]
         if isinstance(value, ast.Name):
-            value = _assigned_value(scope, value.id, value.lineno) or value
+            value = _assigned_value(whole.scope, value, value.id) or value
     if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
         loops = [(part.target, part.iter) for part in value.generators if not part.ifs]
         if len(loops) == len(value.generators) == 1 and isinstance(loops[0][0], ast.Name):
             yield value.elt, loops[0][0].id, loops[0][1]
         return
     name = _name_of(whole, value)
-    for loop in own_statements(scope) if name else ():
+    for loop in own_statements(function) if name else ():
         if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name):
-            yield from ((element, loop.target.id, loop.iter) for node in loop.body for element in _added(node, name))
+            added = (element for node in _running_statements(whole.scope, loop) for element in _added(node, name))
+            yield from ((element, loop.target.id, loop.iter) for element in added)
 
 
 def _added(statement: ast.stmt, name: str) -> Iterator[ast.expr]:
@@ -167,12 +168,20 @@ def _name_of(whole: Expression, value: ast.expr) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def _assigned_value(scope: SourceScope, name: str, number: int) -> ast.expr | None:
-    """Return the only value that a variable of a function is assigned before a line."""
+def _running_statements(scope: Scope, block: SourceScope | ast.For) -> list[ast.stmt]:
+    """Return the statements of a function or a loop, without those of a branch that does not run."""
+    statements = [*own_statements(block)]
+    choices = [statement for statement in statements if isinstance(statement, ast.If)]
+    return [statement for statement in statements if scope.runs(statement, choices)]
+
+
+def _assigned_value(scope: Scope, reader: ast.expr, name: str) -> ast.expr | None:
+    """Return the only value that a variable of a function is assigned before the line that reads it."""
+    function = enclosing_scope(SourceLine(scope.file, reader.lineno))
     values = [
         value
-        for statement in own_statements(scope)
-        if isinstance(statement, ast.Assign) and statement.lineno < number
+        for statement in (_running_statements(scope, function) if function else ())
+        if isinstance(statement, ast.Assign) and statement.lineno < reader.lineno
         for target in statement.targets
         for part, value in paired_targets(target, statement.value)
         if getattr(part, "id", "") == name
@@ -183,8 +192,8 @@ def _assigned_value(scope: SourceScope, name: str, number: int) -> ast.expr | No
 class _Numbers:
     """Computes sums and differences, with a number of its own for each name whose value is unknown."""
 
-    def __init__(self, scope: SourceScope, series: str, number: int, *, is_reversed: bool) -> None:
-        self.scope, self.series, self.number, self.is_reversed = scope, series, number, is_reversed
+    def __init__(self, scope: Scope, series: str, reader: ast.expr, *, is_reversed: bool) -> None:
+        self.scope, self.series, self.reader, self.is_reversed = scope, series, reader, is_reversed
         self.known: dict[str, int] = {}
 
     def last_of(self, loop_range: ast.expr) -> int | None:
@@ -208,7 +217,7 @@ class _Numbers:
         if not isinstance(node, ast.Name):
             return None
         if node.id not in self.known and depth < _MAX_STEPS:
-            assigned = _assigned_value(self.scope, node.id, self.number)
+            assigned = _assigned_value(self.scope, self.reader, node.id)
             computed = self.value(assigned, depth + 1) if assigned is not None else None
             self.known[node.id] = computed if computed is not None else self._unknown_number(node.id)
         return self.known.get(node.id)

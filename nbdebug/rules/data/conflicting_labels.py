@@ -13,11 +13,13 @@ from nbdebug.measurements.dataset_rows import SplitTable, samples_title
 from nbdebug.measurements.duplicates import are_rows_distinctive
 from nbdebug.measurements.redrawn_targets import RedrawnTargetSearch, VariedTargets
 from nbdebug.measurements.repeated_input import RepeatedInput
+from nbdebug.rule_engine.data_edits import use_decimals
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import filled_array_line, origin_line
 from nbdebug.setup.task import LearningTask
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import get_location
 from nbdebug.source.unused_results import find_discarded_call, store_result
 from nbdebug.tensors.row_search import get_row_keys
@@ -97,14 +99,18 @@ def conflicting_labels(
 
 def _repeated_input_finding(setup: Setup, repeated: RepeatedInput) -> Finding:
     """Report training samples that nearly all have the same input."""
+    array_line = filled_array_line(setup)
+    edits = use_decimals(array_line)
     return Finding(
         message=f"{repeated.count:,} of {repeated.samples:,} training samples "
         f"({repeated.count / repeated.samples:.1%}) have exactly the same input ({repeated.description}), but "
         f"{repeated.targets}. The inputs can explain at most {repeated.explained:.1%} of the variance of the targets.",
-        where=get_location(filled_array_line(setup) or origin_line(setup, "inputs")),
+        where=get_location(array_line or origin_line(setup, "inputs")),
         cause="The values of the inputs were lost: an array of whole numbers cuts off decimals that are written into "
         "it, or a scaling, a clip or a join left one value.",
-        fix="scaled = np.zeros(x.shape)   # of decimals, also if x has whole numbers",
+        fix=describe_edits(edits)
+        or "Store the inputs in an array of decimals, and compare them with the values that they are made from.",
+        edits=edits,
         evidence={
             "split": "train",
             "samples": repeated.count,
@@ -174,7 +180,7 @@ def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Findin
         f"have the same input as another sample and a different label, for example: {first}.",
         where=Location(sample=pairs[0][0][0]),
         cause=_CAUSES[severity],
-        fix=f"for i in ({', '.join(str(index) for index, _ in pairs[0][:2])}):\n    print(dataset[i])",
+        fix=f"Look at samples {pairs[0][0][0]} and {pairs[0][1][0]}, and keep the one with the correct label.",
         evidence={
             "split": table.split,
             "samples": count,

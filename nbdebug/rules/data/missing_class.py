@@ -71,8 +71,9 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
             cause="The class is so rare that it is missing from the split by chance."
             if is_chance
             else "The data are sorted by class and were split without shuffling.",
-            fix="order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0)).tolist()\n"
-            "train, val = Subset(data, order[:cut]), Subset(data, order[cut:])",
+            fix="Stratify the split by class."
+            if is_chance
+            else "Split the samples in random order, or stratify the split by class.",
             evidence={
                 "train": dict(sorted(train.items())[:50]),
                 "val": dict(sorted(val.items())[:50]),

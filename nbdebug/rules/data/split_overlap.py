@@ -162,8 +162,9 @@ def _finding(shared: SharedSamples, part: float, severity: Severity, line: Sourc
         f"({part:.1%}) also occur in training (compared {comparison}): val {listed}.{chance}",
         where=replace(get_location(line), sample=shared.pairs[0][1]),
         cause="The splits were taken from overlapping parts, or the data contained copies before they were split.",
-        fix="order = torch.randperm(len(data)).tolist()\n"
-        "train, val = Subset(data, order[:cut]), Subset(data, order[cut:])   # after dropping copies",
+        fix="Divide the indices of the dataset at random, so that each of them is in one split only."
+        if shared.matched_by == "index"
+        else "Drop the copies, and then divide the remaining samples at random.",
         evidence={
             "share": part,
             "pairs of train and val": shared.pairs[:20],
@@ -179,7 +180,7 @@ def _finding(shared: SharedSamples, part: float, severity: Severity, line: Sourc
 def _of_store(finding: Finding, store: SharedStore) -> Finding:
     """Return a finding on shared samples whose cause is a container that both datasets hold."""
     origin, kind, where = store.origin, store.kind.__name__, finding.where
-    holder, fix = "It was passed to both of them.", f"train, val = Data(x, {kind}()), Data(x_val, {kind}())"
+    holder, fix = "It was passed to both of them.", f"Pass a {kind} of its own to each of the two datasets."
     if origin is not None:
         holder = _HOLDERS[origin.holder].format(name=origin.name, owner=origin.owner)
         fix = (
@@ -205,8 +206,7 @@ def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> 
         f"{val_index} with train {train_index}.",
         where=replace(get_location(line), sample=val_index),
         cause="Overlapping windows were created from one series and then split at random.",
-        fix="cut = int(0.8 * len(series))\n"
-        "train, val = windows(series[:cut]), windows(series[cut:])   # split first, then create windows",
+        fix="Split the series at one time first, and then create the windows of each part.",
         evidence={"pairs of train and val": windows.pairs[:20], "compared": windows.val_size},
         explains=("T611", "D107"),
         severity="warning",
@@ -221,7 +221,7 @@ def _near_copy_finding(near_copies: NearDuplicates, line: SourceLine | None) -> 
         f"{val_index} of train {train_index}; {near_copies.expected_share:.1%} would be expected in a random split.",
         where=replace(get_location(line), sample=val_index),
         cause="The data were augmented or oversampled before they were split, or contain several samples per source.",
-        fix="train, val = split(data)   # first\ntrain = augment(train)   # afterwards, and only the training split",
+        fix="Split the data first, with all samples of a source in one split, and augment only the training split.",
         evidence={
             "share": near_copies.share,
             "expected": near_copies.expected_share,

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.running_numbers import RunningNumber
 from nbdebug.measurements.separating_columns import SeparatingColumn
 from nbdebug.measurements.smoothed_series import SmoothedSeries, SmoothedTarget
 from nbdebug.measurements.target_copies import later_targets, linear_copies, renumbered_class_columns
 from nbdebug.measurements.target_encoding import TargetEncoding
-from nbdebug.rule_engine.data_edits import hide_feature
+from nbdebug.rule_engine.data_edits import find_data_edits, hide_feature
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.encoded_targets import encoding_finding
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -26,6 +26,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import target_column_line, window_line
 from nbdebug.setup.target_reads import copied_step_line
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name, find_unique_line
 from nbdebug.tensors.row_search import is_finite
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _MIN_SAMPLES_PER_CLASS, _MAX_SAMPLES_PER_CLASS = 5, 20_000  # for a spread; evenly spaced, if there are more
 _MAX_TARGET_COLUMNS = 64  # of a target in which a single column is searched for
 _TABLE_OR_WINDOW = "The inputs include the target column of the table, or a window includes the step to be predicted."
-_SHORTER_WINDOW = "# end each window before its target, or select a later target, in both splits"
+_SHORTER_WINDOW = "End each window before its target, or select a later target, in both splits."
 _MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
 
 
@@ -334,7 +335,7 @@ def _smoothed_finding(smoothed: SmoothedSeries) -> Finding:
         f"up to {smoothed.residual_of_source:.2g} ({smoothed.rows:,} training rows).",
         cause="The series was smoothed by a centered window, which includes later steps, before it was cut into "
         "windows.",
-        fix="smooth = np.convolve(series, np.ones(k) / k)[: len(series)]   # a trailing window",
+        fix="Smooth the series by a trailing window, whose last step is the step that it smooths.",
         evidence={
             "input": smoothed.input_index,
             "column": smoothed.series,
@@ -354,7 +355,7 @@ def _averaged_target_finding(setup: Setup, table: SplitTable, item: SmoothedTarg
         message=f"{name} is the mean of the target of its own row and those of the rows next to it ("
         f"{' and '.join(parts)}), exactly, in {item.rows} training rows.",
         cause="A window of values, such as a centered moving average, includes the value to be predicted.",
-        fix="rolling = series.rolling(window).mean().shift(1)   # only values before the one to be predicted",
+        fix="End the window at the row before the one to be predicted.",
         evidence={"column": item.column, "rows before and after": (item.earlier, item.later), "rows": item.rows},
         explains=("D107", "D109", "E703"),
     )
@@ -378,8 +379,7 @@ def _look_ahead_finding(setup: Setup, part: Tensor, input_index: int, own: int, 
         message=f"The inputs contain the target: {name} of input {input_index} equals the target of its own row, and "
         f"{others}, in all {len(part):,} training samples read.",
         cause="These lags look ahead instead of back.",
-        fix="# a lag of k rows is the value of row t - k: series.shift(k) or series[t - k], not shift(-k) or "
-        "series[t + k]",
+        fix="Take each lag from an earlier row, by shift() with a positive number of rows or a smaller index.",
         evidence={"input": input_index, "column": own, "rows later": later, "samples": len(part)},
         explains=("T611", "D105", "L208"),
     )
@@ -388,20 +388,30 @@ def _look_ahead_finding(setup: Setup, part: Tensor, input_index: int, own: int, 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int, freedom: str = "scaling") -> Finding:
     is_table = part.dim() == 2 and input_index == 0
     cause = _TABLE_OR_WINDOW
+    name, edits = _feature_name(setup, part, column), _clear_column(setup, column) if is_table else ()
     if part.dim() == 3:
         is_last = column // part.shape[2] == part.shape[1] - 1
         cause = f"The {'last step of the window is' if is_last else 'window includes'} the step to be predicted."
     return Finding(
-        message=f"The inputs contain the target: {_feature_name(setup, part, column)} of input {input_index} equals "
-        f"the target, up to {freedom}, in all {len(part):,} training samples read.",
+        message=f"The inputs contain the target: {name} of input {input_index} equals the target, up to {freedom}, in "
+        f"all {len(part):,} training samples read.",
         cause=cause,
-        fix=f"x[:, {column}] = 0   # or drop the column"
-        if is_table
-        else "# move the target one step later, which keeps the length of the window",
+        fix=describe_edits(edits)
+        or (
+            f"Drop {name} from the inputs of both splits."
+            if is_table
+            else "Move the target one step later, which keeps the length of the window."
+        ),
+        edits=edits,
         setup_fix=hide_feature(part, column) if input_index == 0 else "",
         evidence={"input": input_index, "column": column, "samples": len(part)},
         explains=("T611", "D105", "L208"),
     )
+
+
+def _clear_column(setup: Setup, column: int) -> tuple[Edit, ...]:
+    """Return the insertion of the line that fills a column of the user's inputs with zeros, in both splits."""
+    return find_data_edits(setup, ast.parse(f"x[:, {column}] = 0").body)
 
 
 def _at_making_line(setup: Setup, finding: Finding) -> Finding:
@@ -412,7 +422,8 @@ def _at_making_line(setup: Setup, finding: Finding) -> Finding:
     if line:
         finding = replace(finding, cause="The target is set to values that the inputs contain.")
     elif window and finding.cause == _TABLE_OR_WINDOW:
-        finding = replace(finding, cause="The window includes the step to be predicted.", fix=_SHORTER_WINDOW)
+        cause = "The window includes the step to be predicted."
+        finding = replace(finding, cause=cause, fix=_SHORTER_WINDOW, edits=())
     return replace(finding, where=get_location(line or window))
 
 

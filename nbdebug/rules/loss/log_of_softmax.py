@@ -11,10 +11,13 @@ from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
 from nbdebug.autograd.patterns import find_handwritten_activation
 from nbdebug.finding import Finding
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.rule_engine.expression_edits import line_of
+from nbdebug.rule_engine.log_edits import take_stable_log
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
+from nbdebug.source.edits import describe_edits
 
 _THROUGH = frozenset({*VALUE_PRESERVING_NODES, "Rsub", "Mul"})
 _LOG_OF_PROBABILITY = Pattern(
@@ -22,8 +25,8 @@ _LOG_OF_PROBABILITY = Pattern(
 )
 _LOG_OF_WRITTEN_OUT = Pattern(frozenset({"Reciprocal", "Pow", "Div"}), _LOG_OF_PROBABILITY.consumer, _THROUGH)
 _STABLE = {
-    "Softmax": ("softmax", "F.log_softmax(logits, dim=-1)", "F.cross_entropy(logits, target)"),
-    "Sigmoid": ("sigmoid", "F.logsigmoid(logits)", "F.binary_cross_entropy_with_logits(logits, target)"),
+    "Softmax": ("softmax", "log_softmax", "nn.CrossEntropyLoss"),
+    "Sigmoid": ("sigmoid", "logsigmoid", "nn.BCEWithLogitsLoss"),
 }
 
 
@@ -62,13 +65,15 @@ def log_of_softmax(first_pass: ForwardPass, graph: Graph) -> Iterator[Finding]:
         entropy = _is_entropy(producer, consumer)
         reported |= set() if entropy else {producer}
         name, stable_form, loss = _STABLE[kind]
-        smallest_value = _smallest_probability(producer)
+        smallest_value, edits = _smallest_probability(producer), take_stable_log(line_of(consumer.where))
         yield Finding(
             message=f"The loss computes log({name}(x)) in two steps, which is -inf when {name} returns 0; the "
             f"smallest value here is {smallest_value:.2g}.",
             where=consumer.where,
             cause=f"{name} underflows to 0 before the logarithm is taken.",
-            fix=f"log_p = {stable_form}\n# or, for the whole loss:\nloss = {loss}",
+            fix=describe_edits(edits)
+            or f"Compute {stable_form} of the input of {name} in one step, or pass this input to {loss}.",
+            edits=edits,
             evidence={"producer": kind, "smallest": smallest_value},
             explains=("G405", "G406", "T602", "T603", "T605"),
             severity="note" if entropy else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +17,10 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, regressor
 from nbdebug.setup import Setup
 from nbdebug.setup.source_lines import creation_line, find_setup_creation
-from nbdebug.source.edits import replace_node
+from nbdebug.source.edits import describe_edits, replace_node, wrap_node
 from nbdebug.source.location import get_location
+from nbdebug.source.producers import executed_return
+from nbdebug.source.scopes import user_function
 
 _NON_ADAPTIVE = (torch.optim.SGD, torch.optim.ASGD)
 _RATIO_TOLERANCE = 0.01
@@ -68,14 +72,16 @@ def sum_reduction(
         for group in optimizer.param_groups
     ]
     rate_times_samples = max(rates, default=0.0) * size
+    edits = _mean_edits(setup) or _division_edits(setup)
+    setting = 'loss_fn.reduction = "mean"' if getattr(setup.loss_fn, "reduction", "") == "sum" else ""
     yield Finding(
         message=f"The loss is a sum over the {size} samples of a batch: with twice the samples it is {ratio:.2f} "
         "times as large.",
         where=get_location(creation_line(setup, _summing_part(setup.loss_fn))),
         cause="The loss is summed instead of averaged over the batch.",
-        fix="loss = loss / len(target)  # or reduction='mean'",
-        setup_fix='loss_fn.reduction = "mean"' if getattr(setup.loss_fn, "reduction", "") == "sum" else "",
-        edits=_mean_edits(setup),
+        fix=describe_edits(edits) or setting or "Divide the loss by the number of samples of the batch.",
+        setup_fix=setting,
+        edits=edits,
         evidence={"samples": size, "rate times samples": rate_times_samples, "ratio": ratio},
         explains=("O501", "G404", "G410", "T602", "T604", "T605", "L208"),
         severity=None if rate_times_samples > most else "note",
@@ -89,6 +95,20 @@ def _mean_edits(setup: Setup) -> tuple[Edit, ...]:
     creation = find_setup_creation(setup, part)
     option = creation.argument(part, "reduction") if creation and part is not None else None
     return (replace_node(creation.file, option, '"mean"'),) if creation and option is not None else ()
+
+
+def _division_edits(setup: Setup) -> tuple[Edit, ...]:
+    """Return the division of what the user's loss of two arguments returns by the number of its targets."""
+    function, owner = user_function(setup.loss_fn) or (None, None)
+    returned = executed_return(function, owner) if function is not None else None
+    if function is None or returned is None or isinstance(returned.node, (ast.Tuple, ast.Dict)):
+        return ()
+    names = [*inspect.signature(function).parameters][owner is not None :]
+    if len(names) != 2:
+        return ()
+    is_atom = isinstance(returned.node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    template = f"{{}} / len({names[1]})" if is_atom else f"({{}}) / len({names[1]})"
+    return (wrap_node(returned.scope.file, returned.node, template),)
 
 
 def _summing_part(loss_fn: Any) -> nn.Module | None:
@@ -106,7 +126,7 @@ def _mixed_finding(mixed: MixedReductions, size: int, share: float) -> Finding:
         where=get_location(mixed.line),
         cause="The weight of the summed term grows with the number of samples and values, so it outweighs the other "
         "term.",
-        fix="term.sum(1).mean()   # sum over the values of a sample, then the mean over samples; the same in each term",
+        fix="Sum each term over the values of a sample, and take the mean over the samples.",
         evidence={"samples": size, "mean": mixed.mean, "sum": mixed.sum},
         explains=("G401", "G415", "M306", "M307", "T601", "T606", "T607", "T610", "E709"),
         severity=None if abs(mixed.sum) > share * abs(mixed.mean) else "note",

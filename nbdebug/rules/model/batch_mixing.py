@@ -24,7 +24,7 @@ from nbdebug.measurements.row_order import ReorderedRows
 from nbdebug.measurements.sample_company import SampleCompany
 from nbdebug.rule_engine.expression_edits import line_of, set_axis, value_axis
 from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_steps
-from nbdebug.rule_engine.position_edits import find_misplaced_table
+from nbdebug.rule_engine.position_edits import ADD_ALONG_STEPS, find_misplaced_table
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -38,7 +38,7 @@ _INDEX_CAUSE = (
     "Rows are selected by an index whose numbers do not move with the samples, such as node numbers that start at 0 in "
     "each graph of a batch."
 )
-_INDEX_FIX = "index = index + rows_per_sample * sample   # so that the index of each sample points to its own rows"
+_INDEX_FIX = "Add the number of the preceding rows to the index of each sample, so that it selects rows of this sample."
 _ELEMENTWISE_CALLS = {"add", "radd", "iadd", "sub", "rsub", "mul", "rmul", "imul", "div", "truediv"}
 _SEQUENCE_CALLS = {"lstm", "gru", "rnn_tanh", "rnn_relu", "multi_head_attention_forward"}
 _LAYER_CALLS = {"linear", "conv1d", "conv2d"}
@@ -208,7 +208,8 @@ def _unshifted_index_finding(company: SampleCompany) -> Finding:
         where=get_location(company.line),
         cause=f"collate_fn concatenates the samples, but input {company.index_input!r} still counts the rows of each "
         "sample from 0, so it refers to rows of the first samples.",
-        fix="edges.append(sample_edges + offset)\noffset += len(sample_nodes)   # rows of the samples before it",
+        fix=f"Add the number of the preceding rows to input {company.index_input!r} of each sample before collate_fn "
+        "concatenates it.",
         evidence={"samples": company.samples, "affected": company.affected, "input": company.index_input},
         explains=("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703", "E706", "E709", "M306", "D105"),
         severity="error",
@@ -223,7 +224,8 @@ def _reordered_rows_finding(rows: ReorderedRows) -> Finding:
         where=rows.where,
         cause="The model changes the order of its samples and does not restore it."
         + (" The loss compares each output with the target of another sample." if rows.is_loss_changed else ""),
-        fix="output = output[order.argsort()]   # if x[order] has changed the order of the samples",
+        fix="Put the output rows back into the order of the samples: index them with argsort() of the permutation that "
+        "changed it.",
         evidence={"sample": rows.sample, "row": rows.row, "displaced": rows.displaced, "checked": rows.checked},
         explains=_OF_ORDER,
         severity="error" if rows.is_loss_changed else "note",
@@ -264,7 +266,7 @@ def _position_finding(setup: Setup, dependence: PositionDependence, size: int) -
         if takes_sequences
         else _INDEX_FIX
         if is_index
-        else "x = x + positions[: x.shape[1]]  # along the sequence: axis 1, for inputs with the batch first",
+        else ADD_ALONG_STEPS,
         edits=set_layer_option(setup, str(call.module), "batch_first", "True")
         if takes_sequences
         else swap_batch_and_steps(setup, call.module)
@@ -399,7 +401,7 @@ def _mixing_fix(mixing_call: MixingCall | None, size: int) -> str:
 def _axis_fix(name: str, axis: int) -> str:
     """Return how to keep samples apart in a function that combines values along their axis."""
     if name == "batch_norm":
-        return "x = F.batch_norm(x, running_mean, running_var, training=self.training)   # keep running statistics"
+        return "Keep running statistics, and pass them to batch_norm() with training=self.training."
     if _takes_axis(name):
         return f"# apply {name} along an axis other than {axis}: dim=-1 for features or classes"
     if axis:

@@ -16,19 +16,13 @@ from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.position_tables import ConstantPositions
 from nbdebug.measurements.sequence_order import PermutationSensitivity
 from nbdebug.rule_engine.layer_edits import swap_batch_and_steps
-from nbdebug.rule_engine.position_edits import find_misplaced_table
+from nbdebug.rule_engine.position_edits import ADD_ALONG_STEPS, find_misplaced_table
 from nbdebug.rule_engine.predictions import UNSEEN_ORDER
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 from nbdebug.source.unused_results import find_unused_result
-
-_FIXES = {
-    "tokens": "x = self.embed(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device))",
-    "steps": "x = self.project(x) + self.position(torch.arange(x.shape[1], device=x.device))",
-    "patches": "x = patches + self.position   # self.position = nn.Parameter(0.02 * torch.randn(1, count, width))",
-}
 
 
 @rule("M311", "warning", prediction=UNSEEN_ORDER)
@@ -83,9 +77,10 @@ def order_ignored(
         cause=f"{misplaced.name} adds position information along the batch, not along the sequence."
         if misplaced
         else "Attention does not depend on positions, and no position information is added to its input.",
-        fix="x = x + positions[: x.shape[1]]   # along the sequence, for inputs with the batch first"
+        fix=ADD_ALONG_STEPS
         if misplaced
-        else _FIXES[permutation_sensitivity.kind],
+        else "Add a vector for each position, learned or sinusoidal, to the "
+        f"{permutation_sensitivity.length} {permutation_sensitivity.kind} before the first attention.",
         edits=swap_batch_and_steps(eval_outputs.setup, misplaced.module)
         if misplaced is not None and misplaced.module
         else (),
@@ -107,7 +102,8 @@ def _constant_finding(positions: ConstantPositions) -> Finding:
         "here tells the attention nothing about positions.",
         where=positions.where,
         cause="The table is read at one index, or one row of it is broadcast over the sequence.",
-        fix="x = self.embed(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device))",
+        fix="Add a row of its own to each position: read the table at the numbers of the positions, from 0 to "
+        f"{positions.length - 1}.",
         evidence={"places": positions.length, "rows": positions.rows},
         explains=("T606", "T608", "M314", "M301"),
     )

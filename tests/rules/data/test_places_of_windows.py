@@ -54,6 +54,13 @@ WINDOWS = {
         "        ys[i] = series[i + width - 1]  # here\n"
         "    return torch.from_numpy(xs), torch.from_numpy(ys)\n"
     ),
+    "two branches": (
+        "def make_windows(series, width, early=True):\n    xs, ys = [], []\n"
+        "    if early:\n        end = width - 1\n    else:\n        end = width\n"
+        "    for i in range(len(series) - width):\n        xs.append(series[i:i + width])\n"
+        "        if early:\n            ys.append(series[i + end])  # here\n"
+        f"        else:\n            ys.append(series[i + width])\n{_RETURN}"
+    ),
     "tensors": (
         f"{_LISTS}        xs.append(torch.from_numpy(series[i:i + width]))\n"
         "        ys.append(torch.tensor(series[i + width - 1]))  # here\n"
@@ -82,6 +89,16 @@ ITEMS = {
         "        return past, self.series[self.target_of(i)].unsqueeze(0)\n"
         "    def target_of(self, i):\n        return i + self.width + self.offset  # here\n"
         + _ITEM_LOADER.format(12, -1)
+    ),
+    "two branches": (
+        f"{_ITEMS}        if self.offset:\n            past = self.series[i:i + self.width + 1]  # here\n"
+        "        else:\n            past = self.series[i:i + self.width]\n"
+        "        return past, self.series[i + self.width].unsqueeze(0)\n" + _ITEM_LOADER.format(13, 1)
+    ),
+    "a branch that depends on the item": (
+        f"{_ITEMS}        if i > 0:\n            target = self.series[i + self.width - 1]  # here\n"
+        "        else:\n            target = self.series[self.width - 1]\n"
+        "        return self.series[i:i + self.width], target.unsqueeze(0)\n" + _ITEM_LOADER.format(12, 0)
     ),
     "several early steps": (
         f"{_ITEMS}        past = self.series[i:i + self.width]\n"
