@@ -329,6 +329,13 @@ def change_embedded(embedding: nn.Module, changed: Tensor) -> Iterator[list[bool
         yield applied
 
 
+def count_real_steps(values: Tensor, axis: int) -> Tensor:
+    """Return the number of steps of each sample along an axis before its padding: the commonest value at the ends."""
+    steps = values.movedim(axis, 1).flatten(2) if values.dim() > 2 else values[:, :, None]
+    is_padding = (steps == steps[:, -1].flatten().mode().values).all(2).flip(1).int().cumprod(1)
+    return steps.shape[1] - is_padding.sum(1)
+
+
 def find_trailing_padding(tokens: Tensor) -> tuple[int, Tensor] | None:
     """Return the padding token and the padded positions; None if no token occurs only at the ends of rows.
 

@@ -15,6 +15,7 @@ from nbdebug.autograd.call_recorders import ModeDependentCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.feature_values import feature_rows, is_image_batch, sample_positions
+from nbdebug.measurements.padding import count_real_steps
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.measurements.split_permutation import ChanceDifferences, differences_by_chance, get_classes
 from nbdebug.setup import Batch, Setup
@@ -122,15 +123,9 @@ def _cut_padding(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
     if train.dim() != 3 or val.dim() != 3 or train.shape[1:] == val.shape[1:]:
         return train, val
     axis = 1 if train.shape[1] != val.shape[1] else 2
-    lengths = torch.cat([_compute_lengths(part, axis) for part in (train, val)])
+    lengths = torch.cat([count_real_steps(part, axis) for part in (train, val)])
     steps = max(int(lengths.double().quantile(_SHORT_SHARE)), 1)
     return train.narrow(axis, 0, min(steps, train.shape[axis])), val.narrow(axis, 0, min(steps, val.shape[axis]))
-
-
-def _compute_lengths(part: Tensor, axis: int) -> Tensor:
-    """Return for each sample the number of steps along an axis up to the last one that is not zero."""
-    is_real = (part != 0).any(3 - axis)
-    return (is_real * torch.arange(1, part.shape[axis] + 1, device=part.device)).amax(1)
 
 
 def _with_chance(units: UnitComparison, train: Tensor, val: Tensor, classes: tuple[Tensor, Tensor]) -> UnitComparison:

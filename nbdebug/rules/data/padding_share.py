@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.measurements.padding import count_real_steps
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.batch import is_mask, named_inputs
@@ -80,20 +81,12 @@ def _count_padding(parts: list[Tensor]) -> _Padding:
     for axis in (1, 2):
         if all(part.dim() in (2, 3) and part.dim() > axis and part.shape[axis] >= _MIN_STEPS for part in parts):
             for sequences in (parts, [part.flip(axis) for part in parts]):
-                lengths = [_real_lengths(part, axis).tolist() for part in sequences]
+                lengths = [count_real_steps(part, axis).tolist() for part in sequences]
                 is_tight = all(max(each) == part.shape[axis] for each, part in zip(lengths, sequences, strict=True))
                 width = sum(part.shape[axis] * len(part) for part in sequences)
                 candidates.append(_Padding([*chain.from_iterable(lengths)], width, is_tight))
     varying = [candidate for candidate in candidates if len(set(candidate.real_steps)) >= _MIN_DISTINCT_LENGTHS]
     return min(varying, key=lambda candidate: sum(candidate.real_steps) / candidate.width, default=candidates[0])
-
-
-def _real_lengths(part: Tensor, axis: int) -> Tensor:
-    """Return the number of steps of each sample before its padding."""
-    steps = part.movedim(axis, 1).flatten(2) if part.dim() > 2 else part[:, :, None]
-    value = steps[:, -1].flatten().mode().values
-    is_padding = (steps == value).all(2).flip(1).int().cumprod(1)
-    return steps.shape[1] - is_padding.sum(1)
 
 
 def _finding(name: str, padding: _Padding) -> Finding:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from nbdebug.debugger import Debugger
+from nbdebug.measurements import Measurements
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import fault_messages, rule_findings
@@ -332,3 +333,17 @@ class Remainders(nn.Module):
 
     def forward(self, identifiers: Tensor) -> Tensor:
         return self.head((identifiers % 7).float())
+
+
+@pytest.mark.parametrize("padding", [0.0, -1.0, 2.0])
+def test_units_of_sequences_are_compared_without_padding_to_another_length_in_each_split(padding: float) -> None:
+    generator = torch.Generator().manual_seed(1)
+    values, lengths = torch.randn(400, 40, 3, generator=generator), torch.randint(6, 12, (400, 1), generator=generator)
+    lengths[:300] += 26  # in training
+    padded = values.masked_fill((torch.arange(40) >= lengths)[:, :, None], padding)
+    labels = (values[:, 0, 0] > 0).long()
+    model = nn.Sequential(nn.AdaptiveAvgPool2d((1, 3)), nn.Flatten(), nn.Linear(3, 2))
+    train, val = (padded[:300], labels[:300]), (padded[300:, :12], labels[300:])
+    (units,) = Measurements(two_split_setup(train, val, model))["unit_comparisons"]
+    assert abs(units.scale_factor - 1) < 0.1
+    assert units.mean_shift < 0.1
