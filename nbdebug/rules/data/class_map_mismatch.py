@@ -17,6 +17,7 @@ from nbdebug.measurements.labels import LabelProbe
 from nbdebug.measurements.renumbered_codes import RenumberedCodes
 from nbdebug.measurements.split_transfer import SplitTransfer
 from nbdebug.rule_engine.data_edits import renumber_validation, sort_names
+from nbdebug.rule_engine.expression_edits import only_call
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
@@ -26,7 +27,7 @@ from nbdebug.setup.sample_functions import nested_datasets
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.assignments import certain_line, covering_statement, find_assignments, own_statements
 from nbdebug.source.attribute_makers import scope_around
-from nbdebug.source.edits import describe_edits
+from nbdebug.source.edits import describe_edits, node_text
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.numbering_lines import coding_calls, numbering_of_attribute, numbering_of_expression
 from nbdebug.source.scopes import Expression
@@ -34,7 +35,6 @@ from nbdebug.source.search import call_name, function_node, read_names
 from nbdebug.source.variable_values import own_assigned_names
 
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
-_ENCODER_FIX = "codes = encoder.fit(train_names).transform(names)   # fit it on the training names, for both splits"
 
 
 @rule("D125", "error", origin="target order")
@@ -224,9 +224,7 @@ def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
         f"{codes.renumbered_sigma:.2g} after the codes are exchanged (root mean square).",
         where=get_location(line),
         cause="Each split numbered the categories of its inputs independently.",
-        fix=_ENCODER_FIX
-        if line and "fit_transform" in line.text
-        else "numbers = {name: i for i, name in enumerate(sorted(set(train_names)))}   # once, for both splits",
+        fix=_same_codes_fix(line),
         evidence={
             "validation code: training code": codes.codes,
             "codes": codes.count,
@@ -236,6 +234,16 @@ def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
         aspect="input codes",
         explains=("D109", "D108", *_CONSEQUENCES),
     )
+
+
+def _same_codes_fix(line: SourceLine | None) -> str:
+    """Return how to give the categories of both splits the same numbers, by the encoder that a line fits, if any."""
+    call = only_call(line, ("fit_transform",))
+    encoder = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    if line is None or encoder is None:
+        return "Number the categories of the training split once, and use these numbers in both splits."
+    name = f"one {call_name(encoder)}" if isinstance(encoder, ast.Call) else node_text(line.file, encoder)
+    return f"Fit {name} on the training split alone, and call its transform() for both splits."
 
 
 def _coding_line(setup: Setup, codes: RenumberedCodes) -> SourceLine | None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.preprocessing import OrdinalEncoder
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
@@ -23,6 +24,10 @@ class Trees(Dataset[tuple[Tensor, Tensor]]):
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self.kind = torch.tensor(pd.factorize(frame["kind"])[0])  # here
+        self.read_numbers(frame)
+
+    def read_numbers(self, frame: pd.DataFrame) -> None:
+        """Read the age and the height."""
         self.age = torch.tensor(frame["age"].to_numpy(), dtype=torch.float32)
         self.height = torch.tensor(frame["height"].to_numpy(), dtype=torch.float32)
 
@@ -91,3 +96,49 @@ def test_codes_with_one_meaning_are_quiet(
     train: Callable[[], Dataset[object]], val: Callable[[], Dataset[object]]
 ) -> None:
     assert d125_findings(train(), val()) == []
+
+
+class InOrder(OrdinalEncoder):
+    """An encoder that numbers the categories in the order in which they occur."""
+
+    def fit(self, x: np.ndarray, y: object = None) -> InOrder:
+        """Take the categories in their order."""
+        self.categories = [pd.unique(x[:, 0])]
+        fitted: InOrder = super().fit(x)
+        return fitted
+
+
+ENCODER = InOrder()
+
+
+class EncodedTrees(Trees):
+    """The same trees, whose kinds an encoder numbers in a call of several lines."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.read_numbers(frame)
+        self.kind = torch.tensor(
+            ENCODER.fit_transform(
+                frame[["kind"]].to_numpy(),
+            )[:, 0]
+        )
+
+
+class FreshlyEncodedTrees(Trees):
+    """The same trees, whose kinds a new encoder numbers."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.read_numbers(frame)
+        self.kind = torch.tensor(InOrder().fit_transform(frame[["kind"]].to_numpy())[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("trees", "fix"),
+    [
+        (EncodedTrees, "Fit ENCODER on the training split alone, and call its transform() for both splits."),
+        (FreshlyEncodedTrees, "Fit one InOrder on the training split alone, and call its transform() for both splits."),
+        (Trees, "Number the categories of the training split once, and use these numbers in both splits."),
+    ],
+)
+def test_fix_of_codes_names_the_encoder_that_each_split_fits(trees: type[Trees], fix: str) -> None:
+    (finding,) = d125_findings(trees(frame(600, 0, first="ash")), trees(frame(300, 1, first="oak")))
+    assert finding.fix == fix  # type: ignore[attr-defined]
