@@ -27,6 +27,13 @@ INDICES_OF = "the indices of "  # a call that returns values with a gradient bes
 _PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
 _DISABLING_NAMES = ("no_grad", "set_grad_enabled", "inference_mode")
 _CONVERSION_CALLS = {name.strip("_") for name in _PYTHON_CONVERSIONS}
+_OPERATORS = {
+    **{"getitem": "indexing", "setitem": "assignment to an index", "add": "addition", "sub": "subtraction"},
+    **{"mul": "multiplication", "div": "division", "truediv": "division", "floordiv": "division", "pow": "power"},
+    **{"matmul": "matrix product", "neg": "negation", "invert": "negation", "mod": "remainder"},
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), "comparison"),
+    **dict.fromkeys(("and", "or", "xor"), "logical operation"),
+}
 _SEQUENCE_PROBE = torch.empty(0, requires_grad=True)
 
 
@@ -217,6 +224,14 @@ def get_call_name(func: Any) -> str:
     if name == "__get__":
         return str(getattr(getattr(func, "__self__", None), "__name__", "data"))
     return (resolve_name(func) or name).removeprefix("torch.Tensor.").strip("_")
+
+
+def describe_call(name: str, *, starts_sentence: bool = False) -> str:
+    """Return the recorded name of a call in words: an operator as what it does, such as "the addition"."""
+    noun = next((_OPERATORS[part] for part in (name, name[1:]) if part in _OPERATORS), "")
+    if not noun or (name not in _OPERATORS and name[:1] not in ("r", "i")):  # radd and iadd are additions too
+        return name
+    return f"{'The' if starts_sentence else 'the'} {noun}"
 
 
 @dataclass

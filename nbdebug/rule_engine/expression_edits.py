@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from nbdebug.finding import Edit, Location
 from nbdebug.source.assignments import covering_statement
@@ -86,6 +93,18 @@ def value_axis(shape: Sequence[int]) -> int:
     """Return the last axis with several values for each sample, as -1 if it is the last of all."""
     axis = max((number for number, length in enumerate(shape) if number and length > 1), default=len(shape) - 1)
     return -1 if axis == len(shape) - 1 else axis
+
+
+def takes_axis(name: str) -> bool:
+    """Return whether a function of torch has an argument ``dim``, by its signature or that in its documentation."""
+    functions = [getattr(owner, name, None) for owner in (torch, F, torch.linalg, Tensor)]
+    for function in filter(callable, functions):
+        with suppress(ValueError, TypeError):
+            if "dim" in inspect.signature(function).parameters:
+                return True
+        if re.search(rf"\b{re.escape(name)}\([^)]*\bdim\b", inspect.getdoc(function) or ""):
+            return True
+    return False
 
 
 def remove_option(file: str, call: ast.Call, option: str) -> tuple[Edit, ...]:

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from nbdebug.autograd import ForwardTrace, Graph, trace_forward
+from nbdebug.autograd.tracing import describe_call
 
 X = torch.randn(6, 4)
 
@@ -174,3 +175,21 @@ def test_graph_of_deep_computation_is_complete() -> None:
             return x
 
     assert len(trace_model(DeepModel(4, 4))[0].nodes) > 9000
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("getitem", "the indexing"),
+        ("add", "the addition"),
+        ("radd", "the addition"),
+        ("isub", "the subtraction"),
+        ("rtruediv", "the division"),
+        ("softmax", "softmax"),
+        ("relu", "relu"),
+        ("index_add", "index_add"),
+    ],
+)
+def test_operators_are_described_by_what_they_do(name: str, words: str) -> None:
+    assert describe_call(name) == words
+    assert describe_call(name, starts_sentence=True) == words.replace("the ", "The ")

@@ -196,11 +196,11 @@ def _partial_copy_findings(setup: Setup, table: SplitTable | None, min_samples: 
         pairs = [(column, i) for i, y in enumerate(targets.float().T) for column in linear_copies(flat, y, exact)]
         if 0 < len({column for column, _ in pairs}) <= _MAX_COPIED_SHARE * flat.shape[1]:
             column, target_column = pairs[0]
-            name = _feature_name(setup, part, column)
             yield replace(
                 _finding(setup, part, input_index, column),
-                message=f"The inputs contain a part of the target: {name} of input {input_index} equals column "
-                f"{target_column} of the target, up to scaling, in all {len(part):,} training samples read.",
+                message=f"The inputs contain a part of the target: {_feature_name(setup, part, column)} of input "
+                f"{input_index} equals column {target_column} of the target, up to scaling, in all {len(part):,} "
+                "training samples read.",
                 severity="warning",
             )
 

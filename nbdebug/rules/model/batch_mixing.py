@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.data import RandomSampler
 
 from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.tracing import describe_call
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.batch_independence import CarriedState, PositionDependence, SampleMixing
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.row_order import ReorderedRows
 from nbdebug.measurements.sample_company import SampleCompany
-from nbdebug.rule_engine.expression_edits import line_of, set_axis, value_axis
+from nbdebug.rule_engine.expression_edits import line_of, set_axis, takes_axis, value_axis
 from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_steps
 from nbdebug.rule_engine.position_edits import ADD_ALONG_STEPS, find_misplaced_table
 from nbdebug.rule_engine.rule_registry import rule
@@ -133,12 +130,13 @@ def _mixing_findings(setup: Setup, sample_mixing: SampleMixing) -> Iterator[Find
         return
     mixing_call = next(iter(faults or calls), None)
     call = mixing_call.call.name if mixing_call else "an unidentified call"
+    description = describe_call(call)
     effect = f"the outputs of {affected} of the {size - 1} other samples in its batch."
     if not affected:
         effect = "values of other samples inside the model; the output does not depend on these."
     path = _batch_statistics(setup, mixing_call) if mixing_call is not None else None
     finding = Finding(
-        message=f"Changing sample {sample_mixing.changed_sample} changes {effect} The samples mix in {call}.",
+        message=f"Changing sample {sample_mixing.changed_sample} changes {effect} The samples mix in {description}.",
         where=_mixing_location(setup, mixing_call) if mixing_call else Location(),
         cause=_mixing_cause(mixing_call),
         fix=_mixing_fix(mixing_call, size),
@@ -234,12 +232,13 @@ def _reordered_rows_finding(rows: ReorderedRows) -> Finding:
 
 def _describe_use_of_position(call: TorchCall, size: int, *, takes_sequences: bool) -> str:
     """Say what a call makes of the position of a sample in the batch."""
+    name = describe_call(call.name, starts_sentence=True)
     if takes_sequences:
-        return f"{call.name} reads the samples as the steps of one sequence."
+        return f"{name} reads the samples as the steps of one sequence."
     has_rows = len(call.inputs) == 2 and all(operand.dim() and len(operand) == size for operand in call.inputs)
     if has_rows and call.name in _ELEMENTWISE_CALLS:
-        return f"{call.name} combines sample k of the batch with row k of another tensor, whatever the sample holds."
-    return f"{call.name} is the first call that treats samples by their position."
+        return f"{name} combines sample k of the batch with row k of another tensor, whatever the sample holds."
+    return f"{name} is the first call that treats samples by their position."
 
 
 def _selects_by_index(call: TorchCall) -> bool:
@@ -248,7 +247,7 @@ def _selects_by_index(call: TorchCall) -> bool:
 
 
 def _position_finding(setup: Setup, dependence: PositionDependence, size: int) -> Finding:
-    call = dependence.call
+    call, name = dependence.call, describe_call(dependence.call.name)
     takes_sequences = call.name in _SEQUENCE_CALLS and bool(call.module)
     is_index = _selects_by_index(call)
     table = find_misplaced_table(setup.eager_model, call)
@@ -256,12 +255,11 @@ def _position_finding(setup: Setup, dependence: PositionDependence, size: int) -
         message=f"The output for a sample changes if the {size} samples of its batch are rotated by one row. "
         f"{_describe_use_of_position(call, size, takes_sequences=takes_sequences)}",
         where=dependence.where,
-        cause=f"The batch axis is where {call.name} expects the steps."
+        cause=f"The batch axis is where {name} expects the steps."
         if takes_sequences
         else _INDEX_CAUSE
         if is_index
-        else f"The tensor that {call.name} combines with the samples runs along the batch axis instead of "
-        "another axis.",
+        else f"The tensor that {name} combines with the samples runs along the batch axis instead of another axis.",
         fix="batch_first=True   # where the layer is created"
         if takes_sequences
         else _INDEX_FIX
@@ -338,22 +336,22 @@ def _called_module(setup: Setup, path: str) -> str:
 def _mixing_cause(mixing_call: MixingCall | None) -> str:
     if mixing_call is None:
         return "Values of different samples are combined somewhere in the model."
+    name = describe_call(mixing_call.call.name)
+    sentence_name = describe_call(mixing_call.call.name, starts_sentence=True)
     if _selects_by_index(mixing_call.call):
         return _INDEX_CAUSE
     if _has_shared_mask(mixing_call.call):
         return "The mask of one sample is applied to all samples: its axis of samples has length 1."
     if mixing_call.call is mixing_call.axis_lost_by:
-        return (
-            f"{mixing_call.call.name} joins values of different samples: each row of the output has values of several."
-        )
+        return f"{sentence_name} joins values of different samples: each row of the output has values of several."
     if mixing_call.axis is None:
-        return f"The samples were no longer separated along one axis at the input of {mixing_call.call.name}."
+        return f"The samples were no longer separated along one axis at the input of {name}."
     if mixing_call.call.name in _PRODUCTS:
-        return f"{mixing_call.call.name} multiplies values of different samples with each other, or sums over samples."
+        return f"{sentence_name} multiplies values of different samples with each other, or sums over samples."
     axis_description = f"axis {mixing_call.axis} of {mixing_call.shape}, the batch axis"
     if mixing_call.call.name in _SEQUENCE_CALLS:
-        return f"{mixing_call.call.name} takes {axis_description}, as the sequence axis."
-    return f"{mixing_call.call.name} combines values along {axis_description}."
+        return f"{sentence_name} takes {axis_description}, as the sequence axis."
+    return f"{sentence_name} combines values along {axis_description}."
 
 
 def _batch_first_edits(setup: Setup, mixing_call: MixingCall | None) -> tuple[Edit, ...]:
@@ -402,23 +400,11 @@ def _axis_fix(name: str, axis: int) -> str:
     """Return how to keep samples apart in a function that combines values along their axis."""
     if name == "batch_norm":
         return "Keep running statistics, and pass them to batch_norm() with training=self.training."
-    if _takes_axis(name):
+    if takes_axis(name):
         return f"# apply {name} along an axis other than {axis}: dim=-1 for features or classes"
     if axis:
-        return f"# bring the samples to axis 0 before {name}: x.transpose(0, {axis})"
-    return f"# apply {name} to values of one sample at a time: it combines values along axis 0, that of the samples"
-
-
-def _takes_axis(name: str) -> bool:
-    """Return whether a function of torch has an argument ``dim``, by its signature or that in its documentation."""
-    functions = [getattr(owner, name, None) for owner in (torch, F, torch.linalg, Tensor)]
-    for function in filter(callable, functions):
-        with suppress(ValueError, TypeError):
-            if "dim" in inspect.signature(function).parameters:
-                return True
-        if re.search(rf"\b{re.escape(name)}\([^)]*\bdim\b", inspect.getdoc(function) or ""):
-            return True
-    return False
+        return f"# bring the samples to axis 0 before {describe_call(name)}: x.transpose(0, {axis})"
+    return f"Apply {describe_call(name)} to values of one sample at a time: axis {axis} is that of the samples."
 
 
 class RecurrentClassifier(nn.Module):

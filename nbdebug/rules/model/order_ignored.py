@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from nbdebug.autograd.tracing import describe_call
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.batch_independence import OutputSpread, PositionDependence
@@ -74,7 +75,8 @@ def order_ignored(
         message=f"Permuting the {permutation_sensitivity.length} {permutation_sensitivity.kind} of each sequence does "
         "not change the output (beyond permuting it). The model has no position information.",
         where=dependence.where if dependence else _location(eval_outputs, permutation_sensitivity),
-        cause=f"{misplaced.name} adds position information along the batch, not along the sequence."
+        cause=f"{describe_call(misplaced.name, starts_sentence=True)} adds position information along the batch, "
+        "not along the sequence."
         if misplaced
         else "Attention does not depend on positions, and no position information is added to its input.",
         fix=ADD_ALONG_STEPS

@@ -168,13 +168,20 @@ def _are_drawn_around_zero(scales: Collection[Tensor]) -> bool:
     return is_certain and float(values.abs().mean()) < _MAX_SCALE and abs(negative_share - 0.5) < _MAX_IMBALANCE
 
 
+def _every(count: int, noun: str) -> str:
+    """Return all layers of a kind in words: "both layers"."""
+    if count < 3:
+        return f"the only {noun}" if count == 1 else f"both {noun}s"
+    return f"all {count} {noun}s"
+
+
 def _norm_finding(scales: dict[str, Tensor]) -> Finding:
     """Report scales of normalization layers that an initializer drew like weights."""
     values = torch.cat([scale.flatten().float().cpu() for scale in scales.values()])
     mean, negative = float(values.abs().mean()), float((values < 0).float().mean())
     return Finding(
-        message=f"The scales of all {len(scales)} normalization layers are random numbers around zero: their mean "
-        f"absolute value is {mean:.2g}, and {negative:.0%} of them are negative; torch starts them at 1.",
+        message=f"The scales of {_every(len(scales), 'normalization layer')} are random numbers around zero: their "
+        f"mean absolute value is {mean:.2g}, and {negative:.0%} of them are negative; torch starts them at 1.",
         where=Location(next(iter(scales))),
         cause="An initializer that is meant for weights was applied to the normalization layers too. Each layer then "
         f"passes on {mean:.2g} of a normalized signal.",
@@ -254,10 +261,10 @@ def _tiny_finding(layers: Sequence[LayerSpread], tiny: float) -> Finding:
     gains = [layer.gain or 0.0 for layer in layers]
     worst = layers[min(range(len(gains)), key=gains.__getitem__)]
     return Finding(
-        message=f"The weights of all {len(layers)} layers are tiny: their standard deviation is {min(gains):.2g} to "
-        f"{max(gains):.2g} / √fan_in, and 0.58 / √fan_in in torch's initialization (limit {tiny * _DEFAULT_GAIN:.2g}). "
-        f"The standard deviation over the samples is {layers[0].std:.2g} in the input and {layers[-1].std:.2g} at the "
-        "last layer.",
+        message=f"The weights of {_every(len(layers), 'layer')} are tiny: their standard deviation is "
+        f"{min(gains):.2g} to {max(gains):.2g} / √fan_in, and 0.58 / √fan_in in torch's initialization (limit "
+        f"{tiny * _DEFAULT_GAIN:.2g}). The standard deviation over the samples is {layers[0].std:.2g} in the input and "
+        f"{layers[-1].std:.2g} at the last layer.",
         where=worst.where,
         cause="Each layer shrinks the signal, and in the backward pass the gradient: training starts slowly or never.",
         fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",

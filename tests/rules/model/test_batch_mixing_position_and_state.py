@@ -103,6 +103,8 @@ def test_batch_mixing_by_positions_along_batch_axis_is_error_at_its_line() -> No
     (finding,) = checkup_findings(setup_of(PositionalAttention(0)), "M304")
     assert finding.severity == "error"
     assert "self.positions" in (finding.where.source or "")
+    assert "The addition combines sample k of the batch with row k of another tensor" in finding.message
+    assert "`" not in finding.fix_text
 
 
 class SlicedTable(PositionalAttention):

@@ -254,3 +254,13 @@ def test_scales_of_normalization_layers_around_zero_are_reported() -> None:
 )
 def test_other_scales_of_normalization_layers_are_no_fault(initialize: Callable[[Tensor], object]) -> None:
     assert not [finding for finding in findings(scaled_norms(initialize)) if "normalization" in finding.message]
+
+
+def test_two_normalization_layers_are_both_of_them() -> None:
+    torch.manual_seed(0)
+    model = mlp(2, norm=True)
+    for layer in model.modules():
+        if isinstance(layer, nn.LayerNorm):
+            nn.init.normal_(layer.weight, 0.0, 0.02)
+    (finding,) = findings(model)
+    assert finding.message.startswith("The scales of both normalization layers are random numbers around zero")
