@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,22 @@ def wrong_label_line(setup: Setup, split: str, index: int, labels: Collection[in
         return values is not None and values.numel() == 1 and is_stored(values)
 
     return _appearance(setup, split, index, is_wrong, is_stored)
+
+
+def label_sequence_line(setup: Setup, index: int, labels: Sequence[int]) -> SourceLine | None:
+    """Return the line that makes the labels of a sequence when a training sample is read; None if they are stored."""
+
+    def holds_labels(value: Any) -> bool:
+        is_listed = isinstance(value, (list, tuple)) and all(type(item) is int for item in value)
+        values = torch.tensor(value) if is_listed else _as_tensor(value)
+        return values is not None and values.dim() == 1 and values.tolist() == [*labels]
+
+    def is_stored(value: Any) -> bool:
+        values = _as_tensor(value)
+        rows = values if values is not None and values.dim() == 2 else ()
+        return holds_labels(value) or any(holds_labels(row[: len(labels)]) for row in rows)
+
+    return _appearance(setup, "train", index, holds_labels, is_stored)
 
 
 def _appearance(

@@ -67,7 +67,6 @@ def _flattened(values: list[Any]) -> Iterator[Any]:
     """Yield values, and those in lists, tuples and dictionaries of a few items."""
     for value in values:
         items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
-        if items is None:
-            yield value
-        elif len(items) <= _MAX_ITEMS:
+        yield value
+        if items is not None and len(items) <= _MAX_ITEMS:
             yield from items

@@ -19,10 +19,10 @@ from nbdebug.measurements.non_finite import find_ignored_labels, find_wrapped_la
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup, losses
-from nbdebug.setup.data_lines import written_line
+from nbdebug.setup.data_lines import origin_line, written_line
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.setup.wrong_value_lines import wrong_label_line
-from nbdebug.source.location import get_location
+from nbdebug.setup.wrong_value_lines import label_sequence_line, wrong_label_line
+from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line, matches_option
 
 _MORE_CLASSES = "# give the output one class for each symbol, and one more for the blank"
@@ -69,7 +69,7 @@ def label_out_of_range(
     nodes = list(graph.get_nodes_by_name("CtcLoss")) if isinstance(graph, Graph) else []
     if nodes:
         for node in nodes:
-            yield from _ctc_findings(setup, node)
+            yield from _ctc_findings(setup, node, first_pass.batch.indices or ())
         return
     if isinstance(class_axis, NotChecked):
         yield from _wrapped_label_findings(setup, first_pass, output, class_axis, rows)
@@ -97,21 +97,25 @@ def label_out_of_range(
             yield replace(finding, assumes=(LABELS_OUT_OF_RANGE,) if is_raised and values <= train_values else ())
 
 
-def _ctc_findings(setup: Setup, node: Node) -> Iterator[Finding]:
+def _ctc_findings(setup: Setup, node: Node, indices: Sequence[int]) -> Iterator[Finding]:
     """Report labels of a CTC loss that are its blank, or that no output stands for."""
     targets, blank = node.get_saved("targets"), node.get_saved("blank")
     lengths, scores = node.get_saved("target_lengths"), node.get_saved("log_probs")
     if not isinstance(targets, Tensor) or not isinstance(scores, Tensor) or lengths is None:
         return
     classes, labels = scores.shape[-1], targets.cpu()
+    sizes = torch.as_tensor(lengths).cpu()
     if labels.dim() > 1:
-        labels = labels[torch.arange(labels.shape[1]) < torch.as_tensor(lengths).cpu()[:, None]]
+        labels = labels[torch.arange(labels.shape[1]) < sizes[:, None]]
     wrong = labels[(labels == blank) | (labels < 0) | (labels >= classes)]
     if not len(wrong):
         return
     values, is_blank = sorted(set(wrong.tolist())), bool((wrong == blank).all())
     is_padding = is_blank and targets.dim() > 1 and _is_trailing(targets.cpu(), torch.as_tensor(lengths).cpu(), blank)
     line = find_unique_line(matches_option("blank", blank), user_written_objects(setup)) if is_blank else None
+    is_option = line is not None
+    if is_blank and not is_padding and not is_option:
+        line = _blank_label_line(setup, labels.split(sizes.tolist()), indices, blank)
     rule_text, cause, fix = (
         f"the output has {classes} classes",
         "The output has no class for these labels.",
@@ -124,8 +128,14 @@ def _ctc_findings(setup: Setup, node: Node) -> Iterator[Finding]:
     elif is_blank:
         rule_text = f"{blank} is the blank of the CTC loss"
         cause = "The blank stands for no symbol, so a target must not contain it."
-        if unused := set(range(classes)) - set(labels.tolist()):
+        unused = set(range(classes)) - set(labels.tolist())
+        fix = (
+            "Number the labels without the blank, and give the output one class for each of them and one for the blank."
+        )
+        if unused and is_option:
             fix = f"nn.CTCLoss(blank={max(unused)})  # an output that no label uses"
+        elif unused:
+            fix = f"Add 1 to each label from {blank} on, or pass blank={max(unused)} to the loss, which no label uses."
     yield Finding(
         message=f"{len(wrong)} of the {len(labels)} labels of the first batch are {', '.join(map(str, values[:5]))}: "
         f"{rule_text}.",
@@ -135,6 +145,18 @@ def _ctc_findings(setup: Setup, node: Node) -> Iterator[Finding]:
         evidence={"split": "train", "labels": values[:20], "classes": classes, "blank": blank},
         explains=("D105", "E702", "E709", "L207", "L208", "L218", "T606", "T607", "T608", "T610"),
     )
+
+
+def _blank_label_line(
+    setup: Setup, sequences: Sequence[Tensor], indices: Sequence[int], blank: int
+) -> SourceLine | None:
+    """Return the line that makes the labels of the first training sample whose labels contain the blank."""
+    if len(indices) == len(sequences):
+        for index, sequence in zip(indices, sequences, strict=True):
+            if blank in sequence.tolist():
+                line = label_sequence_line(setup, index, sequence.tolist())
+                return line or origin_line(setup, "target order")
+    return origin_line(setup, "target order")
 
 
 def _is_trailing(targets: Tensor, lengths: Tensor, blank: int) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -149,3 +151,63 @@ def test_nll_without_log_softmax_names_the_log_softmax_over_another_axis() -> No
     (finding,) = rule_findings(minimal_setup(ClassOfDepth(1), STRIPS, LETTERS, position_loss), "L204")
     assert "torch.log_softmax(scores, self.axis)" in (finding.where.source or "")
     assert not rule_findings(minimal_setup(ClassOfDepth(2), STRIPS, LETTERS, position_loss), "L204")
+
+
+TEXTS = {
+    "encoded on reading": (
+        "        return self.strips[i], self.encode(self.words[i])\n"
+        "    def encode(self, word):\n        codes = [self.letters.index(letter) for letter in word]  # here\n"
+        "        return torch.tensor(codes)\n",
+        "default_collate",
+    ),
+    "shifted back": (
+        "        codes = torch.tensor([self.letters.index(letter) + 1 for letter in self.words[i]])\n"
+        "        return self.strips[i], codes - 1  # here\n",
+        "default_collate",
+    ),
+    "joined by a collate function": (
+        "        label = torch.tensor([self.letters.index(letter) for letter in self.words[i]])  # here\n"
+        "        return self.strips[i], label\n",
+        "lambda rows: (torch.stack([x for x, _ in rows]), torch.cat([y for _, y in rows]))",
+    ),
+    "stored": (
+        "        return self.strips[i], self.labels[i]\n",
+        "default_collate",
+    ),
+}
+HEADER = """\
+import torch
+from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.nn import functional as F
+class Words(Dataset):
+    letters = "abcd"
+    def __init__(self):
+        self.strips = torch.randn(32, 12, 6)
+        self.words = [self.letters[i % 4] + "bd" for i in range(32)]
+        self.labels = torch.tensor([[self.letters.index(a) for a in w] for w in self.words])  # stored
+    def __len__(self): return 32
+    def __getitem__(self, i):
+"""
+LOSS = """\
+def loss(logits, labels):
+    n = len(logits)
+    return F.ctc_loss(logits.log_softmax(-1).transpose(0, 1), labels, torch.full((n,), 12), torch.full((n,), 3))
+"""
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_ctc_labels_that_contain_the_blank_are_reported_where_they_are_made(name: str, tmp_path: Path) -> None:
+    body, collate = TEXTS[name]
+    file = tmp_path / "program.py"
+    unstored = "" if name == "stored" else "        del self.labels\n"
+    header = HEADER.replace("    def __len__", f"{unstored}    def __len__")
+    file.write_text(f"{header}{body}loader = DataLoader(Words(), 16, collate_fn={collate})\n{LOSS}", encoding="utf-8")
+    scope: dict[str, Any] = {"__name__": "program"}
+    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), scope)
+    torch.manual_seed(0)
+    setup = Setup(nn.Linear(6, 5), scope["loader"], loss_fn=scope["loss"])
+    setup.files = {str(file)}
+    (finding,) = rule_findings(setup, "D101")
+    source = (finding.where.source or "").strip()
+    assert source.endswith("# stored" if name == "stored" else "# here"), str(finding)
+    assert finding.fix == "Add 1 to each label from 0 on, or pass blank=4 to the loss, which no label uses."
