@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from itertools import product
@@ -21,11 +20,10 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry, common_paren
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.freezing_lines import freezing_line
 from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.setup.setup import optimized_parameters
-from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import find_unique_assignment, find_unique_line, matches_call
 
 _POOR_LEARNING = ("T601", "T606", "T607", "T608", "T610", "M314", "G409", "G414", "O502", "T614")
 _CONSEQUENCES = ("L212", "O503", *_POOR_LEARNING)
@@ -89,7 +87,6 @@ def frozen_parameter(
     frozen = [entry for entry in parameters if not entry.parameter.requires_grad and entry.name not in changed]
     if not frozen:
         return
-    line = _freezing_line(setup)
     trainable = [entry for entry in parameters if entry not in frozen]
     in_optimizer = [entry for entry in parameters if entry.groups]
     frozen_head = [entry for entry in frozen if entry.module == _last_module(setup.eager_model, first_pass)]
@@ -114,6 +111,7 @@ def frozen_parameter(
     fix = _fix(setup, largest_part(entries[-1], entries, parameters), trainable)
     if entries is untrained:
         fix = "Freeze the model before the adapters are put into it, or turn `requires_grad` on for the adapters."
+    line = freezing_line(setup, [entry.parameter for entry in entries])
     yield _finding(line, entries, headline, trainable, severity, fix)
 
 
@@ -160,29 +158,13 @@ def _frozen_in_loop_finding(setup: Setup, frozen: FrozenSteps) -> Finding:
     return Finding(
         message=f"In the last {frozen.count} of its {frozen.steps} steps, an optimizer changed nothing: all of its "
         f"{len(frozen.parameters)} parameters ({join_names(list(frozen.parameters), 3)}) are frozen.",
-        where=get_location(_freezing_line(setup), module or None),
+        where=get_location(freezing_line(setup), module or None),
         cause="requires_grad was turned off for them in the loop, and not turned on again before their own step.",
         fix=f"{target}.requires_grad_(True)   # before the backward pass of its own loss",
         evidence={"parameters": list(frozen.parameters), "steps": frozen.count, "of": frozen.steps},
         explains=(*_CONSEQUENCES, "G412", "G415", "R904"),
         severity="error",
     )
-
-
-def _freezing_line(setup: Setup) -> SourceLine | None:
-    """Return the only line that calls ``requires_grad_(False)``, or that sets ``requires_grad`` to it."""
-    context = user_written_objects(setup)
-    lines = {
-        find_unique_line(_freezes_parameters, context),
-        find_unique_assignment("requires_grad", False, context),
-    } - {None}
-    return lines.pop() if len(lines) == 1 else None
-
-
-def _freezes_parameters(node: ast.AST) -> bool:
-    """Match ``requires_grad_(False)``."""
-    is_false = (isinstance(child, ast.Constant) and child.value is False for child in ast.walk(node))
-    return matches_call("requires_grad_")(node) and any(is_false)
 
 
 def _has_foreign_tensors(setup: Setup, parameters: list[ParameterEntry]) -> bool:
