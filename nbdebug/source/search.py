@@ -31,17 +31,6 @@ def find_lines(matches: Callable[[ast.AST], bool], context: Iterable[Any]) -> se
     return _find_lines(lambda node: [node] if matches(node) else [], context)
 
 
-def find_unique_assignment(attribute: str, value: Any, context: Iterable[Any]) -> SourceLine | None:
-    """Return the only line that sets an attribute to anything but another value; None if there are more."""
-    lines = {
-        SourceLine(file, node.lineno)
-        for file in search_files(context)
-        for node in file_nodes(syntax_tree(file))
-        if isinstance(node, ast.Assign) and may_assign(node, attribute, value)
-    }
-    return lines.pop() if len(lines) == 1 else None
-
-
 def find_zeroed_entry(context: Iterable[Any]) -> SourceLine | None:
     """Return the only line that sets an entry of a variable to 0, such as ``weight[0] = 0.0``; else None."""
     lines = {

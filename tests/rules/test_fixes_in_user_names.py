@@ -117,7 +117,8 @@ def test_fix_of_data_changes_the_variables_of_the_user_and_works(code: str, tmp_
     text = PROGRAM.format(data=DATA[code])
     setup = data_setup(text, tmp_path / "program.py")
     (finding,) = [finding for finding in Debugger.of(setup).checkup() if finding.code == code]
-    assert "features" in str(finding.fix_text) and finding.edits, str(finding)
+    assert finding.edits, str(finding)
+    assert "features" in finding.fix_text
     assert not rule_findings(data_setup(apply_edits(text, finding.edits), tmp_path / "fixed.py"), code)
 
 

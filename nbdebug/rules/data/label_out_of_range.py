@@ -115,7 +115,7 @@ def _ctc_findings(setup: Setup, node: Node, indices: Sequence[int]) -> Iterator[
     line = find_unique_line(matches_option("blank", blank), user_written_objects(setup)) if is_blank else None
     is_option = line is not None
     if is_blank and not is_padding and not is_option:
-        line = _blank_label_line(setup, labels.split(sizes.tolist()), indices, blank)
+        line = _blank_label_line(setup, torch.split(labels, sizes.tolist()), indices, blank)
     rule_text, cause, fix = (
         f"the output has {classes} classes",
         "The output has no class for these labels.",

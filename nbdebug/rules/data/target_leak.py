@@ -387,8 +387,11 @@ def _look_ahead_finding(setup: Setup, part: Tensor, input_index: int, own: int, 
 
 def _finding(setup: Setup, part: Tensor, input_index: int, column: int, freedom: str = "scaling") -> Finding:
     is_table = part.dim() == 2 and input_index == 0
-    cause = _TABLE_OR_WINDOW
-    name, edits = _feature_name(setup, part, column), _clear_column(setup, column) if is_table else ()
+    cause, name = _TABLE_OR_WINDOW, _feature_name(setup, part, column)
+    edits = _clear_column(setup, column) if is_table else ()
+    sentence = "Move the target one step later, which keeps the length of the window."
+    if is_table:
+        sentence = f"Drop {name} from the inputs of both splits."
     if part.dim() == 3:
         is_last = column // part.shape[2] == part.shape[1] - 1
         cause = f"The {'last step of the window is' if is_last else 'window includes'} the step to be predicted."
@@ -396,12 +399,7 @@ def _finding(setup: Setup, part: Tensor, input_index: int, column: int, freedom:
         message=f"The inputs contain the target: {name} of input {input_index} equals the target, up to {freedom}, in "
         f"all {len(part):,} training samples read.",
         cause=cause,
-        fix=describe_edits(edits)
-        or (
-            f"Drop {name} from the inputs of both splits."
-            if is_table
-            else "Move the target one step later, which keeps the length of the window."
-        ),
+        fix=describe_edits(edits) or sentence,
         edits=edits,
         setup_fix=hide_feature(part, column) if input_index == 0 else "",
         evidence={"input": input_index, "column": column, "samples": len(part)},
