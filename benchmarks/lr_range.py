@@ -1,7 +1,7 @@
 """Quality of suggested learning rates: nbdebug, torch-lr-finder, fastai and Lightning.
 
     python benchmarks/lr_range.py [--problems quadratic,MLP] [--held-out] [--only-nbdebug] [--first-seed 10]
-    python benchmarks/lr_range.py --schedules tuning|held-out|later [--seeds 10]
+    python benchmarks/lr_range.py --schedules tuning|held-out|later|fresh [--seeds 10]
     python benchmarks/lr_range.py --retrain
     python benchmarks/lr_range.py --cost [--rounds 5]
 
@@ -37,14 +37,19 @@ from lr_grid import LossGrid, load_or_train_grid
 from lr_held_out_problems import HELD_OUT_PAIRS
 from lr_problems import OPTIMIZER_GRIDS, PROBLEMS, OptimizerGrid, Problem
 from lr_range_cost import print_costs
+from lr_schedule_problems import FRESH_PAIRS, LATER_PAIRS, TUNING_PAIRS
 from lr_schedule_problems import HELD_OUT_PAIRS as HELD_OUT_SCHEDULE_PAIRS
-from lr_schedule_problems import LATER_PAIRS, TUNING_PAIRS
 from lr_schedules import compare_schedules
 from optional_packages import skip_text
 
 GRID_FILE = Path(__file__).with_name("lr_grid_losses.json")
 GOOD_FACTOR, RELIABLE_SHARE = 1.1, 0.9
-SCHEDULE_PAIRS = {"tuning": TUNING_PAIRS, "held-out": HELD_OUT_SCHEDULE_PAIRS, "later": LATER_PAIRS}
+SCHEDULE_PAIRS = {
+    "tuning": TUNING_PAIRS,
+    "held-out": HELD_OUT_SCHEDULE_PAIRS,
+    "later": LATER_PAIRS,
+    "fresh": FRESH_PAIRS,
+}
 PAIRS = tuple((problem, optimizer_grid) for problem in PROBLEMS for optimizer_grid in OPTIMIZER_GRIDS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor, log10
+from statistics import median_low
 from typing import Literal
 
 from nbdebug.tools.lr_range.bracket import find_best_run, open_side
@@ -24,8 +25,9 @@ class Confirmation:
 
     ``sweep_rate`` is the rate of the sweeps, ``kept_rate`` the final recommendation, None if there is none. ``outcome``
     is "confirmed"; "lowered" or "raised" if the rate was clearly worse than a lower or a higher one; "not told apart"
-    if a lower one did as well within the noise, and so is kept; "open" if the rates on one side are as good as far as
-    they were tried; "lost" if every rate diverged; or "stopped" before the end. ``said`` describes the outcome.
+    if others did as well within the noise, and the middle one of them is kept; "open" if the rates on one side are as
+    good as far as they were tried; "lost" if every rate diverged; or "stopped" before the end. ``said`` describes the
+    outcome.
     """
 
     sweep_rate: float
@@ -84,10 +86,9 @@ def _compare_run(run: ConfirmationRun, best_run: ConfirmationRun | None, is_kept
 
 
 def confirm(sweep_rate: float, runs: Sequence[ConfirmationRun]) -> Confirmation:
-    """Return the outcome of the runs: the lowest rate that is not worse than the best is kept, if both sides are worse.
+    """Return the outcome of the runs: the middle rate of those that are as good as the best is kept.
 
-    At a constant rate the loss stops falling at a level that grows with the rate (Bottou, Curtis and Nocedal 2018,
-    arXiv:1606.04838, theorem 4.6): of two rates that do not differ this early, the lower one has more to gain.
+    There is none unless a rate is worse on each side.
     """
     all_runs, best_run = tuple(runs), find_best_run(runs)
     if not all(run.is_complete for run in runs) or len(runs) < 2:
@@ -99,13 +100,20 @@ def confirm(sweep_rate: float, runs: Sequence[ConfirmationRun]) -> Confirmation:
         return Confirmation(sweep_rate, None, "lost", sentence, all_runs)
     if open_run := open_side(runs, best_run):
         return Confirmation(sweep_rate, None, "open", _describe_open_side(runs, open_run, best_run), all_runs)
-    kept_run = _choose_run(runs, best_run)
-    return Confirmation(sweep_rate, kept_run.rate, *_decide_outcome(runs, best_run, kept_run), all_runs)
+    good_runs = sorted((run for run in runs if not is_worse(run, best_run)), key=lambda run: run.rate)
+    kept_run = _choose_run(good_runs)
+    return Confirmation(sweep_rate, kept_run.rate, *_decide_outcome(runs, best_run, good_runs, kept_run), all_runs)
 
 
-def _choose_run(runs: Sequence[ConfirmationRun], best_run: ConfirmationRun) -> ConfirmationRun:
-    """Return the run at the lowest rate that is not worse than the best."""
-    return min((run for run in runs if not is_worse(run, best_run)), key=lambda run: run.rate)
+def _choose_run(good_runs: Sequence[ConfirmationRun]) -> ConfirmationRun:
+    """Return the run in the middle of those that are as good as the best, in ascending order; the lower one of two.
+
+    Noise widens this interval on both sides, so its ends are too low and too high. At a constant rate the loss stops
+    falling at a level that grows with the rate (Bottou, Curtis and Nocedal 2018, arXiv:1606.04838, theorem 4.6): of two
+    rates that do not differ this early, the lower one has more to gain.
+    """
+    middle_rate = median_low(run.rate for run in good_runs)
+    return next(run for run in good_runs if run.rate == middle_rate)
 
 
 def _describe_open_side(runs: Sequence[ConfirmationRun], open_run: ConfirmationRun, best_run: ConfirmationRun) -> str:
@@ -116,7 +124,10 @@ def _describe_open_side(runs: Sequence[ConfirmationRun], open_run: ConfirmationR
 
 
 def _decide_outcome(
-    runs: Sequence[ConfirmationRun], best_run: ConfirmationRun, kept_run: ConfirmationRun
+    runs: Sequence[ConfirmationRun],
+    best_run: ConfirmationRun,
+    good_runs: Sequence[ConfirmationRun],
+    kept_run: ConfirmationRun,
 ) -> tuple[_Outcome, str]:
     """Return the outcome and the sentence that describes it; the first run is that of the sweeps."""
     first_run = runs[0]
@@ -128,12 +139,22 @@ def _decide_outcome(
         outcome: _Outcome = "lowered" if kept_run.rate < first_run.rate else "raised"
         change = f"{outcome.capitalize()} from {first_run.rate:.2g} to {kept_run.rate:.2g}"
         return outcome, f"{change}: {_describe_deficit(first_run, best_run)}, after {len(best_run.losses)} steps."
-    other_run = first_run if kept_run is best_run else best_run
-    sentence = f"{other_run.rate:.2g} and {kept_run.rate:.2g} hardly differ in {len(kept_run.losses)} steps"
+    return "not told apart", _describe_equal_runs(good_runs, kept_run)
+
+
+def _describe_equal_runs(good_runs: Sequence[ConfirmationRun], kept_run: ConfirmationRun) -> str:
+    """Return the sentence that says which rates did equally well, in ascending order, and why one of them is kept."""
+    low, high = good_runs[0], good_runs[-1]
+    if len(good_runs) == 2:
+        return (
+            f"{high.rate:.2g} and {low.rate:.2g} hardly differ in {len(kept_run.losses)} steps "
+            f"({_format_excess(high, low)}): the lower rate is kept, since it usually ends at a lower loss in a long "
+            "run."
+        )
+    kept = "the middle one" if len(good_runs) % 2 else "the lower of the two in the middle"
     return (
-        "not told apart",
-        f"{sentence} ({_format_excess(other_run, kept_run)}): the lower rate is kept, since it usually ends at a lower "
-        "loss in a long run.",
+        f"{len(good_runs)} rates from {low.rate:.2g} to {high.rate:.2g} hardly differ in {len(kept_run.losses)} steps: "
+        f"{kept}, {kept_run.rate:.2g}, is kept, since the best rate may lie on either side of it."
     )
 
 

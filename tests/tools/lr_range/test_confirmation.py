@@ -29,6 +29,7 @@ from tests.tools.lr_range.fingerprinted_program import FingerprintedProgram
 from tests.tools.lr_range.setups import ring_classifier, step_fn_with_error
 from tests.tools.stopping_screens import StopAfterRows
 
+HALVES = [0.05, 0.025, 0.0125, 0.00625]
 BATCH_NOISE = np.random.default_rng(0).normal(0, 0.2, 200)
 
 
@@ -53,7 +54,11 @@ def run_all_rates(floor_at: Callable[[float], float | None], sweep_rate: float =
     ("floor_at", "expected_rates", "outcome", "kept_rate"),
     [
         (lambda rate: abs(rate - 0.1) + 0.3, [0.1, 0.2, 0.05], "confirmed", 0.1),
-        (lambda rate: 0.5 if 0.04 < rate < 0.3 else 0.9, [0.1, 0.2, 0.4, 0.05, 0.025], "not told apart", 0.05),
+        (lambda rate: 0.5 if 0.04 < rate < 0.3 else 0.9, [0.1, 0.2, 0.4, 0.05, 0.025], "confirmed", 0.1),
+        (lambda rate: 0.5 if 0.04 < rate < 0.15 else 0.9, [0.1, 0.2, 0.05, 0.025], "not told apart", 0.05),
+        (lambda rate: 0.5 if 0.02 < rate < 0.15 else 0.9, [0.1, 0.2, *HALVES[:3]], "not told apart", 0.05),
+        (lambda rate: 0.5 if 0.01 < rate < 0.15 else 0.9, [0.1, 0.2, *HALVES], "not told apart", 0.025),
+        (lambda rate: 0.5 if 0.09 < rate < 0.5 else 0.9, [0.1, 0.2, 0.4, 0.8, 0.05], "not told apart", 0.2),
         (lambda rate: 0.9 if rate > 0.09 else 0.5 if rate > 0.04 else 0.7, [0.1, 0.2, 0.05, 0.025], "lowered", 0.05),
         (lambda rate: abs(rate - 1.6) + 0.3, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2], "raised", 1.6),
         (lambda rate: abs(rate - 0.2) + 0.3, [0.1, 0.2, 0.4], "raised", 0.2),
@@ -66,6 +71,10 @@ def run_all_rates(floor_at: Callable[[float], float | None], sweep_rate: float =
     ids=[
         "both sides are worse",
         "0.05 to 0.2 equally good",
+        "0.05 and 0.1 equally good",
+        "0.025 to 0.1 equally good",
+        "0.0125 to 0.1 equally good",
+        "0.1 to 0.4 equally good",
         "0.05 best",
         "1.6 best",
         "0.2 best",
@@ -76,7 +85,7 @@ def run_all_rates(floor_at: Callable[[float], float | None], sweep_rate: float =
         "all diverge",
     ],
 )
-def test_confirm_brackets_best_rate_and_keeps_lowest_of_best(
+def test_confirm_brackets_best_rate_and_keeps_middle_of_best(
     floor_at: Callable[[float], float | None], expected_rates: list[float], outcome: str, kept_rate: float | None
 ) -> None:
     runs = run_all_rates(floor_at)
