@@ -57,6 +57,18 @@ class Targets:
         """Return some rows."""
         return replace(self, columns=self.columns[rows])
 
+    def limit_outliers(self) -> Targets:
+        """Return values within twice the range that holds 96% of them, on either side; others are moved to its ends.
+
+        The same targets are returned if all of them are.
+        """
+        if self.kind != "values":
+            return self
+        low, high = np.quantile(self.columns, [0.02, 0.98], axis=0)
+        width = high - low
+        limited = np.clip(self.columns, low - width, high + width)
+        return self if np.array_equal(limited, self.columns) else replace(self, columns=limited)
+
     def agreement(self, predictions: Any) -> Floats:
         """Return the score of each row: the share of right answers, or one minus the relative squared error.
 

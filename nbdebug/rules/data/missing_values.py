@@ -205,7 +205,7 @@ def _hole_finding(holes: Holes, line: SourceLine | None, edits: tuple[Edit, ...]
         or f"known = target != {holes.filler:g}\nloss = loss_fn(output[known], target[known])",
         edits=edits,
         evidence={"share": holes.share, "filler": holes.filler, "low": holes.low, "high": holes.high},
-        explains=(*_CONSEQUENCES, "T606", "L215"),
+        explains=(*_CONSEQUENCES, *_OF_DOMINANCE, "L215"),
     )
 
 

@@ -19,7 +19,11 @@ from nbdebug.setup import Setup
 
 @rule("T609", "warning")
 def overfitting(
-    record: Record, policy_gradient: PolicyGradient | NotChecked, *, rise: float = 0.1
+    record: Record,
+    policy_gradient: PolicyGradient | NotChecked,
+    has_signed_weights: bool | NotChecked,
+    *,
+    rise: float = 0.1,
 ) -> Iterator[Finding]:
     """The validation loss increases while the training loss decreases.
 
@@ -39,7 +43,7 @@ def overfitting(
 
     With fewer measurements, the last one must exceed the one before it, the minimum, by three times as much, while the
     training loss halved; or it exceeds the loss before training by a seventh, and that of a constant prediction,
-    although the score is 0.1 above that of the most frequent class. The loss of a policy gradient, which weights drawn
+    although the score is 0.1 above that of the most frequent class. The loss of a policy gradient, which weights
     actions, does not tell how good the policy is.
 
     ## How to fix
@@ -53,6 +57,8 @@ def overfitting(
     """
     if isinstance(policy_gradient, PolicyGradient):
         raise NotChecked("the loss weights drawn actions, so its level does not tell how good the policy is")
+    if has_signed_weights is True:
+        raise NotChecked("the loss weights samples by numbers of both signs, so its level tells nothing")
     summary = settled_run_summary(record)
     if max(len(summary.val.loss), len(summary.user_validation.loss)) < 2:
         raise NotChecked("no validation was recorded; pass a val_loader")

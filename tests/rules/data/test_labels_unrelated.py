@@ -192,3 +192,12 @@ def test_a_class_of_few_samples_with_the_highest_number_does_not_stop_the_probe(
     probe = Measurements(setup)["label_probe"]
     assert probe.within["train"].is_detectable
     assert rule_faults(setup, "D105") == rule_faults(setup, "D125") == []
+
+
+@pytest.mark.parametrize("is_related", [True, False])
+def test_labels_unrelated_of_targets_with_outliers_in_one_split(*, is_related: bool) -> None:
+    values = TARGETS[:, :1] if is_related else TARGETS[PERMUTATION.repeat(2)][:, :1]
+    train, val = values[:400].clone(), TARGETS[400:, :1]
+    train[::130] = 100.0
+    findings = rule_faults(two_split_builder(nn.Linear(4, 1), X, train, val, MSE)(), "D105")
+    assert len(findings) == (not is_related)
