@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -23,7 +24,7 @@ from nbdebug.setup.data_lines import collated_target_line
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
 from nbdebug.source.list_lines import ListLines
 from nbdebug.source.location import SourceLine, get_definition_line
-from nbdebug.source.search import enclosing_scope
+from nbdebug.source.search import call_name, enclosing_scope
 from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_leaves
 from nbdebug.tensors.row_search import get_row_keys
@@ -128,11 +129,18 @@ def _find_misalignment(setup: Setup, split: str, loader: DataLoader[Any]) -> Col
 
 
 def _separating_line(loader: DataLoader[Any], sorting_line: SourceLine | None) -> SourceLine | None:
-    """Return the line that takes the targets in their old order, or the one that sorts the inputs after that."""
+    """Return the line that takes the targets in their old order, or the one that sorts the inputs.
+
+    It is the latter if its function has taken the targets before, or leaves that to a function that it calls.
+    """
     kept = collated_target_line(loader)
-    is_same_function = kept and sorting_line and enclosing_scope(kept) is enclosing_scope(sorting_line)
-    sorts_later = is_same_function and kept and sorting_line and kept.number < sorting_line.number
-    return sorting_line if sorts_later else kept or sorting_line
+    sorting, keeping = (enclosing_scope(line) if line else None for line in (sorting_line, kept))
+    if kept is None or sorting_line is None or sorting is None or keeping is None:
+        return kept or sorting_line
+    if sorting is keeping:
+        return sorting_line if kept.number < sorting_line.number else kept
+    calls = {call_name(node) for node in ast.walk(sorting) if isinstance(node, ast.Call)}
+    return sorting_line if getattr(keeping, "name", None) in calls else kept
 
 
 def _is_ordered_by_length(tensor: Tensor, count: int) -> bool:

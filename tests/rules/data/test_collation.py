@@ -82,6 +82,16 @@ def waves_sorted_after_labels(samples: list[Any]) -> tuple[Tensor, Tensor]:
     return pad_sequence(waves, batch_first=True), labels
 
 
+def stack_both(waves: list[Tensor], labels: list[int]) -> tuple[Tensor, Tensor]:
+    return pad_sequence(waves, batch_first=True), torch.tensor(labels)
+
+
+def waves_sorted_before_a_helper(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    waves = [wave for wave, _ in samples]
+    waves.sort(key=len, reverse=True)
+    return stack_both(waves, [label for _, label in samples])
+
+
 def padded_rows_sorted_after_labels(samples: list[Any]) -> tuple[Tensor, Tensor]:
     waves, labels = zip(*samples, strict=True)
     lengths = torch.tensor([len(wave) for wave in waves])
@@ -136,6 +146,11 @@ MISALIGNED: dict[str, tuple[Callable[[], Setup], str, str]] = {
     "labels of an array": (lambda: setup_of(labels_in_old_order), "labels = np.array(", _BY_LENGTH),
     "waves sorted after the labels": (
         lambda: setup_of(waves_sorted_after_labels),
+        "waves.sort(key=len, reverse=True)",
+        _BY_LENGTH,
+    ),
+    "waves sorted before a helper": (
+        lambda: setup_of(waves_sorted_before_a_helper),
         "waves.sort(key=len, reverse=True)",
         _BY_LENGTH,
     ),
