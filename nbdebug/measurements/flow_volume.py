@@ -106,7 +106,7 @@ def _compare_volume(setup: Setup, batch: Batch, code: int, volume: int) -> tuple
     """Return the sign of the log-determinant that a tensor is, the samples, their width and the largest error."""
     few = batch.take_samples(range(min(_SAMPLES, batch.size)))
     model = setup.eager_model
-    with Preserve(model), _noise_added(model), in_mode(model, False), torch.enable_grad():
+    with Preserve(model), noise_added(model), in_mode(model, False), torch.enable_grad():
         for source in tree_tensors((few.args, few.kwargs)):
             if not _is_map(source, few.size):
                 continue
@@ -134,7 +134,7 @@ def _exchange(source: Tensor, leaf: Tensor, value: Any) -> Any:
 
 
 @contextmanager
-def _noise_added(model: nn.Module) -> Iterator[None]:
+def noise_added(model: nn.Module) -> Iterator[None]:
     """Add noise to the parameters; the caller restores them."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():

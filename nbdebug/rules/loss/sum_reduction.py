@@ -25,6 +25,10 @@ from nbdebug.source.scopes import user_function
 _NON_ADAPTIVE = (torch.optim.SGD, torch.optim.ASGD)
 _RATIO_TOLERANCE = 0.01
 _MIN_DAMPING = 0.01  # 1 - momentum
+_MIXED_CONSEQUENCES = (
+    *("G401", "G404", "G410", "G412", "G415", "L208", "M306", "M307", "O501", "T601", "T602", "T604", "T605", "T606"),
+    *("T607", "T609", "T610", "T614", "E709"),
+)
 
 
 @rule("L216", "warning", origin="loss")
@@ -35,7 +39,7 @@ def sum_reduction(
 
     ## What it does
     Evaluates your loss on the first batch repeated twice. A mean stays the same, a sum doubles. Looks for a term that
-    is a sum beside one that is a mean.
+    is a sum over the batch beside one that is a mean, or beside one value for each sample.
 
     ## Why it matters
     The gradient is multiplied by the number of samples: a learning rate that fits one batch size diverges at another,
@@ -43,11 +47,13 @@ def sum_reduction(
     samples and values: a variational autoencoder then ignores its input.
 
     ## How it is measured
-    On the output of the first batch. Reported as a warning if plain SGD steps by more than ``most`` (learning rate
-    times samples, the rate that a mean would need for the same step, divided by 1 minus momentum), otherwise as a note:
-    Adam and its variants divide the scale out. Terms are the scalars that the loss adds up. A sum beside a mean is a
-    warning if it is more than ``share`` of the mean before training, otherwise a note, since a factor may make up for
-    it. A sum is not reported if a watched loop divides it by the number of samples or targets.
+    On the output of the first batch. A scalar that the model returns is a sum if it doubles when the model takes each
+    sample twice, in eval mode; if it is 0, noise is added to the parameters for these passes. Reported as a warning if
+    plain SGD steps by more than ``most`` (learning rate times samples, the rate that a mean would need for the same
+    step, divided by 1 minus momentum), otherwise as a note: Adam and its variants divide the scale out. Terms are what
+    the loss adds up. A sum beside a mean is a warning if it is more than ``share`` of the mean before training,
+    otherwise a note, since a factor may make up for it. A sum is not reported if a watched loop divides it by the
+    number of samples or targets.
 
     ## How to fix
     Take the mean, or divide the loss by the number of samples. Reduce all terms over the samples in the same way.
@@ -119,17 +125,33 @@ def _summing_part(loss_fn: Any) -> nn.Module | None:
 
 
 def _mixed_finding(mixed: MixedReductions, size: int, share: float) -> Finding:
-    """Report a sum over the samples that is added to a mean."""
+    """Report a sum over the samples that is added to a mean, or to one value for each sample."""
+    is_large = abs(mixed.sum) > share * abs(mixed.mean)
     return Finding(
-        message=f"The loss adds a mean over the {size} samples of a batch, {mixed.mean:.3g}, and a sum over them, "
-        f"{mixed.sum:.3g}.",
+        message=_describe_terms(mixed, size),
         where=get_location(mixed.line),
         cause="The weight of the summed term grows with the number of samples and values, so it outweighs the other "
         "term.",
-        fix="Sum each term over the values of a sample, and take the mean over the samples.",
+        fix="Sum this term over the values of a sample only, which leaves one value for each sample."
+        if mixed.per_sample
+        else "Sum each term over the values of a sample, and take the mean over the samples.",
         evidence={"samples": size, "mean": mixed.mean, "sum": mixed.sum},
-        explains=("G401", "G415", "M306", "M307", "T601", "T606", "T607", "T610", "E709"),
-        severity=None if abs(mixed.sum) > share * abs(mixed.mean) else "note",
+        explains=_MIXED_CONSEQUENCES,
+        severity=None if is_large else "note",
+    )
+
+
+def _describe_terms(mixed: MixedReductions, size: int) -> str:
+    """Say which two terms the loss adds up."""
+    noise = "With noise on the parameters, without which the sum is 0, the" if mixed.needs_noise else "The"
+    if mixed.per_sample:
+        return (
+            f"{noise} loss adds one value for each of the {size} samples of a batch, on average {mixed.mean:.3g}, and "
+            f"a sum over all samples, {mixed.sum:.3g}."
+        )
+    return (
+        f"{noise} loss adds a mean over the {size} samples of a batch, {mixed.mean:.3g}, and a sum over them, "
+        f"{mixed.sum:.3g}."
     )
 
 
