@@ -250,9 +250,14 @@ def _without_rounding(finding: Finding, node: Node | None) -> Finding:
 
 
 def _cause_of_operation(end: BlockedGradient) -> str:
-    if end.node and end.node.name in _DRAWS:
+    if end.node is not None and end.node.name in _DRAWS:
         return "It draws random numbers. A draw passes no gradient to the parameters of its distribution."
-    if not end.biases and end.node and end.node.name in _LIMITS:
+    if end.node is None:
+        return (
+            "Either none of the operations that read these parameters passes a gradient for these batches, such as "
+            "inactive ReLUs, or the gradients of several paths cancel."
+        )
+    if not end.biases and end.node.name in _LIMITS:
         return "All of its input values lie outside the limits of this operation, where its derivative is zero."
     if not end.biases:
         return "The derivative of this operation is zero at all of its input values."
@@ -279,6 +284,8 @@ def _fix_for_operation(end: BlockedGradient) -> str:
         return "x = torch.nn.functional.leaky_relu(x)  # here; and scale the inputs"
     if name in _ROUNDINGS:
         return f"x = x + (x.{name.lower()}() - x).detach()  # straight-through gradient"
+    if not name:
+        return "# follow the output of this part to the loss, and find where it is cut off or cancels"
     return "# remove the factor of zero in this line: a dropout rate of 1, a mask of zeros, a saturated value"
 
 
