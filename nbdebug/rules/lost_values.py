@@ -42,7 +42,7 @@ def explain_lost_values(call: TorchCall) -> tuple[str, str]:
             f"{name} runs over an axis of length 1, where it returns {float(result.flatten()[0]):g} for every value.",
             f"Remove {name}; use a sigmoid in its place if the loss expects a probability.",
         )
-    if name in _WHOLE or result.dtype != source.dtype:
+    if name in _WHOLE or _is_narrowed(source, result):
         return _explain_rounding(name, result)
     if name in _SUMS:
         return (
@@ -93,6 +93,12 @@ def _has_full_mask(call: TorchCall) -> bool:
     return any(
         mask.numel() and bool((mask == mask.flatten()[0]).all()) for mask in call.inputs if mask.dtype is torch.bool
     )
+
+
+def _is_narrowed(source: Tensor, result: Tensor) -> bool:
+    """Return whether real values became whole numbers, or numbers of fewer bits."""
+    is_smaller = result.element_size() < source.element_size()
+    return source.is_floating_point() and (not result.is_floating_point() or is_smaller)
 
 
 def _is_level(values: Tensor, level: float) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.rules.lost_values import explain_lost_values
@@ -37,6 +38,8 @@ class Function(nn.Module):
         (lambda x: x.softmax(1), "softmax returns the same values for all samples", "leave it out"),
         (torch.round, "round returns whole numbers, and different inputs round to the same one.", "Leave out round."),
         (lambda x: x.long(), "long returns int64 values, and different inputs round", "Leave out long."),
+        (lambda x: (x + 300).half(), "half returns float16 values, and different inputs round", "Leave out half."),
+        (lambda x: F.embedding(x.long(), torch.ones(9, 2)), "embedding returns the same values for all", "embedding"),
         (lambda x: x // 1, "floordiv returns whole numbers", "Divide by / in place of //."),
         (lambda x: x.argmax(1), "argmax finds the same position in all samples.", "the values that argmax receives"),
         (lambda x: x + 1e9, "The operands of add differ so much in size", "the same scale"),
