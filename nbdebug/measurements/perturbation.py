@@ -335,6 +335,21 @@ def where_information_is_lost(answers: EvalOutputs, transform_tensor: Callable[[
     )
 
 
+def is_read(answers: EvalOutputs, transform_tensor: Callable[[Tensor], Tensor]) -> bool:
+    """Return whether any call of a forward pass takes values that change with the inputs."""
+    before, after = (
+        _recorded_calls(answers, batch) for batch in (answers.batch, answers.transform_inputs(transform_tensor))
+    )
+    if [call.name for call in before] != [call.name for call in after]:
+        return True
+    tensors = [
+        pair
+        for calls in zip(before, after, strict=True)
+        for pair in zip(*(call.inputs for call in calls), strict=False)
+    ]
+    return not all(_is_equal(*pair) for pair in tensors)
+
+
 def _recorded_calls(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
     recorded: list[TorchCall] = []
     with record_calls(answers.setup.eager_model, recorded.append):

@@ -105,7 +105,7 @@ def label_encoding(
         yield Finding(
             message=f"{message} (output {describe_tensors(logits)}, target {describe_tensors(target)}).",
             where=get_location(first_pass.line),
-            cause=f"The target does not have the form that {loss_kind} expects.",
+            cause=f"The loss expects {_EXPECTED_TARGETS[loss_kind]}.",
             fix=repair,
             evidence={
                 "output": describe_tensors(logits),
@@ -280,6 +280,15 @@ _TARGET_CHECKS: dict[LossKind, Callable[[Tensor, Tensor], _TargetMismatch | None
     "bce-with-logits": _probability_target_mismatch,
     "squared": _regression_target_mismatch,
     "absolute": _regression_target_mismatch,
+}
+
+_EXPECTED_TARGETS: dict[LossKind, str] = {
+    "cross-entropy": "one whole class index for each prediction, or one probability for each class",
+    "nll": "one whole class index for each prediction",
+    "bce": "one floating-point value from 0 to 1 for each output",
+    "bce-with-logits": "one floating-point value from 0 to 1 for each output",
+    "squared": "one floating-point value for each output",
+    "absolute": "one floating-point value for each output",
 }
 
 

@@ -27,6 +27,12 @@ from nbdebug.source.location import get_location
 
 _Tensor = tuple[Tensor, Sequence[int]]  # with the dataset indices of its rows
 
+_DROP_TARGETS = "keep = torch.isfinite(y).view(len(y), -1).all(1)\nx, y = x[keep], y[keep]"
+_DROP_INPUTS = (
+    "keep = torch.isfinite(x).view(len(x), -1).all(1)\n"
+    "x, y = x[keep], y[keep]   # or fill each column with its mean over the training samples"
+)
+
 
 @rule("D103", "error", origin="samples")
 def non_finite_data(setup: Setup, rows: list[SplitRows], batches: list[Batch]) -> Iterator[Finding]:
@@ -93,12 +99,13 @@ def _tensor_findings(
     listed = f"sample {', '.join(map(str, samples[:5]))}" + (", …" if len(samples) > 5 else "")
     tensor_name = name if name.startswith("target") else f"input {name}".strip()
     column = f", column {', '.join(map(str, columns[:3]))}" if columns else ""
+    cause, fix = _explain(kind, columns, is_target=name.startswith("target"), is_everywhere=count == rows_read > 1)
     yield Finding(
         message=f"The {tensor_name} contains {kind} in {count} of {rows_read} {title}: "
         f"{listed}{column}" + ("; model and loss mask these values." if is_masked else "."),
         where=replace(get_location(line), sample=samples[0] if samples else None),
-        cause="The data contain missing values or values that overflowed.",
-        fix="keep = torch.isfinite(x).flatten(1).all(1)\nx, y = x[keep], y[keep]   # or impute: torch.nan_to_num(x)",
+        cause=cause,
+        fix=fix,
         evidence={
             "split": split,
             "samples": samples[:20],
@@ -111,6 +118,23 @@ def _tensor_findings(
         severity="note" if is_masked else None,
         setup_fix="drop non-finite samples",
     )
+
+
+def _explain(kind: str, columns: list[Any], *, is_target: bool, is_everywhere: bool) -> tuple[str, str]:
+    """Return cause and fix by the kind of the values, and by whether every sample has one."""
+    if is_everywhere:
+        part = f"Column {', '.join(map(str, columns[:3]))}" if columns else "A value"
+        return (
+            f"{part} is {kind} in every sample, so a computation made it: a division by a standard deviation or a "
+            "range of 0, a logarithm, or a join without matching rows.",
+            "Divide by std + 1e-8 where the inputs are standardized, or drop what is constant; for a join, compare the "
+            "keys of both tables.",
+        )
+    made = "0 / 0 or the logarithm of a negative number" if kind == "NaN" else "a division by 0 or the logarithm of 0"
+    cause = f"Either values are missing in the source of these samples, or a computation such as {made} made them."
+    if kind == "Inf":
+        cause = f"A computation such as {made} made these values, or they overflowed."
+    return cause, _DROP_TARGETS if is_target else _DROP_INPUTS
 
 
 def _wrong_rows(tensor: Tensor) -> Tensor | None:

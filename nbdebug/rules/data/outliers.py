@@ -16,7 +16,6 @@ from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
 _TIMES_FARTHER = 3.0  # than any training value: heavy tails of a feature are in both splits
-_FIX = "low, high = x_train.quantile(0.001, 0), x_train.quantile(0.999, 0)\nx = x.clamp(low, high)   # or repair it"
 
 
 @rule("D114", "note", origin="inputs")
@@ -112,8 +111,9 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
         f"{subject} is {float(values[row, position]):.4g}, {float(distances[row, position]):.3g} interquartile ranges "
         f"from the nearer quartile; values beyond {limit:g} are reported.",
         where=Location(sample=sample),
-        cause="A wrong unit or decimal point, a sensor error, or a feature with heavy tails.",
-        fix=_FIX,
+        cause="Either a wrong unit or decimal point, a sensor error, or a feature with heavy tails.",
+        fix=f"Look at sample {sample}: repair a wrong unit, or drop a faulty reading; take the logarithm of a feature "
+        "with heavy tails.",
         evidence={
             "features": rows,
             "samples": [features.indices[int(distances[number].argmax())] for number in rows],

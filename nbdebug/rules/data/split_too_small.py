@@ -85,7 +85,7 @@ def _finding(count: int, half_width: float, has_classes: bool) -> Finding:
     return Finding(
         message=f"The validation split has {count} samples: {interval} (95% interval). Smaller differences between "
         "epochs or models can be chance.",
-        cause="The validation split is small.",
+        cause="A score of few samples varies by chance: with four times as many, the interval is half as wide.",
         fix="train, val = torch.utils.data.random_split(data, [0.8, 0.2])   # or cross-validation",
         evidence={"samples": count, "half-width": half_width if has_classes else error, "confidence": 0.95},
     )

@@ -106,7 +106,8 @@ def _finding(split: str, result: SplitLabels) -> Finding:
         f"({len(rows) / len(result.labels):.1%}) are contradicted by out-of-fold predictions as confident as those "
         f"that agree with their labels: samples {first}{' and others' if len(rows) > 5 else ''}.",
         where=Location(sample=listed[0]["sample"]),
-        cause="Labels are wrong: they were entered, joined or generated incorrectly for part of the samples.",
+        cause="Either these labels were entered, joined or generated incorrectly, or the inputs of these samples do "
+        "not show their class.",
         fix=f"suspects = {[item['sample'] for item in listed]}   # inspect these {split} samples first",
         evidence={
             "split": split,

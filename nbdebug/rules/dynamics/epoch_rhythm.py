@@ -63,9 +63,12 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
         message=f"The loss repeats a pattern every {summary.steps_per_epoch} steps (one epoch): its amplitude "
         f"is {rhythm.amplitude:.3g}, and the correlation between the {rhythm.periods} epochs is "
         f"{rhythm.agreement:.2f}.",
-        cause="The samples are in a meaningful order, for example sorted by class, or a hidden state is carried "
-        "through each epoch.",
-        fix="Create the train loader with shuffle=True.",
+        cause="A hidden state is carried through each epoch, or the samples are in a meaningful order."
+        if record.about.get("may_carry_state")
+        else "The samples are in a meaningful order, for example sorted by class.",
+        fix="If the samples do not follow each other in time, create the train loader with shuffle=True."
+        if record.about.get("may_carry_state")
+        else "Create the train loader with shuffle=True.",
         evidence={
             "period": summary.steps_per_epoch,
             "epochs": rhythm.periods,

@@ -64,9 +64,9 @@ def loss_spike(record: Record) -> Iterator[Finding]:
         f"{_list_steps(steps, summary.steps_per_epoch)}. The highest value is {summary.loss[worst]:.4g}, where "
         f"{_typical_loss(summary, worst):.4g} is typical.",
         where=Location(step=int(summary.steps[worst])),
-        cause="A batch at these steps contains outliers, or the previous steps were too large.",
-        fix=f"Look for outliers in the batch of step {int(summary.steps[worst])}; if they belong to the data, train "
-        "with a loss that they change less, such as the Huber loss.",
+        cause="Either the batches of these steps contain outliers, or the steps before them were too large.",
+        fix=f"Look for outliers in the batch of step {int(summary.steps[worst])}, and correct or remove them; if it "
+        "has none, train with a lower learning rate.",
         severity="note" if has_recovered else None,
         evidence={
             "steps": steps[:50],

@@ -118,7 +118,11 @@ def _cause_and_fix(replay: Replay | None, has_grown: bool, past: NDArray[np.floa
             if replay.non_finite_weights
             else _ASSERT_FINITE_FIX,
         )
-    return "One step with a non-finite loss sets every weight that its gradient reaches to NaN.", _ASSERT_FINITE_FIX
+    return (
+        "Either an operation gave NaN or Inf in this step, such as a division by 0 or a logarithm of 0, or its batch "
+        "contains such values.",
+        _ASSERT_FINITE_FIX,
+    )
 
 
 def bad() -> Setup:

@@ -56,7 +56,8 @@ def oscillating_loss(record: Record, loop: LoopSummary | NotChecked, setup: Setu
         message="The loss oscillates: its mean over one sixteenth of the run was at least 25% above that of the "
         f"previous sixteenth {oscillation.rises} times (by at most {oscillation.largest:.0%}). It ended at "
         f"{summary.end_text}.",
-        cause="The steps are so large that the weights overshoot the minimum in both directions.",
+        cause="Either the steps are so large that the weights overshoot the minimum in both directions, or the batches "
+        "differ much, as those of data in a meaningful order.",
         fix=rate_factor_fix(setup, 0.1),
         evidence={
             "rises": oscillation.rises,

@@ -66,7 +66,7 @@ def stopped_early(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Fi
         f"{summary.end_text}. In the last quarter of the steps, it fell by {decrease.gain:.0%} of its final "
         f"value ({decrease.sigmas:.0f} standard errors).",
         where=Location(step=summary.step_count),
-        cause="Training ended before the model converged.",
+        cause="Either the loop has too few epochs, or the learning rate is too low for them.",
         fix="Train for five times as many epochs, and check where the loss settles.",
         evidence={
             "gain of the last quarter": decrease.gain,

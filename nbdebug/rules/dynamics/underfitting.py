@@ -83,7 +83,8 @@ def underfitting(
         message=f"After {summary.step_count} steps, the loss is at {summary.end_text} and no longer decreases.",
         cause="The model is too small for the task, the learning rate is unsuitable, or the labels are noise."
         if not is_worthless
-        else "The network is worse than a constant prediction.",
+        else "Either the steps are too large to find a minimum, or the outputs or targets are on a wrong scale: a bias "
+        "alone would reach the loss of a constant prediction.",
         fix=_NEXT_STEPS,
         evidence={
             "steps": summary.step_count,

@@ -56,8 +56,10 @@ def validation_better(record: Record, loop: LoopSummary | NotChecked) -> Iterato
     yield Finding(
         message=f"With the same weights in eval mode, the loss is {comparison.val:.4g} on validation samples and "
         f"{comparison.train:.4g} on training samples.",
-        cause="Validation samples are easier: cleaner labels, fewer classes, or copies of training samples.",
-        fix="train, val = torch.utils.data.random_split(dataset, [0.8, 0.2])   # one dataset, split at random",
+        cause="Training samples are harder: they are augmented, or their labels are noisier; or the validation split "
+        "has fewer classes or copies of training samples.",
+        fix="If the training samples are not augmented, split one dataset at random: train, val = "
+        "torch.utils.data.random_split(dataset, [0.8, 0.2]).",
         evidence={
             "validation": comparison.val,
             "training": comparison.train,

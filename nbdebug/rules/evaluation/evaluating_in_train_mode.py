@@ -242,10 +242,13 @@ def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
     return Finding(
         message=f"In eval mode, {call.call} still {does}: {observation}.",
         where=call.where,
-        cause="The calling module is still in train mode: eval() does not reach it."
+        cause="The calling module is still in train mode: eval() does not reach it, as in a plain list, or "
+        "forward() calls train()."
         if call.training
         else "The call does not receive the mode of its module.",
-        fix=f"Pass {_MODE_ARGUMENTS.get(call.call, 'training=self.training')} to {call.call}.",
+        fix="Keep the module in an attribute of the model or an nn.ModuleList, and call train() only in the loop."
+        if call.training
+        else f"Pass {_MODE_ARGUMENTS.get(call.call, 'training=self.training')} to {call.call}.",
         setup_fix="dropout in training only" if call.kind == "dropout" and not call.training else "",
         edits=() if call.training or call.call in _MODE_ARGUMENTS else pass_mode(call.line, call.call),
         evidence={"call": call.call} | ({"share of the largest output": spread} if call.kind == "dropout" else {}),

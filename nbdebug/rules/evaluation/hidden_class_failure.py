@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.measurements.labels import ClassCounts
 from nbdebug.metrics.classification import Counts
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import (
@@ -32,12 +34,19 @@ if TYPE_CHECKING:
     from nbdebug.predictions.per_element import PerElementTable
     from nbdebug.tools.errors import Errors
 
+_RARE = 0.5  # of an equal share for each class
 _CONFIDENCE_LEVEL, _MIN_RECALL_OF_OTHERS, _MAX_FINDINGS = 0.95, 0.6, 5
 
 
 @rule("E702", "warning")
 def hidden_class_failure(
-    errors: Errors, setup: Setup, *, most: float = 0.25, share: float = 1 / 3, background: float = 0.5
+    errors: Errors,
+    setup: Setup,
+    class_counts: ClassCounts | NotChecked,
+    *,
+    most: float = 0.25,
+    share: float = 1 / 3,
+    background: float = 0.5,
 ) -> Iterator[Finding]:
     """The recall of a class is close to zero while the overall accuracy is good.
 
@@ -80,6 +89,10 @@ def hidden_class_failure(
         classes, matrix, unit = table.classes, table.matrix, "rows"
     for class_index in failing[:_MAX_FINDINGS]:
         finding = _finding(classes, matrix, unit, class_index, len(failing))
+        if isinstance(class_counts, ClassCounts) and unit == "rows":
+            name = classes[class_index]
+            label = class_index if setup.class_names else int(name) if name.isdigit() else -1
+            finding = _with_training_counts(finding, class_counts.sampled, label)
         # The loss that is created there gives the class no larger weight than the background.
         where = get_location(creation_line(setup, setup.loss_fn)) if unit == "positions" else Location()
         yield replace(finding, where=where)
@@ -121,6 +134,28 @@ def _failing_classes(matrix: Counts | NDArray[np.float64], max_recall: float, sh
     return sorted(np.flatnonzero(fails).tolist(), key=lambda class_index: -support[class_index])
 
 
+def _with_training_counts(finding: Finding, counts: Counter[int], label: int) -> Finding:
+    """Return a finding whose cause follows from how often the training loader yields the class."""
+    own, total = counts[label], counts.total()
+    if not total or label < 0:
+        return finding
+    name, share = finding.evidence["class"], own / total
+    if not own:
+        return replace(
+            finding,
+            cause=f"None of the {total:,} training samples has class {name!r}.",
+            fix="Add samples of this class to the training split, or leave it out of the evaluation.",
+        )
+    if share < _RARE / max(len(counts), 1):
+        return replace(finding, cause=f"{name!r} is rare in training: {own:,} of {total:,} samples have this class.")
+    return replace(
+        finding,
+        cause=f"{name!r} is not rare in training ({own:,} of {total:,} samples): either the loss gives it little "
+        "weight, or its rows resemble those of another class.",
+        fix=finding.fix.partition("   #")[0] + "   # inspect them, and check the class weights of the loss",
+    )
+
+
 def _finding(classes: Sequence[str], matrix: Counts, unit: str, class_index: int, count: int) -> Finding:
     row = matrix[class_index]
     support, hits = int(row.sum()), int(row[class_index])
@@ -132,8 +167,8 @@ def _finding(classes: Sequence[str], matrix: Counts, unit: str, class_index: int
         message=f"Recall of class {name!r} is {hits / support:.1%} ({hits} of {support}), while the overall accuracy "
         f"is {right / rows:.1%} ({rows} {unit}). {int(row[confused_index])} of the {support} are predicted as "
         f"{confused_name!r}.",
-        cause=f"{name!r} is {'never' if not predicted else 'rarely'} predicted: it is too rare in training, missing "
-        f"from it, or its rows resemble those of {confused_name!r}.",
+        cause=f"{name!r} is {'never' if not predicted else 'rarely'} predicted: either it is too rare in training, or "
+        f"missing from it, or its rows resemble those of {confused_name!r}.",
         fix=f"errors.rows(cells=[({class_index}, {confused_index})])   # inspect them, then weight the class "
         "in the loss, or draw it more often",
         evidence={

@@ -73,10 +73,20 @@ def _helpful_scaling(errors: Errors) -> TemperatureScaling | None:
     return scaling if scaling.helps else None
 
 
+_OVERCONFIDENT = (
+    "The model is overconfident: either training continued to reduce the loss of rows already correct, or these rows "
+    "differ from those of training."
+)
+_UNDERCONFIDENT = (
+    "The model is underconfident: either training ended early, or label smoothing or another regularization keeps the "
+    "probabilities low."
+)
+
+
 def _finding(calibration: CalibrationCurve, scaling: TemperatureScaling | None) -> Finding:
     mean_confidence = float(np.average(calibration.confidence, weights=calibration.counts))
     accuracy = float(np.average(calibration.accuracy, weights=calibration.counts))
-    direction = "overconfident" if calibration.is_overconfident else "underconfident"
+    cause = _OVERCONFIDENT if calibration.is_overconfident else _UNDERCONFIDENT
     fix = "errors.calibration()   # check where; stop training earlier, or use label smoothing"
     if scaling is not None:
         fix = (
@@ -87,8 +97,7 @@ def _finding(calibration: CalibrationCurve, scaling: TemperatureScaling | None) 
     return Finding(
         message=f"The expected calibration error is {calibration.calibration_error:.1%} (at most "
         f"{calibration.chance_error:.1%} by chance): mean confidence {mean_confidence:.1%}, accuracy {accuracy:.1%}.",
-        cause=f"The model is {direction}"
-        + (": training continued to reduce the loss of rows already correct." if calibration.is_overconfident else "."),
+        cause=cause,
         fix=fix,
         evidence={
             "calibration error": calibration.calibration_error,

@@ -167,7 +167,7 @@ def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list
         else f"The model is not significantly better than a baseline: its {metric} is {model.value:.4g}, that "
         f"of {description} is {other.value:.4g} (difference {other.gain_low:.3g} to {other.gain_high:.3g}, "
         f"{other.rows} rows).",
-        cause="The predictions do not depend on the input in any useful way."
+        cause="Either the network has not learned what its inputs tell about the targets, or they tell nothing."
         if blind
         else "The predictions are related to the input, but a constant is as good by every metric: their scale, "
         "threshold or offset is wrong.",
@@ -202,8 +202,10 @@ def _equal_to_linear_finding(baselines: Baselines, linear: list[MetricComparison
         message=f"The {comparison.metric} of a linear model of the inputs is {comparison.value:.4g}, that of your "
         f"model {comparison.value + _metric_difference(comparison):.4g}: your model is better by at most "
         f"{comparison.gain_high:.3g} ({comparison.rows} rows).",
-        cause="On these rows, the network is not better than a linear model.",
-        fix="errors.baselines()",
+        cause="Either the relation between inputs and targets is linear, or the network has learned only its linear "
+        "part: it was not trained long enough, or it is too small.",
+        fix="Train longer or a larger network, and compare again by errors.baselines(); if nothing is gained, the "
+        "linear model suffices.",
         evidence=_metric_values(baselines, comparison.metric)
         | {"difference": (comparison.gain_low, comparison.gain_high)},
         severity="note",

@@ -21,7 +21,7 @@ from nbdebug.setup.sample_functions import added_axis_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.creation import find_creation
-from nbdebug.source.edits import wrap_node
+from nbdebug.source.edits import describe_edits, wrap_node
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.notebook_cells import current_cells
 from nbdebug.source.producers import SHAPE_CHANGES, part_producer
@@ -77,12 +77,13 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
         added = added_axis_line(setup) if squeezed and not squeezed[0] and squeezed[1] != -1 else None
         # Only the checkup calls the loss so far, and a cell that has not run may change the shapes.
         is_unknown = first.line is None and not calls and bool(current_cells())
+        edits = _squeeze_edits(broadcast)
         yield Finding(
             message=f"{broadcast.call} broadcasts output {broadcast.output} and target {broadcast.target} to "
             f"{broadcast.result}.",
             where=get_location(broadcast.axis_line or added or broadcast.line),
             cause=_cause(is_unknown, broadcast.line is None),
-            fix=_matching_shapes_fix(broadcast),
+            fix=describe_edits(edits) or _matching_shapes_fix(broadcast),
             evidence={
                 "output": broadcast.output,
                 "target": broadcast.target,
@@ -90,7 +91,7 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
                 "call": broadcast.call,
             },
             explains=("L208", "L214", "T601", "T606", "T607", "T608", "T610", "E709", "M307", "G409", "G415"),
-            edits=_squeeze_edits(broadcast),
+            edits=edits,
             setup_fix=_squeezed_loss(broadcast),
             # A loop shows the operands of torch's losses only, and its first step those of any loss.
             assumes=(LOSS_BROADCASTS,) if broadcast.call.endswith(_TORCH_LOSSES) or is_unknown else (),

@@ -79,8 +79,14 @@ def head_size(
     yield Finding(
         message=f"The head has {classes} outputs, but the {size:,} labels contain only "
         f"{len(present_classes)} of these classes: {class_list}.",
-        cause="The labels are wrong, or the head was left over from another task.",
-        fix="print(torch.unique(labels, return_counts=True))  # before and after each step that computes the labels",
+        cause="A step that computes the labels loses the other classes."
+        if len(present_classes) == 1
+        else "Either a step that computes the labels loses the other classes, or the head was left over from another "
+        "task.",
+        fix="Print torch.unique(labels) before and after each step that computes the labels."
+        if len(present_classes) == 1
+        else f"If these are all classes, give the head {int(present_classes.max()) + 1} outputs; else print "
+        "torch.unique(labels, return_counts=True) before and after each step that computes the labels.",
         evidence={"outputs": classes, "classes": len(present_classes), "labels": size},
         explains=("L208", "D105", "D106", "T607", "T609", "M307", "E702", "E703", "E706", "E709", "G415", "G416"),
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import Broadcast
@@ -14,6 +16,8 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.loss_reference import ExpectedLoss
 from nbdebug.measurements.oversized_tensors import OversizedTensor, find_oversized_tensor
+from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.preserve import Preserve, seed_all
 from nbdebug.rule_engine.initialization_edits import undo_initialization
 from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
@@ -27,6 +31,8 @@ from nbdebug.source.attribute_makers import attribute_maker
 from nbdebug.source.location import get_location
 from nbdebug.training.model_copy import RESET_PARAMETERS
 
+_LARGER_OUTPUT = 3.0  # times the targets
+_INPUT_SHARE = 0.5  # of the excess of the loss, which is left without it
 _USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6 for inputs of unit scale
 _ROUNDING = 1e-9  # of the loss: that of a constant prediction of equal targets is rounding
 
@@ -128,6 +134,8 @@ def initial_loss_off(
     if is_large or has_large_targets:
         tensor = find_oversized_tensor(setup, batches[0], wide) if is_large else None
         finding = _finding(initial_loss, expected_loss)
+        if expected_loss.classes or (is_large and not has_large_targets and _outgrows_targets(output, expected_loss)):
+            finding = _output_finding(finding, setup, batches[0], expected_loss.uniform)
         if tensor and tensor.usual_loss - expected_loss.uniform < remainder * (initial_loss - expected_loss.uniform):
             finding = _tensor_finding(finding, tensor, setup)
         is_pretrained = any(not p.requires_grad for p in setup.eager_model.parameters())
@@ -184,6 +192,50 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
     )
 
 
+def _outgrows_targets(output: Any, expected: ExpectedLoss) -> bool:
+    """Return whether the outputs are much larger than the targets, so that these do not explain the loss."""
+    size = float(score_tensor(output).detach().float().square().mean().sqrt())
+    return size > _LARGER_OUTPUT * math.hypot(expected.mean, expected.std)
+
+
+def _output_finding(finding: Finding, setup: Setup, batch: Batch, usual_loss: float) -> Finding:
+    """Add whether the inputs make the outputs large before training, as their loss after a standardization shows."""
+    sizes = [
+        float(t.float().square().mean().sqrt()) for t in EvalOutputs(setup, batch).inputs.values() if _is_scaled(t)
+    ]
+    loss = _loss_of_standardized(setup, batch) if sizes else math.inf
+    initial_loss = finding.evidence["loss"]
+    if loss - usual_loss < _INPUT_SHARE * (initial_loss - usual_loss):
+        return replace(
+            finding,
+            cause=f"The inputs are large: their root mean square is {max(sizes):.3g}. With standardized inputs, the "
+            f"loss is {loss:.4g}.",
+            fix="x = (x - x.mean(0)) / x.std(0)   # by the mean and standard deviation of the training samples",
+            setup_fix="normalize inputs",
+        )
+    return replace(
+        finding,
+        cause="The outputs are large before this training, and not because of the inputs: either the last layers start "
+        "with large weights, a factor multiplies the outputs, or the model was trained for another task.",
+        fix="Keep the default initialization of the last layer, and remove a factor that multiplies the outputs.",
+    )
+
+
+def _is_scaled(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.dim() > 1 and tensor.numel() > 0
+
+
+def _loss_of_standardized(setup: Setup, batch: Batch) -> float:
+    """Return the loss of a batch whose inputs have a mean of 0 and a standard deviation of 1; infinity if it fails."""
+    changed = EvalOutputs(setup, batch).transform_inputs(
+        lambda t: (t - t.mean()) / t.std().clamp_min(1e-12) if _is_scaled(t) else t
+    )
+    with suppress(Exception), Preserve(*setup.mutable_objects), torch.no_grad():
+        seed_all(0)
+        return float(setup.output_and_loss(changed)[1])
+    return math.inf
+
+
 def _finding(initial_loss: float, expected: ExpectedLoss) -> Finding:
     reference_loss = f"{expected.uniform:.4g}. The ratio is {initial_loss / expected.uniform:.1f}"
     evidence = {
@@ -197,9 +249,6 @@ def _finding(initial_loss: float, expected: ExpectedLoss) -> Finding:
         return Finding(
             message=f"The loss before training is {initial_loss:.4g}; equal scores for all classes give "
             f"{reference_loss}.",
-            cause="The model is confident and wrong before this training.",
-            fix="x = (x - x.mean(0)) / x.std(0)   # and keep the default initialization of the last layer",
-            setup_fix="normalize inputs",
             evidence=evidence,
         )
     return Finding(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nbdebug.autograd import DetachPoint
 from nbdebug.autograd.patterns import CONVERSIONS, statement_without_calls
+from nbdebug.autograd.tracing import INDICES_OF
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
@@ -94,9 +95,8 @@ def loss_detached(
     yield Finding(
         message="The loss has no path to any parameter: " + _detachment_reason(bool(new_tensors), cut) + ".",
         where=line.where(cut.module if cut else None) if line else Location(module=cut.module if cut else None),
-        cause="The output was converted to plain numbers before the loss was computed.",
-        fix=statement_without_calls(line, CONVERSIONS)
-        or "loss = loss_fn(model(inputs), target)   # on the output itself: no .item(), .detach(), torch.tensor()",
+        cause=_cause(bool(new_tensors), cut),
+        fix=statement_without_calls(line, CONVERSIONS) or _fix(bool(new_tensors), cut),
         evidence={
             "cut by": cut.call if cut else None,
             "fresh leaf": bool(new_tensors),
@@ -114,7 +114,7 @@ def _loop_finding(loop: LoopSummary) -> Finding:
         message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "
         f"{loop.other_leaves or 'no'} newly created tensor{'s' * (loop.other_leaves != 1)}.",
         where=get_location(line),
-        cause="The loss was converted to plain numbers and back to a tensor that requires a gradient.",
+        cause="The loss, or the output before it, was copied into a new tensor that requires a gradient.",
         fix=(not edits and statement_without_calls(line, CONVERSIONS))
         or "loss = torch.stack(losses).mean()   # of the loss tensors themselves: no .item(), no torch.tensor()",
         evidence={"backward passes": loop.backward_passes, "fresh tensors": loop.other_leaves},
@@ -131,6 +131,25 @@ def _detachment_reason(is_new_tensor: bool, cut: DetachPoint | None) -> str:
     if is_new_tensor:
         return "it is computed from a newly created tensor, which is not connected to the model"
     return f"{cut.call} detaches it" if cut else "it was computed without an autograd graph"
+
+
+def _cause(is_new_tensor: bool, cut: DetachPoint | None) -> str:
+    """Return why no gradient can flow back from the loss."""
+    if is_new_tensor:
+        return "The output was copied into a new tensor before the loss was computed."
+    if cut is None:
+        return "The forward pass or the loss runs without gradients, as inside torch.no_grad()."
+    if cut.python_conversion:
+        return f"{cut.python_conversion}() takes the values out of torch before the loss is computed."
+    return f"No gradient flows back through {cut.call}, from which the loss is computed."
+
+
+def _fix(is_new_tensor: bool, cut: DetachPoint | None) -> str:
+    if cut is None and not is_new_tensor:
+        return "Compute the output and the loss outside of torch.no_grad() and torch.inference_mode()."
+    if cut is not None and cut.call.startswith(INDICES_OF):
+        return "Compute the loss from the scores or probabilities of the model, not from the classes chosen by them."
+    return "loss = loss_fn(model(inputs), target)   # on the output itself: no .item(), .detach(), torch.tensor()"
 
 
 def _cross_entropy_of_copy(output: Tensor, target: Tensor) -> Tensor:

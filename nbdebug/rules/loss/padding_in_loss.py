@@ -85,7 +85,7 @@ def padding_in_loss(
         message=f"{padding.share:.0%} of the targets of the first batch are {padding.value:g} at padded positions of "
         "the input, and they contribute to the loss.",
         where=get_location(changed_line or _padding_line(setup, padding)),
-        cause="The loss averages over padded positions too.",
+        cause="Neither an ignore_index nor a mask leaves the padded positions out of the loss.",
         fix=_get_fix(padding),
         edits=edits,
         evidence={"share of padding": padding.share, "target of padding": padding.value},

@@ -100,7 +100,7 @@ def _output_finding(first_pass: ForwardPass, predictions: Tensor, share: float) 
         message=f"{share:.0%} of the outputs of the first batch are not probabilities: they range from {low:.3g} to "
         f"{high:.3g}.",
         where=get_location(first_pass.line),
-        cause="Binary cross-entropy expects probabilities, but the model returns logits.",
+        cause="Binary cross-entropy expects probabilities, but the outputs have not passed a sigmoid.",
         fix="loss_fn = nn.BCEWithLogitsLoss()",
         evidence={"share outside": share, "lowest": low, "highest": high},
         explains=_CONSEQUENCES,

@@ -53,7 +53,7 @@ def sigmoid_before_bce_with_logits(graph: Graph) -> Iterator[Finding]:
                 f"and the loss of a negative sample stays above {math.log(2):.3f}."
             ),
             where=producer.where,
-            cause="The sigmoid is applied twice: by the model and by the loss.",
+            cause="The sigmoid is applied twice: at this place, and again inside the loss.",
             fix=suggest_removal(producer, {"sigmoid", "Sigmoid"}, "return the logits, without sigmoid"),
             setup_fix="loss on logits",
             evidence={

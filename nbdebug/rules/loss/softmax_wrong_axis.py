@@ -199,7 +199,8 @@ def _weights_finding(effects: AttentionEffects, count: int) -> Finding:
         f"values sums over axis {effects.summed_axis} ({count} attentions): the weights of a query do not sum to 1.",
         where=effects.where,
         cause="The weights of each query should sum to 1 over the keys.",
-        fix=_QUERY_AXIS[1],
+        fix=f"# over the keys, the axis that the product with the values sums over:\n"
+        f"weights = scores.softmax(dim={effects.summed_axis})",
         evidence={"axis": effects.softmax_axis, "summed_axis": effects.summed_axis, "attentions": count},
         explains=_ATTENTION_CONSEQUENCES,
         severity="warning",

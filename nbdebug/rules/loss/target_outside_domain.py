@@ -99,7 +99,12 @@ _DOMAINS: dict[Callable[..., Any], tuple[_Domain, ...]] = {
         ),
     ),
     F.poisson_nll_loss: (
-        _Domain("target", "counts", "Pass the counts as they are, not standardized.", _is_negative_count),
+        _Domain(
+            "target",
+            "counts",
+            "Pass the counts as they are, neither standardized nor as logarithms.",
+            _is_negative_count,
+        ),
         _Domain("input", "rates, if log_input=False", "loss_fn = nn.PoissonNLLLoss(log_input=True)", _is_no_rate),
     ),
     F.kl_div: (
@@ -168,10 +173,20 @@ def _outside_finding(
         message=f"{share:.0%} of the {role} of {call.name} in the first batch are outside its domain: these {span}.",
         where=call.where if role == "predictions" else where,
         cause=f"{call.name} expects {domain.expected} as {role}.",
-        fix=domain.fix,
+        fix=_fix(domain, arguments),
         evidence={"loss": call.name, "share outside": share, "lowest": low, "highest": high},
         explains=_CONSEQUENCES,
     )
+
+
+def _fix(domain: _Domain, arguments: _Arguments) -> str:
+    """Return the fix for the values that the targets have."""
+    target: Tensor = arguments["target"].detach().float()
+    if domain is _SIGNS and not bool(((target == 0) | (target.abs() == 1)).all()):
+        return "Pass targets of -1 and 1 only; for class indices or real values, use a loss that takes them."
+    if domain.fix == _DISTRIBUTION and not arguments["log_target"] and bool((target <= 0).all()):
+        return "F.kl_div(F.log_softmax(logits, dim=1), log_probabilities, reduction='batchmean', log_target=True)"
+    return domain.fix
 
 
 def _positive_log_rate_findings(graph: Graph, call: TorchCall, log_rates: Tensor) -> Iterator[Finding]:

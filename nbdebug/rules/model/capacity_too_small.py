@@ -69,7 +69,8 @@ def capacity_too_small(
     if not isinstance(narrow_passages, NotChecked):
         yield from map(_narrow_finding, narrow_passages[:1])
     if not isinstance(overfit, NotChecked) and overfit.cause == "capacity":
-        yield _parameter_count_finding(overfit)
+        has_frozen = any(not parameter.requires_grad for parameter in setup.eager_model.parameters())
+        yield _parameter_count_finding(overfit, has_frozen=has_frozen)
 
 
 def _narrow_finding(passage: NarrowPassage) -> Finding:
@@ -105,7 +106,7 @@ def _repeated_finding(setup: Setup, repeated: RepeatedModule) -> Finding:
     )
 
 
-def _parameter_count_finding(overfit: Overfit) -> Finding:
+def _parameter_count_finding(overfit: Overfit, *, has_frozen: bool) -> Finding:
     from nbdebug.tools.overfit.verdict import final_loss
 
     last = overfit.last
@@ -114,8 +115,12 @@ def _parameter_count_finding(overfit: Overfit) -> Finding:
             f"In the overfit test of {len(overfit.examples)} examples, "
             f"{overfit.headline[0].lower()}{overfit.headline[1:]}"
         ),
-        cause="The model is too small for the examples, or too much of it is frozen.",
-        fix="# start with twice the width, then run dbg.overfit() again\nmodel = Model(width=2 * width)",
+        cause="Either too much of the model is frozen, or it is too small for the examples."
+        if has_frozen
+        else "The model is too small for the examples.",
+        fix="Give the hidden layers twice as many units"
+        + (", or train more of the frozen layers" if has_frozen else "")
+        + "; then run dbg.overfit() again.",
         evidence={
             "trainable parameters": overfit.trainable,
             "target values": overfit.needed,

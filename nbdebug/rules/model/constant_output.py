@@ -12,7 +12,19 @@ from nbdebug.measurements.batch_independence import OutputSpread, has_batch_axis
 from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import regressor
+from nbdebug.rules.lost_values import explain_lost_values
 from nbdebug.setup import Setup
+
+_FADING = (
+    "From layer to layer, the differences between samples become smaller in comparison with what all samples share, "
+    "until rounding covers them.",
+    "# print x.std(0).max() / x.abs().max() after each layer; initialize the layer again where it falls most, or "
+    "normalize its input",
+)
+_UNUSED = (
+    "What forward() computes from the input is not used for the output, for example because a variable is overwritten.",
+    "# follow the input through forward(), and use the result that is lost",
+)
 
 
 @rule("M307", "error", asked_again=True)
@@ -54,16 +66,16 @@ def constant_output(
     first_loss = where_information_is_lost(
         eval_outputs, lambda t: t.roll(1, 0) if has_batch_axis(t, output_spread.samples) else t
     )
+    cause, fix = explain_lost_values(first_loss) if first_loss else _UNUSED
+    if first_loss is None and output_spread.max_difference:
+        cause, fix = _FADING
     yield Finding(
         message=f"The model gives the same output for all {output_spread.samples} samples: the largest difference "
         f"between two of them is {output_spread.max_difference:.2g}, "
         f"and rounding explains up to {output_spread.noise:.2g}.",
         where=first_loss.where if first_loss else Location(),
-        cause="The differences between samples are lost inside the model: inactive units, rounding, "
-        "normalization or an overwritten tensor.",
-        fix=f"# check the input and the output of {first_loss.name}"
-        if first_loss
-        else "# print x.std(0).max() after each layer, and fix the first layer where it is 0",
+        cause=cause,
+        fix=fix,
         evidence={
             "spread": output_spread.max_difference,
             "explained by rounding": output_spread.noise,

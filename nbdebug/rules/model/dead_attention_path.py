@@ -91,7 +91,8 @@ def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[F
             message=f"All {effects.keys} positions have the same value in {len(constant)} of {len(attention_effects)} "
             "attentions: the result is the same whatever the scores are.",
             where=effects.mixture_where,
-            cause="The values are the same at all positions.",
+            cause="The values are made of what all positions share: a mean, one position, or a tensor that is expanded "
+            "over them.",
             fix="v = self.value(x)   # one value for each position",
             evidence={"attentions": len(constant), "keys": effects.keys},
             explains=_CONSEQUENCES,

@@ -41,6 +41,7 @@ from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name
 from nbdebug.source.unused_results import find_discarded_call, find_unused_result, keep_result, store_result
 
+_DISCRETE_DRAWS = ("multinomial", "bernoulli", "binomial", "poisson")  # which have no rsample()
 _CONSEQUENCES = ("G414", "G416", "T601", "T606", "T608", "T610", "O502", "T614")
 
 
@@ -229,7 +230,10 @@ def _sample_finding(sampled: SampledGradients, parameters: list[ParameterEntry])
         "from the output reaches them: changing them changes the output, and its gradient for them is zero.",
         where=replace(call.where, module=call.where.module or largest_part(entries[0], entries, parameters) or None),
         cause="Drawing a sample from a distribution passes no gradient on to the parameters of the distribution.",
-        fix="sample = distribution.rsample()   # or: mean + std * torch.randn_like(std)",
+        fix="Replace the drawn classes or flags by torch.nn.functional.gumbel_softmax(logits, hard=True), or train by "
+        "the log-probability of the sample."
+        if call.name in _DISCRETE_DRAWS
+        else "sample = distribution.rsample()   # or: mean + std * torch.randn_like(std)",
         evidence={"parameters": list(sampled.names), "call": call.name},
         explains=(*_CONSEQUENCES, "E701", "G401", "G403", "G409", "G415", "L218", "M306", "M307"),
         severity="warning",
@@ -300,7 +304,7 @@ def _lost_by_loss(
         )
     line = reading.line if reading else producing_line(graph)
     cause = "The loss is computed from only a part of the output."
-    return reason, line, cause, "Add a term to the loss for each output."
+    return reason, line, cause, "Add a term for this output to the loss, or remove the part that computes it."
 
 
 def _unused_part(

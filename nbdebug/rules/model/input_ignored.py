@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,12 @@ from nbdebug.finding import SEVERITIES, Finding, Location, Severity
 from nbdebug.measurements.input_usage import IgnoredColumn, IgnoredSteps, display_names
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.isolated_segments import IsolatedSegments
-from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
+from nbdebug.measurements.perturbation import EvalOutputs, is_read, where_information_is_lost
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.measurements.unread_arguments import UnreadArgument, forward_line, unread_argument_of_inputs
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
+from nbdebug.rules.lost_values import explain_lost_values
 from nbdebug.setup import Setup
 from nbdebug.source.unused_results import find_unused_result
 
@@ -99,16 +100,10 @@ def input_ignored(
     where = lost_by.where if lost_by else _location_of_unread(eval_outputs, unread)
     severities: list[Severity] = [_severity_of_ignoring(eval_outputs.inputs[name], lost_by) for name in ignored]
     subject = "the input" if ignores_all else f"input {names}"
-    cause, fix = (
-        f"No path leads from {subject} to the output of the model, or the signal vanishes on the way.",
-        f"# use {names} in forward, or find the layer that returns the same value for every sample",
-    )
+    cause, fix = explain_lost_values(lost_by) if lost_by else _explain_unused(eval_outputs, ignored, names)
     if where.module and _normalizes_single_value(eval_outputs.setup.eager_model.get_submodule(where.module)):
         cause = f"{where.module} normalizes a single value, so its output is its bias for every input."
         fix = f"# remove {where.module}, or let it normalize several features"
-    elif lost_by and not ignores_all:
-        cause = f"{lost_by.name} returns the same values for other values of {names}."
-        fix = f"# let {lost_by.name} return other values for other values of {names}"
     elif unread:
         cause, fix = unread.describe_cause(), unread.describe_fix()
     yield Finding(
@@ -226,9 +221,22 @@ def _severity_of_ignoring(inputs: Tensor, lost_by: TorchCall | None) -> Severity
 
 def _losing_call(eval_outputs: EvalOutputs, ignored: list[str]) -> TorchCall | None:
     """Return the call that takes some inputs, or what was made of them, and returns the same for other values."""
+    return where_information_is_lost(eval_outputs, _replacement_of(eval_outputs, ignored))
+
+
+def _replacement_of(eval_outputs: EvalOutputs, ignored: list[str]) -> Callable[[Tensor], Tensor]:
+    """Return the function that replaces the values of some inputs and leaves the others."""
     tensors = [eval_outputs.inputs[name] for name in ignored]
-    return where_information_is_lost(
-        eval_outputs, lambda t: replace_values(t) if any(t is tensor for tensor in tensors) else t
+    return lambda t: replace_values(t) if any(t is tensor for tensor in tensors) else t
+
+
+def _explain_unused(eval_outputs: EvalOutputs, ignored: list[str], names: str) -> tuple[str, str]:
+    """Return cause and fix where no call returns the same for other values of some inputs."""
+    if not is_read(eval_outputs, _replacement_of(eval_outputs, ignored)):
+        return f"No operation of the forward pass reads {names}.", f"# use {names} in forward, or remove the argument"
+    return (
+        f"What forward() computes from {names} is not used for the output, for example because a variable is overwritten.",
+        f"# follow {names} through forward(), and use the result that is lost",
     )
 
 

@@ -107,7 +107,14 @@ def padding_changes_output(
     is_crosswise = call is not None and reshapes_mask(call)
     edits = () if is_crosswise else _edits(setup, padding, trailing_padding, eval_outputs)
     batch = None if isinstance(eval_outputs, NotChecked) else eval_outputs.batch
-    cause, fix = _CROSSWISE if is_crosswise else (_UNMASKED, describe_exclusion(setup, batch, padding.positions, call))
+    cause, fix = (
+        _CROSSWISE
+        if is_crosswise
+        else (
+            f"{_describe_reader(call)} reads padded positions as if they were real.",
+            describe_exclusion(setup, batch, padding.positions, call),
+        )
+    )
     yield Finding(
         message=f"Changing the content of {padding.padded_positions:,} padded positions (known from {padding.source}) "
         f"changes {padding.affected:,} of {padding.real:,} outputs that should not depend on it.{effect}",
@@ -187,11 +194,23 @@ _INVERSION = (
     "true at padding. A Boolean attn_mask of scaled_dot_product_attention and the weights of a mean are true at real "
     "positions."
 )
-_UNMASKED = "Padded positions take part in an attention, a mean or a state as if they were real."
+_READERS = {
+    **dict.fromkeys(("softmax", "scaled_dot_product_attention", "multi_head_attention_forward"), "The attention"),
+    **dict.fromkeys(("mean", "sum", "amax", "max"), "The pooling over positions"),
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), "The recurrent layer"),
+    "getitem": "The selection of a step",
+}
 _CROSSWISE = (
     "The mask does not vary along the axis that the softmax or the sum runs over, so it hides no padding.",
     "mask = mask[:, None, None, :]   # along the keys, the last axis; scores without heads take mask[:, None, :]",
 )
+
+
+def _describe_reader(call: TorchCall | None) -> str:
+    """Return what reads padded positions, as the subject of a sentence."""
+    if call is None:
+        return "An attention, a mean or a state"
+    return f"{_READERS[call.name]} ({call.name})" if call.name in _READERS else call.name
 
 
 def _inner_padding_finding(padding: TrailingPadding) -> Finding:
@@ -218,7 +237,7 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
     removed = f"all padding{name}, up to {padding.trimmed_columns} columns," if padding.is_whole else removed
     is_padding = "(x == 0).all(2)   # x: (samples, steps, features)" if token is None else f"tokens == {token}"
     known = "although the model masks them elsewhere" if padding.is_masked else "and the model receives no mask"
-    cause = f"Padded positions take part in an attention, a mean or a state, {known}."
+    cause = f"{_describe_reader(call)} reads padded positions as if they were real, {known}."
     fix = f"mask = {is_padding}\nx = encoder(x, src_key_padding_mask=mask)   # average over ~mask only"
     edits = add_padding_mask(setup, call, token) if call and token is not None else ()
     if (value := _weak_fill(call)) is not None:

@@ -130,11 +130,11 @@ def _running_statistics_findings(setup: Setup, run: RunSummary, batches: list[Ba
         cause=f"{losses.initial_share:.0%} of the running statistics of {layer} are still their initial values, since "
         f"its momentum is only {losses.momentum:g}."
         if is_unfinished
-        else "The batches that updated them last differ from the others: batches in the order of their classes, or "
-        "other data in train mode.",
+        else "The batches that updated them last differ from the others: either the batches are in the order of their "
+        "classes, or other data passed in train mode.",
         fix="momentum=0.1  # the weight of the new batch"
         if is_unfinished
-        else "train_loader = DataLoader(train_set, batch_size=32, shuffle=True)",
+        else "train_loader = DataLoader(train_set, batch_size=32, shuffle=True)   # and model.eval() before other data",
         evidence={
             "running loss": losses.running_loss,
             "batch loss": losses.batch_loss,

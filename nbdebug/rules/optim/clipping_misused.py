@@ -263,7 +263,9 @@ def _limit_too_small(
     )
     message += f"the limit of the norm is {limit:.3g}, and the median gradient norm is {norm:.3g}"
     fix = f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={recommended_limit(clips)})"
-    cause = "The limit is too small."
+    cause = (
+        f"The gradients of this model and this loss are about {1 / max(scale, 1e-30):.2g} times as large as the limit."
+    )
     if loss_factor >= _MIN_LOSS_FACTOR:
         cause = (
             f"The loss is multiplied by {loss_factor:,.0f} before backward(), and the gradients are clipped before "

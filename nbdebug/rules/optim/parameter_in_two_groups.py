@@ -118,7 +118,9 @@ def _finding(
     return Finding(
         message=f"The optimizers hold {format_names(entries)} {len(groups)} times: in {group_names}.",
         where=Location(entries[0].module or None, entries[0].name),
-        cause="The groups overlap." if is_same_optimizer else "Two optimizers hold the same parameters.",
+        cause="The parts from which the groups were created contain each other, such as the whole model and its head."
+        if is_same_optimizer
+        else "Both optimizers were created from a part that contains these parameters.",
         fix=_DISJOINT_GROUPS_FIX
         if is_same_optimizer
         else "If both step in one iteration, pass each parameter to only one of them.",

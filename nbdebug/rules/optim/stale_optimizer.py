@@ -119,7 +119,10 @@ def _stale_optimizer_finding(
         if assigned
         else "Parameters of the model were replaced after the optimizer was created."
         if is_partial
-        else "The model was built again after the optimizer was created.",
+        else "The model was built again after the optimizer was created."
+        if line
+        else "Either the model was built again after the optimizer was created, or the optimizer was created from "
+        "another model, such as a copy.",
         fix=recreate_optimizer_fix(optimizers[0]) + ("   # after this line" if line else ""),
         evidence={"foreign": [tuple(p.shape) for p in foreign[:8]], "missing": [entry.name for entry in missing[:8]]},
         assumes=tuple(parameter_not_updated(entry.name) for entry in missing),

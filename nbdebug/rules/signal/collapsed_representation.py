@@ -160,7 +160,9 @@ def _latent_finding(activity: LatentActivity, limit: float) -> Finding:
         "rest is drawn at random.",
         where=line.where(activity.where.module) if line else activity.where,
         cause=f"{cause}.",
-        fix="loss = reconstruction.sum(1).mean() + divergence.sum(1).mean()   # reduce both terms alike",
+        fix="loss = reconstruction.sum(1).mean() + divergence.sum(1).mean()   # reduce both terms alike"
+        if activity.average
+        else "Give the divergence a smaller weight in the loss, or let its weight grow from 0 over the first epochs.",
         evidence={"shares": list(activity.shares), "limit": limit},
         explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610", "E709", "G403", "G409"),
     )

@@ -38,6 +38,7 @@ _MIN_ACTIVITY_RATIO = 5.0
 _POOR_SHARE = 0.5  # of the loss of a constant prediction, as in the rules on underfitting
 _GOOD_SHARE = 0.2  # of the loss of a constant prediction
 _WHOLE_LAYER = 0.95  # of the units of a layer, which then passes on almost nothing
+_LOW_BIAS = -1.0  # what a unit of usual weights and standardized inputs seldom makes up for
 _NEGATIVE_SHARE = 0.5
 _LASTING_QUANTILE = 0.25  # of the snapshots: dead units stay dead, those that a batch of few rows leaves out do not
 
@@ -91,6 +92,8 @@ def dead_relu(
         is_spare = largest <= most and not _is_known_to_be_poor(record)
         is_harmless = is_spare or (largest < _WHOLE_LAYER and _is_known_to_be_good(record))
         finding = _finding(affected, layers, biases)
+        if isinstance(setup, Setup):
+            finding = _with_bias(setup, finding)
         edits = _bias_edits(setup, finding.where.parameter) if isinstance(setup, Setup) else ()
         yield replace(finding, edits=edits, severity="note" if is_harmless else None)
 
@@ -281,10 +284,14 @@ def _finding(
         f"every sample): {describe_values([layer.name for layer in affected], [layer.share for layer in affected])}; "
         f"{comparison}.",
         where=Location(worst.name, bias),
-        cause="A large step moved the biases or weights of these units so far that no input activates them."
+        cause="Training moved the biases or weights of these units so far that no input activates them, as steps that "
+        "are too large do."
         if has_died
-        else "These units were dead from the start: their biases are far below zero, or the inputs hardly differ.",
-        fix="torch.nn.init.zeros_(layer.bias)   # and a lower lr; or torch.nn.LeakyReLU() instead of the ReLU",
+        else "These units were dead from the start: their biases or inputs are far below zero, or the inputs hardly "
+        "differ.",
+        fix="Train again from new weights with a lower learning rate, or use nn.LeakyReLU in place of the ReLU."
+        if has_died
+        else "Standardize the inputs of the model, and keep the default weights, with biases of 0.",
         evidence={
             "layers": [layer.name for layer in affected],
             "share": [layer.share for layer in affected],
@@ -292,6 +299,16 @@ def _finding(
         },
         explains=("G403", "G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614"),
     )
+
+
+def _with_bias(setup: Setup, finding: Finding) -> Finding:
+    """Return a finding of units that were dead from the start with their bias as the cause, if that is far below 0."""
+    name = finding.where.parameter
+    bias = dict(setup.eager_model.named_parameters()).get(name or "")
+    if bias is None or (median := float(bias.detach().float().median())) > _LOW_BIAS:
+        return finding
+    cause = f"These units were dead from the start: the median of {name} is {median:.3g}."
+    return replace(finding, cause=cause, fix=f"torch.nn.init.zeros_(model.get_parameter({name!r}))")
 
 
 def _bias_edits(setup: Setup, name: str | None) -> tuple[Edit, ...]:

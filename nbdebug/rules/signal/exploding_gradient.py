@@ -82,6 +82,13 @@ def exploding_gradient(record: Record, *, decades: float = 2.0, along_depth: flo
         yield _depth_finding(by_layer)
 
 
+_RECURRENT = ("RNN", "LSTM", "GRU")
+_RECURRENT_CAUSE = (
+    "Either the backward pass multiplied many factors above 1, as a recurrent network does over a long sequence, or an "
+    "earlier step was too large."
+)
+
+
 @dataclass(frozen=True)
 class GradientBurst:
     """The largest gradient norm, its step, the usual norm, and a clipping threshold."""
@@ -150,14 +157,21 @@ def _burst_finding(record: Record, burst: GradientBurst) -> Finding:
         else f"not finite; the usual norm of this run is {burst.usual:.2g}"
     )
     losses = record.series("loss")[1]
+    clipping = f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={burst.bound:.2g})"
+    if any(module.kind.startswith(_RECURRENT) for module in record.modules):
+        cause, fix = _RECURRENT_CAUSE, f"{clipping}   # before step()"
+    else:
+        cause = f"Either the steps before it were too large, or the batch of step {burst.step} contains outliers."
+        fix = (
+            f"Train again with a lower learning rate; if the batch of step {burst.step} contains outliers, correct "
+            f"them, or clip before step(): {clipping}."
+        )
     return Finding(
         message=f"The gradient norm at step {burst.step} is {description}. "
         f"The loss went from {losses[0]:.3g} to {losses[-1]:.3g}.",
         where=Location(step=burst.step),
-        cause="An earlier step was too large, or the backward pass multiplied many factors above 1, as in a recurrent "
-        "network over a long sequence.",
-        fix=f"torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={burst.bound:.2g})   # before step(); or a "
-        "lower learning rate",
+        cause=cause,
+        fix=fix,
         evidence={
             "step": burst.step,
             "norm": burst.norm,

@@ -25,6 +25,7 @@ _FIXES = {
     "log": "torch.log(x.clamp_min(1e-8))   # or log_softmax, logsigmoid, log1p, which are stable",
     "log2": "torch.log2(x.clamp_min(1e-8))",
     "log10": "torch.log10(x.clamp_min(1e-8))",
+    "logit": "torch.logit(x, eps=1e-6)   # of a probability",
     "div": "x / (y + 1e-8)   # or y.clamp_min(1e-8)",
     "reciprocal": "1 / x.clamp_min(1e-8)",
     "sqrt": "torch.sqrt(x.clamp_min(0) + 1e-12)",
@@ -39,6 +40,9 @@ _FIXES = {
     "std": "x.std(unbiased=False)   # one value has no sample standard deviation",
     "var": "x.var(unbiased=False)   # one value has no sample variance",
 }
+_BY_LENGTH = sorted(_FIXES, key=len, reverse=True)  # softmax before log: log_softmax contains both
+_EXPONENTIALS = ("exp", "exp2", "expm1", "cosh", "sinh")
+_MAX_FACTOR = 1e15
 _MASKS = ("key_padding_mask", "src_key_padding_mask", "memory_key_padding_mask", "tgt_key_padding_mask")  # True: masked
 _POSITIVE_FIX = (
     "Make this value positive where the model returns it: torch.nn.functional.softplus(x) + 1e-6. Or let the model "
@@ -114,13 +118,57 @@ def _repair(origin: NonFiniteOrigin) -> tuple[str, str, tuple[Edit, ...]]:
             f"{origin.operation} is undefined for negative values, and nothing keeps what the layer returns positive."
         )
         return cause, describe_edits(edits) or _POSITIVE_FIX, edits
-    cause = f"{origin.operation} is infinite, undefined or overflows for some of these inputs."
-    fix = next((act for name, act in _FIXES.items() if name in origin.operation), "x = x.clamp(-1e4, 1e4)")
+    fix = next((_FIXES[name] for name in _BY_LENGTH if name in origin.operation), "")
+    cause, fix = _explain(origin), fix or _other_fix(origin)
     is_softmax = "softmax" in origin.operation
-    if is_softmax and origin.kind == "NaN":
-        cause = "A softmax is undefined for a row whose entries are all masked."
     edits = _edit_mask(origin.where) if is_softmax else keep_inside_domain(origin.operation, line_of(origin.where))
     return cause, fix, edits
+
+
+def _explain(origin: NonFiniteOrigin) -> str:
+    """Return why an operation gives no finite number, as its input range and its kind of result show."""
+    name, low, high, is_nan = origin.operation.strip("_"), origin.input_min, origin.input_max, origin.kind == "NaN"
+    if "softmax" in name and is_nan:
+        return "A softmax is undefined for a row whose entries are all masked."
+    if name in ("log", "log2", "log10") and low <= 0:
+        return f"{name} is undefined for negative values." if low < 0 else f"{name} of 0 is minus infinity."
+    if name in ("acos", "asin"):
+        return f"{name} is undefined outside the range from -1 to 1."
+    if name in ("sqrt", "rsqrt") and low < 0:
+        return f"{name} is undefined for negative values."
+    if name in ("div", "reciprocal", "rsqrt") and low <= 0 <= high:
+        return "Both the dividend and the divisor are 0." if name == "div" and is_nan else f"{name} divides by 0."
+    if name == "pow" and is_nan and low < 0:
+        return "A negative value has no power with a fractional exponent."
+    if name in ("mean", "std", "var") and is_nan:
+        return "There is no value to average." if name == "mean" else f"{name} of a single value is undefined."
+    if name == "mul" and is_nan:
+        return "An infinite value, such as that of a mask, is multiplied by 0."
+    return f"{name} is undefined for some of these inputs." if is_nan else _explain_overflow(origin)[0]
+
+
+def _other_fix(origin: NonFiniteOrigin) -> str:
+    """Return the fix for an operation that has none of its own."""
+    if origin.kind != "NaN":
+        return _explain_overflow(origin)[1]
+    if origin.operation == "mul":
+        return "Set masked values by masked_fill(mask, value) in place of a product with the mask."
+    return f"Keep the inputs of {origin.operation.strip('_')} inside the range where it is defined."
+
+
+def _explain_overflow(origin: NonFiniteOrigin) -> tuple[str, str]:
+    """Return cause and fix of a result that exceeds the largest number."""
+    name, largest = origin.operation.strip("_"), max(abs(origin.input_min), abs(origin.input_max))
+    if name in _EXPONENTIALS:
+        return f"{name} overflows for inputs as large as {largest:.4g}.", _FIXES["exp"]
+    cause = f"The result of {name} exceeds the largest number that its dtype can hold"
+    if largest < _MAX_FACTOR:  # float32 holds the products of such numbers
+        return f"{cause}, as above 65504 in float16.", "Compute this operation in bfloat16 or float32."
+    return (
+        f"{cause}: its inputs have grown to {largest:.4g}.",
+        "Find where these values grow: standardize the inputs of the model, or lower the learning rate if they were "
+        "smaller at the first steps.",
+    )
 
 
 def _is_negative_prediction(origin: NonFiniteOrigin) -> bool:

@@ -31,6 +31,9 @@ _FIXES = {
     "Div": "x / (y + 1e-6)",
     "Log": "torch.log(x.clamp_min(1e-8))",
 }
+_FALLBACK = (
+    "Add a small number to the inputs of this operation, which keeps them away from where its derivative is infinite."
+)
 
 
 @rule("G406", "error")
@@ -77,7 +80,7 @@ def non_finite_gradient(gradient_origin: GradientOrigin | None) -> Iterator[Find
         where=replace(node.where, sample=samples[0] if samples else None, step=non_finite.step),
         cause=f"The derivative of {name} is infinite or undefined at "
         + ("some of these values." if critical is None else "this value."),
-        fix=next((act for part, act in _FIXES.items() if name.startswith(part)), "x = x.clamp(-1e4, 1e4)"),
+        fix=next((act for part, act in _FIXES.items() if name.startswith(part)), _FALLBACK),
         edits=keep_inside_domain(name, line_of(node.where)),
         evidence={
             "operation": name,

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.autograd import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.activations import Saturation
 from nbdebug.records import Record
-from nbdebug.records.layer_signals import describe_values, get_layer_signal, module_of_output
+from nbdebug.records.layer_signals import (
+    describe_values,
+    get_layer_signal,
+    layer_weights,
+    module_of_output,
+    module_of_parameter,
+)
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
@@ -21,6 +28,18 @@ from nbdebug.setup.initialization import initialization_line
 from nbdebug.source.location import add_line
 
 _MAX_SATURATED_SHARE = 0.75
+_LARGE_GAIN = 3.0  # the usual standard deviation of weights is at most 1.7 / √fan_in
+_LARGE_BIAS = 2.0  # where the slope of a sigmoid is 0.1
+_LARGE_GROWTH = 2.0
+_LARGE_INPUTS = "The inputs of the activation are large: the data are not scaled, or the initial weights are large."
+_LARGE_QUERIES = (
+    "The queries and keys are so large that the scores are large in spite of their factor.",
+    "Normalize the input of the queries and keys, as by nn.LayerNorm, and keep their default weights.",
+)
+_UNSCALED_SCORES = (
+    "Either the scores are not divided by sqrt(d), or the queries and keys are large.",
+    "scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])",
+)
 _MIN_SPREAD = 0.25  # below this standard deviation, all values lie at one bound, as for an open gate
 
 _CONSEQUENCES = ("G403", "G409", "T601", "T606", "T607", "T608", "T610")
@@ -70,6 +89,9 @@ def saturated_activation(
     elif over_limit := [activation for activation in saturation if activation.saturated_share > most]:
         finding, layer = _finding(over_limit[-1], len(over_limit), most), _layer_before(setup, over_limit[-1].node)
         line = initialization_line(setup, layer) if layer else None
+        if layer and not _is_softmax(over_limit[-1].node):
+            cause, fix = _explain_layer(setup, layer)
+            finding = replace(finding, cause=cause, fix=fix)
         yield replace(finding, where=add_line(finding.where, line)) if line else finding
 
 
@@ -83,19 +105,46 @@ def _layer_before(setup: Setup, node: Node) -> str | None:
     return None
 
 
+def _explain_layer(setup: Setup, layer: str) -> tuple[str, str]:
+    """Return whether the weights, the biases or the inputs of a layer make its outputs large, and what to do."""
+    module = setup.eager_model.get_submodule(layer)
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    if isinstance(weight, Tensor) and weight.dim() > 1:
+        values = weight.detach().float()
+        if (gain := float(values.std()) * values[0].numel() ** 0.5) > _LARGE_GAIN:
+            name = f"{layer}.weight"
+            return (
+                f"The standard deviation of {name} is {gain:.2g} / √fan_in; 1 / √fan_in suits sigmoid and tanh.",
+                f"torch.nn.init.xavier_uniform_(model.get_parameter({name!r}))",
+            )
+    if isinstance(bias, Tensor) and (size := float(bias.detach().float().abs().median())) > _LARGE_BIAS:
+        name = f"{layer}.bias"
+        return (
+            f"The values of {name} are large: the median of their magnitudes is {size:.2g}.",
+            f"torch.nn.init.zeros_(model.get_parameter({name!r}))",
+        )
+    return (
+        f"The inputs of {layer} are large; its weights have a usual scale.",
+        f"Standardize the inputs of the model, or normalize those of {layer}, as by nn.LayerNorm.",
+    )
+
+
+def _is_softmax(node: Node) -> bool:
+    return node.name == "Softmax"
+
+
 def _finding(activation: Saturation, count: int, max_share: float) -> Finding:
-    call = activation.node.name.lower()
-    unit, fix = ("values", "x = norm(x)  # before this call: nn.LayerNorm, or standardized inputs")
-    if call == "softmax":
-        unit, fix = "rows", "scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])"
+    node, call = activation.node, activation.node.name.lower()
+    unit, cause, fix = "values", _LARGE_INPUTS, "Standardize the inputs of the model, or keep the default weights."
+    if _is_softmax(node):
+        is_scaled = bool(node.inputs) and node.inputs[0].name in ("Div", "Mul")
+        unit, cause, fix = ("rows", *(_LARGE_QUERIES if is_scaled else _UNSCALED_SCORES))
     more = f"; {count - 1} more activations are saturated too" if count > 1 else ""
     return Finding(
         message=f"{activation.saturated_share:.0%} of the {unit} of a {call} are saturated before training (limit "
         f"{max_share:.0%}){more}.",
-        where=activation.node.where,
-        cause="The scores are not divided by sqrt(d), or the queries and keys are large."
-        if call == "softmax"
-        else "The inputs of the activation are large: the data are not scaled, or the initial weights are large.",
+        where=node.where,
+        cause=cause,
         fix=fix,
         evidence={"share": activation.saturated_share, "activations": count, "call": call},
         explains=_CONSEQUENCES,
@@ -118,15 +167,35 @@ def _findings_in_training(record: Record, max_share: float) -> Iterator[Finding]
     others = [share for i, share in enumerate(late_share.tolist()) if i not in over_limit]
     comparison = f"at most {max(others):.0%} in the others" if others else "all such layers are affected"
     saturated = [names[i] for i in over_limit]
+    cause, fix = _explain_growth(record, module_of_output(saturated[0]))
     yield Finding(
         message=f"In {len(saturated)} of {len(names)} activations, more than {max_share:.0%} of the values are "
         f"saturated in training (share of values): {describe_values(saturated, late_share[over_limit])}; {comparison}.",
         where=Location(saturated[0]),
-        cause="The inputs of these activations are large: the data are not scaled, or steps that were too large made "
-        "the weights grow.",
-        fix="x = norm(x)  # before this module: nn.LayerNorm, or standardized inputs; and a lower learning rate",
+        cause=cause,
+        fix=fix,
         evidence={"modules": saturated, "share": late_share[over_limit].tolist(), "others": others},
         explains=_CONSEQUENCES,
+    )
+
+
+def _explain_growth(record: Record, module: str) -> tuple[str, str]:
+    """Return whether the weights before an activation have grown in training, and what to do."""
+    order = [item.name for item in record.modules]
+    earlier = {*order[: order.index(module)]} if module in order else set()
+    weights = [name for name in layer_weights(record) if module_of_parameter(name) in earlier]
+    with suppress(NotChecked):
+        growth = get_layer_signal(record, "weight.norm", weights[-1:])
+        factor = float(growth.largest[0] / growth.values[0, 0])
+        if factor > _LARGE_GROWTH:
+            return (
+                f"Training has increased {weights[-1]} to {factor:.2g} times its first norm.",
+                "Train again with a lower learning rate; if its inputs are not standardized, standardize them.",
+            )
+    return (
+        "The inputs of these activations are large, and the weights before them have hardly grown: the data are not "
+        "scaled, or the initial weights are large.",
+        "Standardize the inputs of the model, or normalize the values before this activation, as by nn.LayerNorm.",
     )
 
 

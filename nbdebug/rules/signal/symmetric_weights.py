@@ -214,14 +214,17 @@ def _deviation(early: EarlyGradient) -> float:
 
 def _finding(setup: Setup, early: EarlyGradient) -> Finding:
     rows, distinct = early.compared_rows or 0, early.distinct_rows or 0
-    value = float(early.entry.parameter.detach().flatten()[0])
+    values = early.entry.parameter.detach().flatten()
+    value = float(values[0])
     line = initialization_line(setup, early.entry.module, early.entry.name.rpartition(".")[2])
     return Finding(
         message=f"All {len(early.entry.parameter)} units of {early.entry.name} start with the same weights. After "
         f"{EARLY_STEPS} steps, {rows} compared units have only {distinct} distinct weight "
         f"vector{'s' * (distinct > 1)}.",
         where=get_location(line, early.entry.module or None, early.entry.name),
-        cause=f"The weights were set to one value ({value:.3g}) instead of random values.",
+        cause=f"The weights were set to one value ({value:.3g}) instead of random values."
+        if bool((values == values[0]).all())
+        else "All units were given the same weights instead of random ones of their own.",
         fix=f"torch.nn.init.kaiming_uniform_(model.get_parameter({early.entry.name!r}))",
         edits=draw_initialization(setup, line, _deviation(early)),
         evidence={"units": len(early.entry.parameter), "compared": rows, "distinct": distinct, "value": value},

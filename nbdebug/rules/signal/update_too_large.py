@@ -30,6 +30,7 @@ from nbdebug.setup.optimizer_code import rate_factor_fix
 from nbdebug.setup.source_lines import learning_rate_line
 from nbdebug.source.location import add_line
 
+_LARGE_STEP, _MIN_LARGE_STEPS = 0.1, 3  # a hundred times the usual ratio, in more snapshots than one gradient causes
 _LARGE_SINGLE_STEP = 0.5  # two steps of half the weight replace it
 _MIN_STEPS = 50
 _LOSS_WINDOW = 10  # steps before and after a jump of the loss
@@ -116,13 +117,17 @@ def _finding(setup: Setup, steps: LayerSignal, sizes: Values, over_limit: list[i
     others = float(np.median(other_ratios)) if len(other_ratios) else float("nan")
     comparison = f"the median of the other layers is {others:.2g}" if len(other_ratios) else "all layers are affected"
     factor = 10 ** round(np.log10(1e-3 / min(max(sizes), 1e3)))
+    large_steps = int((np.nan_to_num(steps.values[:, over_limit]) > _LARGE_STEP).any(1).sum())
     basis = "median of the second half" if is_lasting else "largest"
     return Finding(
         message=f"The ratio of update norm to weight norm after the step is too large in {len(over_limit)} of "
         f"{len(steps.names)} weight tensors ({basis} of the run): {describe_values(names, sizes)}; {comparison}; about "
         "0.001 is usual.",
         where=Location(module_of_parameter(names[worst_index]), names[worst_index], step=worst_step),
-        cause="The learning rate is far too high for these weights, or one gradient was far too large.",
+        cause="The learning rate is far too high for these weights."
+        if is_lasting or large_steps >= _MIN_LARGE_STEPS
+        else "Either the learning rate is far too high for these weights, or the gradient of this step was far larger "
+        "than the others.",
         fix=rate_factor_fix(setup, factor),
         evidence={
             "parameters": names,

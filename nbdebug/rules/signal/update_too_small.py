@@ -107,7 +107,7 @@ def _finding(setup: Setup | NotChecked, parameters: tuple[str, ...], largest: Va
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="The learning rate is orders of magnitude too low for these gradients."
         if is_all
-        else "Their parameter group has a far lower learning rate, or almost no gradient reaches them.",
+        else _cause_of_part(setup, names),
         fix=rate_factor_fix(setup, factor, {*parameters} - {*names}),
         evidence={
             "parameters": names,
@@ -117,6 +117,22 @@ def _finding(setup: Setup | NotChecked, parameters: tuple[str, ...], largest: Va
         },
         explains=("T601", "T606", "T607", "T608", "T610", "T614"),
     )
+
+
+def _cause_of_part(setup: Setup | NotChecked, names: list[str]) -> str:
+    """Return whether the learning rate or the gradient of some weights is much smaller than that of the others."""
+    if isinstance(setup, NotChecked):
+        return "Their parameter group has a far lower learning rate, or almost no gradient reaches them."
+    ids = {id(parameter) for name, parameter in setup.eager_model.named_parameters() if name in names}
+    rates: tuple[list[float], list[float]] = ([], [])
+    for group in (group for optimizer in setup.optimizers for group in optimizer.param_groups):
+        rates[any(id(parameter) in ids for parameter in group["params"])].append(float(group["lr"]))
+    others, own = rates
+    if own and others and max(own) < 0.1 * max(others):
+        return (
+            f"The learning rate of their parameter group is {max(own):.3g}; that of another group is {max(others):.3g}."
+        )
+    return "Almost no gradient reaches them, or their values are far larger than those of the other layers."
 
 
 def _adam_setup(rate: float) -> Setup:

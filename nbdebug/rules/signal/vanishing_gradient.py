@@ -26,6 +26,14 @@ from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import part_line
 from nbdebug.source.location import add_line
 
+_CAUSE_OF_ACTIVATION = (
+    "In the backward pass, each {kind} multiplies the gradient by its derivative, which is below 1, and near 0 where "
+    "it is saturated."
+)
+_FIX_OF_ACTIVATION = (
+    "Use ReLU in place of {kind}, with torch.nn.init.kaiming_normal_ for the weights, or add residual connections: "
+    "x = x + layer(norm(x))."
+)
 _SATURATING = (nn.Sigmoid, nn.Tanh, nn.Softsign, nn.Softmax)
 
 
@@ -67,8 +75,13 @@ def vanishing_gradient(
     largest = smallest + int(np.argmax(by_layer.relative[smallest:]))
     gap, absolute_gap = (float(values[largest] - values[smallest]) for values in (by_layer.relative, by_layer.gradient))
     if gap >= decades and absolute_gap >= decades - 1 and by_layer.trend >= MIN_DEPTH_CORRELATION:
-        finding = _finding(by_layer, smallest, largest)
         activation = _saturating_module(setup, by_layer.layers[smallest])
+        finding = _finding(by_layer, smallest, largest)
+        if activation:
+            kind = type(setup.eager_model.get_submodule(activation)).__name__
+            finding = replace(
+                finding, cause=_CAUSE_OF_ACTIVATION.format(kind=kind), fix=_FIX_OF_ACTIVATION.format(kind=kind)
+            )
         line = part_line(setup, activation) if activation else None
         yield replace(finding, where=add_line(finding.where, line)) if line else finding
 
@@ -94,9 +107,8 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
         f"than the largest: {describe_values([by_layer.layers[i] for i in much_smaller], shares[much_smaller])}.",
         where=Location(by_layer.layers[smallest]),
         cause="In the backward pass, each layer multiplies the gradient by its weights and by the derivative of its "
-        "activation, and that product is far below 1.",
-        fix="Use ReLU instead of sigmoids, with torch.nn.init.kaiming_normal_ for the weights, or residual "
-        "connections: x = x + layer(norm(x)).",
+        "activation, and that product is far below 1: the weights are too small, or too many units are inactive.",
+        fix="Draw the weights by torch.nn.init.kaiming_normal_, or add residual connections: x = x + layer(norm(x)).",
         setup_fix="normalization",
         evidence={
             "layers": list(by_layer.layers),

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.records import Record
 from nbdebug.records.layer_signals import describe_values, get_layer_signal, layer_weights, module_of_parameter
@@ -17,7 +18,7 @@ from nbdebug.setup import Setup
 
 
 @rule("G411", "warning")
-def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Finding]:
+def weights_collapsed(record: Record, setup: Setup | NotChecked, *, share: float = 0.01) -> Iterator[Finding]:
     """The weights of a layer shrink to zero.
 
     ## What it does
@@ -53,16 +54,37 @@ def weights_collapsed(record: Record, *, share: float = 0.01) -> Iterator[Findin
     comparison = (
         f"the median of the other layers is {np.median(others):.2g}" if len(others) else "all layers are affected"
     )
+    decay = None if isinstance(setup, NotChecked) else _largest_decay(setup, names)
+    cause, fix = _OF_PENALTY if decay == 0 else _OF_DECAY
     yield Finding(
         message=f"The weights of {len(collapsed)} of {len(remaining)} layers shrank to almost zero (norm at step "
         f"{sizes.steps[-1]:,}, the last measured one, divided by the largest measured norm): "
         f"{describe_values(names, remaining[collapsed])}; {comparison}.",
         where=Location(module_of_parameter(names[0]), names[0]),
-        cause="Weight decay, or a penalty in the loss, is stronger than the gradient of the task.",
-        fix="Reduce weight_decay, for AdamW to 0.01, or the weight of the penalty in the loss.",
+        cause=cause,
+        fix=fix,
         evidence={"parameters": names, "left": remaining[collapsed].tolist(), "last step": int(sizes.steps[-1])},
         explains=("G401", "G403", "G410", "G415", "T601", "T606", "T607", "T608", "T610", "O502", "T614"),
     )
+
+
+_OF_DECAY = (
+    "Weight decay, or a penalty in the loss, is stronger than the gradient of the task.",
+    "Reduce weight_decay, for AdamW to 0.01, or the weight of the penalty in the loss.",
+)
+_OF_PENALTY = (
+    "The optimizer has no weight decay for them: either a penalty in the loss is stronger than the gradient of the "
+    "task, or code outside the optimizer shrinks the weights.",
+    "Reduce the weight of the penalty in the loss, or remove the code that shrinks the weights.",
+)
+
+
+def _largest_decay(setup: Setup, names: list[str]) -> float | None:
+    """Return the largest weight decay of some parameters; None if the optimizers hold none of them."""
+    ids = {id(parameter) for name, parameter in setup.eager_model.named_parameters() if name in names}
+    groups = [group for optimizer in setup.optimizers for group in optimizer.param_groups]
+    decays = [float(group.get("weight_decay", 0)) for group in groups if any(id(p) in ids for p in group["params"])]
+    return max(decays, default=None)
 
 
 def _decayed_setup(decay: float) -> Setup:

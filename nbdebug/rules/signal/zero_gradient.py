@@ -259,11 +259,14 @@ def _without_rounding(finding: Finding, node: Node | None) -> Finding:
 def _cause_of_operation(end: BlockedGradient) -> str:
     if end.cancels:
         return "Two terms that depend on the same output cancel, as in the difference of an output and itself."
-    if end.node is None:
-        return "No single operation turns the gradient into zeros: several do, or the loss is the same for all outputs."
-    if end.node and end.node.name in _DRAWS:
+    if end.node is not None and end.node.name in _DRAWS:
         return "It draws random numbers. A draw passes no gradient to the parameters of its distribution."
-    if not end.biases and end.node and end.node.name in _LIMITS:
+    if end.node is None:
+        return (
+            "Either none of the operations that read these parameters passes a gradient for these batches, such as "
+            "inactive ReLUs, or the gradients of several paths cancel."
+        )
+    if not end.biases and end.node.name in _LIMITS:
         return "All of its input values lie outside the limits of this operation, where its derivative is zero."
     if not end.biases:
         return "The derivative of this operation is zero at all of its input values."

@@ -77,3 +77,22 @@ def missing_input_setup(model: nn.Module) -> Setup:
 def test_non_finite_inputs_when_the_model_imputes_them_are_a_note() -> None:
     assert severities(missing_input_setup(ImputingModel())) == ["note"]
     assert severities(missing_input_setup(network(3))) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "value", "cause", "fix"),
+    [
+        (slice(None), torch.nan, "Column 1 is NaN in every sample, so a computation made it", "Divide by std + 1e-8"),
+        (slice(3, 5), torch.nan, "Either values are missing in the source of these samples", "x[keep], y[keep]"),
+        (slice(3, 5), torch.inf, "A computation such as a division by 0 or the logarithm of 0", "x[keep], y[keep]"),
+    ],
+    ids=["everywhere", "missing", "infinite"],
+)
+def test_cause_follows_the_kind_of_the_values_and_where_they_are(
+    rows: slice, value: float, cause: str, fix: str
+) -> None:
+    x = X.clone()
+    x[rows, 1] = value
+    (finding,) = rule_findings(minimal_setup(network(3), x, Y, nn.CrossEntropyLoss()), "D103")
+    assert finding.cause.startswith(cause)
+    assert fix in finding.fix

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.measurements.labels import ClassCounts
 from nbdebug.metrics.classification import mutual_confusions
 from nbdebug.predictions.segmentation import SegmentationTable
 from nbdebug.rule_engine import rule_registry
@@ -27,7 +29,8 @@ def find_in_errors(code: str, errors: Errors) -> list[Finding]:
     """Return the findings of one rule about a result of the errors tool."""
     rule = rule_registry.find_rule(code)
     baselines = errors.baselines() if "baselines" in rule.needs else None
-    return rule({"errors": errors, "baselines": baselines, "setup": classifier()})
+    counts = NotChecked("there are no training samples")
+    return rule({"errors": errors, "baselines": baselines, "setup": classifier(), "class_counts": counts})
 
 
 def predictions_of_counts(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -67,6 +70,24 @@ def test_hidden_class_failure_of_failing_class_is_a_warning(name: str) -> None:
     (finding,) = find_in_predictions("E702", *predictions_of_counts(FAILING_CLASS[name]))
     assert finding.severity == "warning"
     assert finding.evidence["class"] == str(len(FAILING_CLASS[name]) - 1)
+
+
+@pytest.mark.parametrize(
+    ("counts", "cause"),
+    [
+        ({0: 60, 1: 60}, "None of the 120 training samples has class '2'."),
+        ({0: 60, 1: 60, 2: 4}, "'2' is rare in training: 4 of 124 samples have this class."),
+        ({0: 60, 1: 60, 2: 60}, "'2' is not rare in training (60 of 180 samples): either"),
+    ],
+    ids=["missing", "rare", "frequent"],
+)
+def test_cause_of_a_failing_class_follows_from_its_training_samples(counts: dict[int, int], cause: str) -> None:
+    errors = errors_from_predictions(*predictions_of_counts(FAILING_CLASS["never right"]))
+    sampled = Counter(counts)
+    class_counts = ClassCounts({"train": sampled}, sampled, frozenset(["train"]), {"train": sampled.total()})
+    needs = {"errors": errors, "setup": classifier(), "class_counts": class_counts}
+    (finding,) = rule_registry.find_rule("E702")(needs)
+    assert finding.cause.startswith(cause)
 
 
 @pytest.mark.parametrize("name", NO_FAILING_CLASS)

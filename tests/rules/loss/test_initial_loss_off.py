@@ -171,6 +171,26 @@ def test_tensor_that_makes_the_loss_large_is_named(name: str) -> None:
 def test_usual_tensors_are_not_blamed_for_large_inputs() -> None:
     (finding,) = rule_faults(minimal_setup(network(3), X * 1000, Y, nn.CrossEntropyLoss()), "L208")
     assert "tensor" not in finding.evidence
+    assert finding.cause.startswith("The inputs are large: their root mean square is ")
+    assert "x = (x - x.mean(0)) / x.std(0)" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("head", "x", "target", "cause"),
+    [
+        (300.0, X, 1.0, "The outputs are large before this training, and not because of the inputs"),
+        (1.0, X * 1000, 1.0, "The inputs are large: their root mean square is "),
+        (1.0, X, 1000.0, "The targets have mean "),
+    ],
+    ids=["head", "inputs", "targets"],
+)
+def test_large_loss_of_a_regression_is_explained_by_what_is_large(
+    head: float, x: Tensor, target: float, cause: str
+) -> None:
+    model = network(1)
+    model.get_parameter("2.bias").data.fill_(head - 1)
+    (finding,) = rule_faults(minimal_setup(model, x, target * X[:, :1].cos(), nn.MSELoss()), "L208")
+    assert finding.cause.startswith(cause)
 
 
 def test_initial_loss_off_of_equal_targets_is_not_compared_with_rounding() -> None:

@@ -73,6 +73,21 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 }
 
 
+CAUSES = {
+    "dead units": "All inputs of relu lie between ",
+    "times zero": "mul multiplies the values by zeros.",
+    "softmax over one unit": "softmax runs over an axis of length 1",
+    "fading": "From layer to layer, the differences between samples become smaller",
+}
+FADING = {"fading": setup_builder(PostprocessedNetwork(lambda h: 300 + h / 3000))}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_constant_output_says_how_the_differences_are_lost(name: str) -> None:
+    (finding,) = checkup_findings((FAULTS | FADING)[name](), "M307")
+    assert finding.cause.startswith(CAUSES[name])
+
+
 @pytest.mark.parametrize("name", HEALTHY)
 def test_constant_output_ignores_sound_models(name: str) -> None:
     assert checkup_findings(HEALTHY[name](), "M307") == []

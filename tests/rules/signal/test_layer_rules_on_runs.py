@@ -100,6 +100,15 @@ def test_layer_rules_name_layer_of_fault(name: str) -> None:
     assert location in finding.message
 
 
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [("wide initialization of sigmoids", "have hardly grown"), ("saturated tanhs", "Training has increased ")],
+)
+def test_saturation_in_training_is_explained_by_the_growth_of_the_weights(name: str, cause: str) -> None:
+    (finding,) = [finding for finding in layer_findings(record_faulty_run(name)) if finding.code == "G402"]
+    assert cause in finding.cause
+
+
 @pytest.mark.parametrize("fixed", [False, True], ids=["lost", "kept"])
 @pytest.mark.parametrize(("name", "parameter"), [("steps into a copy", "2.weight"), ("a restored weight", "0.weight")])
 def test_unchanged_parameter_reports_lost_steps_from_record_only(name: str, parameter: str, fixed: bool) -> None:

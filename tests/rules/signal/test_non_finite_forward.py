@@ -135,6 +135,25 @@ def test_non_finite_forward_reports_input_range_and_fix() -> None:
     assert "clamp_min" in finding.fix
 
 
+@pytest.mark.parametrize(
+    ("function", "cause", "fix"),
+    [
+        (lambda h: torch.log(h * 0), "log of 0 is minus infinity.", "clamp_min"),
+        (lambda h: h / (h * 0), "div divides by 0.", "1e-8"),
+        (lambda h: h[:0].mean() + h, "There is no value to average.", "skip empty inputs"),
+        (lambda h: (h * 1e3).exp(), "exp overflows for inputs as large as ", "logsumexp"),
+        (lambda h: (h * 1e30) @ (h.T * 1e30) @ h, "The result of mm exceeds the largest number", "Find where these"),
+        (lambda h: (h * 1e5).half().float(), "as above 65504 in float16", "bfloat16"),
+        (lambda h: h + torch.zeros(8) * -torch.inf, "An infinite value, such as that of a mask, is", "masked_fill"),
+        (torch.logit, "logit is undefined for some of these inputs.", "eps=1e-6"),
+    ],
+)
+def test_cause_says_why_the_result_is_no_number(function: Callable[[Tensor], Tensor], cause: str, fix: str) -> None:
+    (finding,) = findings(hidden_setup(function)())
+    assert cause in finding.cause
+    assert fix in finding.fix
+
+
 def log_likelihood(output: Tensor, target: Tensor) -> Tensor:
     mean, variance = output[:, 0], output[:, 1]
     error = (target - mean) ** 2

@@ -58,6 +58,23 @@ def test_saturated_activation_is_warning_at_its_location(name: str) -> None:
     assert location in (finding.where.source or "") or location == finding.where.module
 
 
+@pytest.mark.parametrize(
+    ("layer", "scale", "cause", "fix"),
+    [
+        (large_weights(nn.Linear(24, 8)), 1.0, "The standard deviation of 1.weight is ", "xavier_uniform_"),
+        (nn.Linear(24, 8), 300.0, "The inputs of 1 are large; its weights have a usual scale.", "Standardize"),
+    ],
+    ids=["weights", "inputs"],
+)
+def test_saturated_activation_tells_large_weights_from_large_inputs(
+    layer: nn.Linear, scale: float, cause: str, fix: str
+) -> None:
+    model = nn.Sequential(nn.Flatten(), layer, nn.Tanh(), nn.Linear(8, 3))
+    (finding,) = checkup_findings(setup_builder(model, scale * SERIES, Y)(), "G402")
+    assert finding.cause.startswith(cause)
+    assert fix in finding.fix
+
+
 HEALTHY: dict[str, nn.Module] = {
     "scaled scores": ScaledAttention(1024, 1 / math.sqrt(1024)),
     "attention to the same position only": ScaledAttention(8, 1.0, diagonal_mask),
