@@ -235,7 +235,8 @@ def _explain_unused(eval_outputs: EvalOutputs, ignored: list[str], names: str) -
     if not is_read(eval_outputs, _replacement_of(eval_outputs, ignored)):
         return f"No operation of the forward pass reads {names}.", f"# use {names} in forward, or remove the argument"
     return (
-        f"What forward() computes from {names} is not used for the output, for example because a variable is overwritten.",
+        f"What forward() computes from {names} is not used for the output, for example because a variable is "
+        "overwritten.",
         f"# follow {names} through forward(), and use the result that is lost",
     )
 

@@ -142,7 +142,9 @@ def test_input_ignored_points_to_module_that_drops_input(model: nn.Module, modul
     batches = [(X[i : i + 16], X[i : i + 16].cos(), Y[i : i + 16]) for i in range(0, 64, 16)]
     (finding,) = checkup_findings(Setup(model, batches, loss_fn=CE), "M306")
     assert finding.where.module == module
-    assert finding.cause.startswith("No operation" if module else "What forward() computes from 'other' is not used")
+    assert finding.cause.startswith(
+        "layer receives 'other'" if module else "What forward() computes from 'other' is not used"
+    )
     assert "def forward(self, x: Tensor, other: Tensor)" in (finding.where.source or "")
 
 
