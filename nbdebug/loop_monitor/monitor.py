@@ -36,6 +36,7 @@ from nbdebug.loop_monitor.gradient_accumulation import (
 )
 from nbdebug.loop_monitor.gradient_changes import GradientChangeMonitor
 from nbdebug.loop_monitor.inspection_plan import ALWAYS_INSPECTED_STEPS, InspectionPlan
+from nbdebug.loop_monitor.leftover_gradients import LeftoverGradientMonitor
 from nbdebug.loop_monitor.loss_graph import (
     LossOperands,
     NormalizedTwice,
@@ -106,8 +107,8 @@ class LoopMonitor(OptimizerTracking):
         self.cleared_gradients = ClearedGradientMonitor(self.parameter_tracker)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
         self.concerns_model, self.has_reached_model, self.is_only_model = True, False, True
-        self.batch_use_counter = BatchUseCounter()
-        self.tracked_steps = 0
+        self.batch_use_counter, self.tracked_steps = BatchUseCounter(), 0
+        self.leftover_gradients = LeftoverGradientMonitor(self.tracked_optimizers)
         self.root_variables, self.evaluation = RootVariables(), EvaluationMonitor(setup, lambda: self.loss_kind)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=not setup.is_compiled)
         self.restored_weights = RestoredWeightsMonitor(self.model)
@@ -116,8 +117,7 @@ class LoopMonitor(OptimizerTracking):
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
         self.is_scaled_loss, self.loss_weights = False, LossWeights(Graph(None, ()), (), None)
-        self.plan = InspectionPlan()
-        self.visibility = ALL_EVENTS
+        self.plan, self.visibility = InspectionPlan(), ALL_EVENTS
         self.backward_line: SourceLine | None = None
         self.lines, self.stacks = dict[str, SourceLine](), dict[str, Stack]()
         self.optimizer_names = OptimizerNames()
@@ -252,6 +252,7 @@ class LoopMonitor(OptimizerTracking):
         if self.batch_use_counter.has_gradients and all(p.grad is None for p in self.sampled_parameters):
             self.attempt(self.batch_use_counter.on_gradients_cleared)  # by code of the user's own
         self.attempt(self.step_groups.on_backward_begin)
+        self.attempt(self.leftover_gradients.on_backward_begin, roots)
         self.attempt(self.root_variables.record, roots, self.setup.files, sys._getframe(1))
         self.attempt(self.optimizer_names.record, self.setup.optimizers, sys._getframe(1))
         self.is_scaled_loss = self.grad_scaler_monitor.starts_from_scaled_loss(roots)
@@ -315,8 +316,8 @@ class LoopMonitor(OptimizerTracking):
             self.is_only_model = False
             return
         self.backward_passes += 1
-        self.attempt(self.double_update_counter.on_backward_end)
-        self.attempt(self.mode_monitor.on_backward_end)
+        for monitor in (self.double_update_counter, self.mode_monitor, self.leftover_gradients):
+            self.attempt(monitor.on_backward_end)
         self.attempt(self.batch_use_counter.on_backward_end, self.mode_monitor.split)
         if self.plan.marks_graphs:
             self.attempt(self.retained_graph_counter.on_backward, self.steps)
@@ -393,10 +394,10 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.weight_copy_monitor.write_trace.close)
         tracked = self.tracked_optimizers[id(optimizer)]
         tracked.on_step_begin()
-        self.attempt(self.double_update_counter.on_step_begin, tracked)
-        self.attempt(self.frozen_steps.on_step_begin, tracked)
-        self.attempt(self.grad_scaler_monitor.on_step_begin, tracked)
-        self.attempt(self.accumulation_counter.on_step_begin, tracked)
+        for monitor in (self.double_update_counter, self.leftover_gradients, self.frozen_steps):
+            self.attempt(monitor.on_step_begin, tracked)
+        for scale_monitor in (self.grad_scaler_monitor, self.accumulation_counter):
+            self.attempt(scale_monitor.on_step_begin, tracked)
         if self.plan.is_inspecting:
             if not tracked.interval.has_backward:  # the loop computes gradients without backward()
                 self.attempt(self.parameter_tracker.check_gradients)

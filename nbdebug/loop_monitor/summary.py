@@ -25,6 +25,7 @@ from nbdebug.loop_monitor.gradient_accumulation import (
 )
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.growing_attributes import GrowingAttribute
+from nbdebug.loop_monitor.leftover_gradients import LeftoverGradients
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
 from nbdebug.loop_monitor.mistaken_metrics import MistakenNumber
 from nbdebug.loop_monitor.modes import DeviceSyncs, EpochOrder, ForwardPasses
@@ -144,6 +145,7 @@ class LoopSummary:
     homogeneous_loss: HomogeneousLoss | None = None
     has_one_optimizer: bool = True
     frozen_steps: FrozenSteps | None = None
+    leftover_gradients: LeftoverGradients | None = None
     restored_weights: RestoredWeights | None = None
     weight_replacements: tuple[int, ...] = ()
     fold_evaluations: tuple[FoldEvaluation, ...] = ()
@@ -251,6 +253,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
         untied_parameters=untied_parameters(monitor.setup.eager_model, monitor.tied_parameters),
         frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
+        leftover_gradients=monitor.leftover_gradients.summary(monitor.setup.eager_model),
         repeated_parameters=repeated_parameters(monitor.tracked_optimizers.values()),
         double_updates=monitor.double_update_counter.summary(),
         device_syncs=monitor.device_sync_counter.summary(),

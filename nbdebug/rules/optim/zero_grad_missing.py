@@ -8,6 +8,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
+from nbdebug.loop_monitor.leftover_gradients import LeftoverGradients
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
 from nbdebug.rule_engine.loop_edits import insert_at_line, repeat_owner
 from nbdebug.rule_engine.rule_registry import rule
@@ -55,6 +56,10 @@ def zero_grad_missing(
     of ``some`` = 0.2 were not, as with a call at every second batch, it is a warning. Accumulating over several
     backward passes and clearing after the step is correct, and so are two optimizers that alternate.
 
+    If the loss of one optimizer runs through the parameters of another one, as that of an actor through its critic, its
+    backward pass leaves gradients there. They are reported if the first optimizer has stepped with this pass, and the
+    other one then adds its own backward pass to them and steps, in as many steps as above.
+
     If the last batches of an epoch do not fill a group of accumulated ones, their gradients may be carried into the
     first step of the next epoch. This is so if at least ``least`` steps sum batches of two epochs, more than the others
     do, and at the same position in each epoch; groups that are counted across epochs have one size. It is a warning if
@@ -71,6 +76,11 @@ def zero_grad_missing(
     """
     if loop.uncleared_closure_steps >= least:
         yield _closure_finding(loop)
+        return
+    leftover = loop.leftover_gradients
+    is_leftover = leftover is not None and leftover.steps >= max(least, some * leftover.checked_steps)
+    if leftover is not None and is_leftover and loop.uncleared_intervals <= share * loop.checked_intervals:
+        yield _leftover_finding(leftover, parameters, is_rare=leftover.steps <= share * leftover.checked_steps)
         return
     if loop.checked_intervals < least:
         raise NotChecked(
@@ -90,7 +100,7 @@ def zero_grad_missing(
     yield Finding(
         message=f"Gradients accumulate: in {loop.uncleared_intervals} of {loop.checked_intervals} inspected steps, the "
         "previous step's gradients had not been cleared before backward().",
-        where=get_location(uncalled_line or line, _uncleared_part(loop, parameters)),
+        where=get_location(uncalled_line or line, _uncleared_part(loop.uncleared_parameters, parameters)),
         cause="This line names zero_grad without calling it: the parentheses are missing."
         if uncalled_line
         else _cause(is_outside, is_rare),
@@ -127,13 +137,33 @@ def _cause(is_outside: bool, is_rare: bool) -> str:
     return "Nothing in the loop calls zero_grad() between one step and the next."
 
 
-def _uncleared_part(loop: LoopSummary, parameters: list[ParameterEntry] | NotChecked) -> str | None:
+def _uncleared_part(names: frozenset[str], parameters: list[ParameterEntry] | NotChecked) -> str | None:
     """Return the largest part of the model with the gradients that pile up; None if that is the whole model."""
     entries = [] if isinstance(parameters, NotChecked) else parameters
-    uncleared = [entry for entry in entries if entry.name in loop.uncleared_parameters]
+    uncleared = [entry for entry in entries if entry.name in names]
     if not uncleared or len(uncleared) == len(entries):
         return None
     return largest_part(uncleared[0], uncleared, entries) or None
+
+
+def _leftover_finding(
+    leftover: LeftoverGradients, parameters: list[ParameterEntry] | NotChecked, *, is_rare: bool
+) -> Finding:
+    """Report steps with the gradients of a loss that another optimizer minimizes."""
+    line, foreign = leftover.line, leftover.foreign_line
+    place = f"The backward pass in line {foreign.number} of {foreign.file}" if foreign else "That backward pass"
+    return Finding(
+        message=f"In {leftover.steps} of {leftover.checked_steps} inspected steps, the gradients of an optimizer "
+        "include those of a loss that another optimizer minimizes. The backward pass of that loss runs through these "
+        "parameters. Their gradients had not been cleared before their own backward pass.",
+        where=get_location(line, _uncleared_part(leftover.parameters, parameters)),
+        cause=f"{place} leaves gradients in these parameters, and nothing clears them before this line.",
+        fix=_FIX,
+        edits=repeat_owner(leftover.step_line, "step", line, "{}.zero_grad()"),
+        evidence={"looked at": leftover.checked_steps, "with gradients of another loss": leftover.steps},
+        explains=_CONSEQUENCES,
+        severity="warning" if is_rare else None,
+    )
 
 
 def _carried_finding(loop: LoopSummary, enlarged: float, rare: float) -> Finding:
