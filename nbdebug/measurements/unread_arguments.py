@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from nbdebug.autograd.attention_calls import VIEW_CALLS, CallGraph
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.hooks.module_hooks import hooked
+from nbdebug.measurements.attention_pass import few_samples
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.preserve import Preserve
@@ -68,19 +69,17 @@ _CallsByPath = dict[str, _ModuleCall]
 
 def unread_argument_of_inputs(answers: EvalOutputs, names: Sequence[str]) -> UnreadArgument | None:
     """Return the innermost argument that depends on some inputs of the model and has no effect; None without any."""
-    inputs = answers.inputs
+    few = few_samples(answers)
+    inputs = few.inputs
     tensors = [inputs[name] for name in names]
-    changed = answers.transform_inputs(lambda t: replace_values(t) if any(t is other for other in tensors) else t)
-    return _find_unread(answers, _record_modules(answers, answers.batch), _record_modules(answers, changed))
+    changed = few.transform_inputs(lambda t: replace_values(t) if any(t is other for other in tensors) else t)
+    return _find_unread(few, changed, nullcontext())
 
 
 def unread_argument_of_parameters(setup: Setup, batch: Batch, parameters: Sequence[Tensor]) -> UnreadArgument | None:
     """Return the innermost argument that depends on some parameters and has no effect; None without any."""
-    answers = EvalOutputs(setup, batch)
-    before = _record_modules(answers, batch)
-    with _other_values(setup.eager_model, parameters):
-        after = _record_modules(answers, batch)
-    return _find_unread(answers, before, after)
+    few = few_samples(EvalOutputs(setup, batch))
+    return _find_unread(few, few.batch, _other_values(setup.eager_model, parameters))
 
 
 @contextmanager
@@ -93,19 +92,28 @@ def _other_values(model: nn.Module, parameters: Sequence[Tensor]) -> Iterator[No
         yield
 
 
-def _find_unread(answers: EvalOutputs, before: _CallsByPath, after: _CallsByPath) -> UnreadArgument | None:
-    unread = [
-        (path, name)
-        for path, call in before.items()
-        if path in after and _are_equal(call.outputs, after[path].outputs)
-        for name, tensors in call.arguments.items()
-        if not _are_equal(tensors, after[path].arguments.get(name, []))
-    ]
-    if not unread:
+def _find_unread(
+    answers: EvalOutputs, changed: Batch, changes: AbstractContextManager[object]
+) -> UnreadArgument | None:
+    """Compare a pass with one of a changed batch or a changed model; None if the model raises for either."""
+    try:
+        before = _record_modules(answers, answers.batch)
+        with changes:
+            after = _record_modules(answers, changed)
+        unread = [
+            (path, name)
+            for path, call in before.items()
+            if call.outputs and path in after and _are_equal(call.outputs, after[path].outputs)
+            for name, tensors in call.arguments.items()
+            if not _are_equal(tensors, after[path].arguments.get(name, []))
+        ]
+        if not unread:
+            return None
+        path, name = max(unread, key=lambda pair: pair[0].count("."))
+        widths = {t.shape[-1] for t in before[path].arguments[name] if t.is_floating_point() and t.dim()}
+        return UnreadArgument(path, name, _own_attention(answers, path, widths))
+    except Exception:
         return None
-    path, name = max(unread, key=lambda pair: pair[0].count("."))
-    widths = {t.shape[-1] for t in before[path].arguments[name] if t.is_floating_point() and t.dim()}
-    return UnreadArgument(path, name, _own_attention(answers, path, widths))
 
 
 def _record_modules(answers: EvalOutputs, batch: Batch) -> _CallsByPath:

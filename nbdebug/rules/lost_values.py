@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.tracing import describe_call
 
 _PRODUCTS = {"mul", "rmul", "imul", "matmul", "rmatmul", "mm", "bmm", "baddbmm", "addmm", "einsum", "linear"}
 _SELECTIONS = {"getitem", "select", "narrow", "index_select", "gather"}
@@ -20,13 +21,14 @@ _REPLACED_BY_MASK = {"masked_fill", "where"}
 def explain_lost_values(call: TorchCall) -> tuple[str, str]:
     """Return why a call returns the same values for inputs that differ, and how to keep the differences."""
     name, source, result = call.name, call.inputs[0], call.outputs[0]
+    subject, term = describe_call(name, starts_sentence=True), describe_call(name)
     if name.endswith("_like") or (name.startswith("new_") and name != "new_tensor"):
         return (
             f"{name} takes only the shape of its argument, not its values.",
             f"Use the argument of {name} itself in place of its result.",
         )
     if name in _PRODUCTS and _has_factor_of_zero(call):
-        return f"{name} multiplies the values by zeros.", "Remove the factor of zeros from this line."
+        return "This line multiplies the values by zeros.", "Remove the factor of zeros from this line."
     if name in _REPLACED_BY_MASK and _has_full_mask(call):
         return (
             f"The mask of {name} covers all values, so that none of them remains.",
@@ -34,7 +36,7 @@ def explain_lost_values(call: TorchCall) -> tuple[str, str]:
         )
     if name in _SELECTIONS:
         return (
-            f"{name} selects a part of its input that is the same in all samples, such as a start token or padding.",
+            f"{subject} selects a part of its input that is the same in all samples, such as a start token or padding.",
             "Select a part that differs between the samples, such as the last real step of a sequence.",
         )
     if name in ("softmax", "log_softmax") and _is_level(result, 1.0 if name == "softmax" else 0.0):
@@ -46,14 +48,14 @@ def explain_lost_values(call: TorchCall) -> tuple[str, str]:
         return _explain_rounding(name, result)
     if name in _SUMS:
         return (
-            f"The operands of {name} differ so much in size that rounding removes the differences.",
+            f"The operands of {term} differ so much in size that rounding removes the differences.",
             "Bring both operands to the same scale before this line.",
         )
     if source.is_floating_point() and source.numel() and _is_level(result, float(result.flatten()[0])):
         return _explain_level(name, source, float(result.flatten()[0]))
     return (
-        f"{name} returns the same values for all samples, although it receives different ones.",
-        f"Let {name} return different values for different samples, or leave it out.",
+        f"{subject} returns the same values for all samples, although it receives different ones.",
+        f"Let {term} return different values for different samples, or leave it out.",
     )
 
 

@@ -30,10 +30,14 @@ class Function(nn.Module):
     ("function", "cause", "fix"),
     [
         (torch.zeros_like, "zeros_like takes only the shape of its argument, not its values.", "the argument of zeros"),
-        (lambda x: x * 0.0, "mul multiplies the values by zeros.", "Remove the factor of zeros"),
-        (lambda x: x @ torch.zeros(2, 2), "matmul multiplies the values by zeros.", "Remove the factor of zeros"),
+        (lambda x: x * 0.0, "This line multiplies the values by zeros.", "Remove the factor of zeros"),
+        (lambda x: x @ torch.zeros(2, 2), "This line multiplies the values by zeros.", "Remove the factor of zeros"),
         (lambda x: x.masked_fill(x > 0, 0.0), "The mask of masked_fill covers all values", "Invert the mask"),
-        (lambda x: x[:, 0], "getitem selects a part of its input that is the same in all samples", "last real step"),
+        (
+            lambda x: x[:, 0],
+            "The indexing selects a part of its input that is the same in all samples",
+            "last real step",
+        ),
         (lambda x: x[:, :1].softmax(1), "softmax runs over an axis of length 1, where it returns 1", "Remove softmax"),
         (lambda x: x.softmax(1), "softmax returns the same values for all samples", "leave it out"),
         (torch.round, "round returns whole numbers, and different inputs round to the same one.", "Leave out round."),
@@ -42,7 +46,7 @@ class Function(nn.Module):
         (lambda x: F.embedding(x.long(), torch.ones(9, 2)), "embedding returns the same values for all", "embedding"),
         (lambda x: x // 1, "floordiv returns whole numbers", "Divide by / in place of //."),
         (lambda x: x.argmax(1), "argmax finds the same position in all samples.", "the values that argmax receives"),
-        (lambda x: x + 1e9, "The operands of add differ so much in size", "the same scale"),
+        (lambda x: x + 1e9, "The operands of the addition differ so much in size", "the same scale"),
         (
             lambda x: torch.relu(x - 1),
             "All inputs of relu lie between -0.9 and -0.6, where it returns 0.",

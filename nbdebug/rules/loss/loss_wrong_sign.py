@@ -202,7 +202,7 @@ def loss_wrong_sign(
         f"{opposite_loss:.4g} for a wrong one.",
         cause="maximize=True is set, but the loss should be minimized."
         if maximizes
-        else "The loss is a score to maximize, such as a likelihood, or has a minus sign too many.",
+        else "The loss is a score to maximize, such as a likelihood, or has one minus sign too many.",
         fix=setting_fix(setup, "maximize", False) if maximizes else "loss = -loss",
         edits=() if maximizes else negate_value(line),
         evidence={

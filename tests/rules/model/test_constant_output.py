@@ -75,7 +75,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
 
 CAUSES = {
     "dead units": "All inputs of relu lie between ",
-    "times zero": "mul multiplies the values by zeros.",
+    "times zero": "This line multiplies the values by zeros.",
     "softmax over one unit": "softmax runs over an axis of length 1",
     "fading": "From layer to layer, the differences between samples become smaller",
 }
