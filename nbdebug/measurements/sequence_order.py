@@ -10,8 +10,11 @@ from torch import Tensor
 
 from nbdebug.autograd import Graph
 from nbdebug.autograd.graph import Node
+from nbdebug.baselines.input_features import standardize_columns
+from nbdebug.baselines.reference_learner import ReferenceLearner
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.perturbation import EvalOutputs, fill_zero_parameters
+from nbdebug.measurements.reference import Reference
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.preserve import seed_all
 from nbdebug.setup.batch import TARGET_KEYS, Batch
@@ -21,6 +24,7 @@ from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _CANDIDATE_OFFSETS = (1, 0, 2, 3, -1)
 _MIN_MATCHES = 8  # positions that must agree, to rule out coincidence
+_MAX_COUNTED_TOKENS = 2_000
 _SequenceKind = Literal["tokens", "steps", "patches"]
 _NUM_DRAWS, _TOLERANCE, _MAX_FEATURES = 20, 1e-4, 32
 
@@ -311,3 +315,22 @@ def _is_data_ordered(answers: EvalOutputs, kind: _SequenceKind) -> bool:
 
 def _mean_squared_difference(values: Tensor) -> Tensor:
     return values.float().diff(dim=1).square().mean()
+
+
+def gain_from_token_counts(reference: Reference) -> float:
+    """Return how much the counts of the tokens tell about the class of a sequence, whatever their order is.
+
+    It is the accuracy of a kernel ridge regression on the counts, for rows left out one at a time, between that of the
+    most frequent class (0) and one (1). Raises NotChecked for other inputs and targets.
+    """
+    rows = reference.rows()
+    tokens = [part for part in rows.parts if part.dim() == 2 and not part.is_floating_point()]
+    if rows.targets.kind != "classes" or len(tokens) != 1 or tokens[0].dtype == torch.bool:
+        raise NotChecked("the inputs are no sequences of tokens with one class each")
+    kept = tokens[0][torch.from_numpy(rows.kept)].long()
+    if kept.min() < 0 or kept.max() >= _MAX_COUNTED_TOKENS:
+        raise NotChecked(f"tokens up to {int(kept.max())} are too many to count; {_MAX_COUNTED_TOKENS} are the limit")
+    counts = torch.zeros(len(kept), int(kept.max()) + 1).scatter_add_(1, kept, torch.ones(kept.shape))
+    learner = ReferenceLearner(standardize_columns(counts.numpy()), rows.targets)
+    constant = rows.targets.constant_score
+    return (learner.kernel_ridge.score - constant) / max(1 - constant, 1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -15,7 +16,8 @@ from nbdebug.measurements.batch_independence import OutputSpread, PositionDepend
 from nbdebug.measurements.call_operands import lost_sequence_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.position_tables import ConstantPositions
-from nbdebug.measurements.sequence_order import PermutationSensitivity
+from nbdebug.measurements.reference import Reference
+from nbdebug.measurements.sequence_order import PermutationSensitivity, gain_from_token_counts
 from nbdebug.rule_engine.layer_edits import swap_batch_and_steps
 from nbdebug.rule_engine.position_edits import ADD_ALONG_STEPS, find_misplaced_table
 from nbdebug.rule_engine.predictions import UNSEEN_ORDER
@@ -25,6 +27,8 @@ from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 from nbdebug.source.unused_results import find_unused_result
 
+_MAY_BE_SETS = " The targets may not need any: the counts of the tokens alone tell most of them."
+
 
 @rule("M311", "warning", prediction=UNSEEN_ORDER)
 def order_ignored(
@@ -33,6 +37,9 @@ def order_ignored(
     output_spread: OutputSpread,
     eval_outputs: EvalOutputs,
     position_dependence: PositionDependence | NotChecked | None,
+    reference: Reference | NotChecked | None,
+    *,
+    share: float = 0.5,
 ) -> Iterator[Finding]:
     """Permuting the tokens does not change the output of a model with attention.
 
@@ -48,8 +55,10 @@ def order_ignored(
     By intervention on the first batch, in eval mode, with small random values in parameters of zeros, wherever a
     sequence attends to itself. Recurrence, convolution and causal masks encode the order and pass. For numeric
     sequences it is a warning only if neighbors are more similar than pairs in random order by five standard errors;
-    otherwise the sequences may be sets, as may sorted words, and it is a note. A table counts if it has at least as
-    many rows as the sequence has positions, and nothing else that is added differs between positions.
+    otherwise the sequences may be sets, as may sorted words, and it is a note. It is one, too, if a learner that gets
+    only the counts of the tokens gains ``share`` = half of what is possible over the most frequent class. A table
+    counts if it has at least as many rows as the sequence has positions, and nothing else that is added differs
+    between positions.
 
     ## How to fix
     Add a position embedding, learned or sinusoidal, to the input of the first attention.
@@ -71,6 +80,8 @@ def order_ignored(
         return
     dependence = position_dependence if isinstance(position_dependence, PositionDependence) else None
     misplaced = dependence.call if dependence else None
+    gain = _gain_without_order(reference) if misplaced is None and permutation_sensitivity.kind == "tokens" else 0.0
+    is_set = not permutation_sensitivity.is_data_ordered or gain >= share
     finding = Finding(
         message=f"Permuting the {permutation_sensitivity.length} {permutation_sensitivity.kind} of each sequence does "
         "not change the output (beyond permuting it). The model has no position information.",
@@ -78,7 +89,8 @@ def order_ignored(
         cause=f"{describe_call(misplaced.name, starts_sentence=True)} adds position information along the batch, "
         "not along the sequence."
         if misplaced
-        else "Attention does not depend on positions, and no position information is added to its input.",
+        else "Attention does not depend on positions, and no position information is added to its input."
+        + (_MAY_BE_SETS if gain >= share else ""),
         fix=ADD_ALONG_STEPS
         if misplaced
         else "Add a vector for each position, learned or sinusoidal, to the "
@@ -87,15 +99,24 @@ def order_ignored(
         if misplaced is not None and misplaced.module
         else (),
         evidence={
+            "gain without order": gain,
             "kind": permutation_sensitivity.kind,
             "places": permutation_sensitivity.length,
             "neighbors alike": permutation_sensitivity.is_data_ordered,
         },
         explains=("T606", "T608", "M314"),
-        severity=None if permutation_sensitivity.is_data_ordered else "note",
+        severity="note" if is_set else None,
     )
     table = find_misplaced_table(eval_outputs.setup.eager_model, misplaced) if misplaced else None
     yield replace(finding, fix=table.sum_along_steps, edits=table.edits) if table else finding
+
+
+def _gain_without_order(reference: Reference | NotChecked | None) -> float:
+    """Return what a learner of the token counts gains; 0 if it cannot be asked."""
+    if isinstance(reference, Reference):
+        with suppress(NotChecked):
+            return gain_from_token_counts(reference)
+    return 0.0
 
 
 def _constant_finding(positions: ConstantPositions) -> Finding:

@@ -244,3 +244,19 @@ class ZeroPositions(nn.Module):
 @pytest.mark.parametrize(("added", "count"), [(True, 0), (False, 1)])
 def test_m311_table_that_starts_at_zero_is_silent(added: bool, count: int) -> None:
     assert len(findings(ZeroPositions(added), WORDS, WORD_LABELS)) == count
+
+
+@pytest.mark.parametrize("needs_order", [True, False])
+def test_order_ignored_of_classes_that_follow_from_token_counts_is_note(*, needs_order: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(0, 12, (400, 8), generator=generator)
+    labels = (tokens[:, 0] < tokens[:, -1]).long() if needs_order else ((tokens < 6).sum(1) > 4).long()
+    model = nn.Sequential(nn.Embedding(12, 8), encoder(), MeanOverSteps(), nn.Linear(8, 2))
+    (finding,) = findings(model, tokens, labels)
+    assert finding.severity == ("warning" if needs_order else "note")
+    assert ("counts of the tokens" in finding.cause) != needs_order
+
+
+class MeanOverSteps(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(1)
