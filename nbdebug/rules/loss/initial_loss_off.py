@@ -23,6 +23,7 @@ from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
+from nbdebug.setup.attribute_paths import member_code
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.initialization import initialization_line
 from nbdebug.setup.losses import score_tensor
@@ -177,7 +178,7 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
         line = initialization_line(setup, module, attribute) or part_line(setup, module, tensor.name)
     else:
         line = attribute_maker(setup.eager_model.get_submodule(module), attribute)
-    factor, name = f"{1 / tensor.scale:.2g}", f"model.{tensor.name}"
+    factor, name = f"{1 / tensor.scale:.2g}", member_code(tensor.name)
     return replace(
         finding,
         where=get_location(line, module or None, tensor.name if is_parameter else None),

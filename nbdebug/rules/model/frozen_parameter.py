@@ -20,6 +20,7 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry, common_paren
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.attribute_paths import member_code
 from nbdebug.setup.freezing_lines import freezing_line
 from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.setup.setup import optimized_parameters
@@ -154,13 +155,12 @@ def _initial_entries(
 def _frozen_in_loop_finding(setup: Setup, frozen: FrozenSteps) -> Finding:
     """Report an optimizer whose parameters were frozen while the loop ran, and that steps on."""
     module = common_parent(name.rpartition(".")[0] for name in frozen.parameters)
-    target = f"model.{module}" if module else "model"
     return Finding(
         message=f"In the last {frozen.count} of its {frozen.steps} steps, an optimizer changed nothing: all of its "
         f"{len(frozen.parameters)} parameters ({join_names(list(frozen.parameters), 3)}) are frozen.",
         where=get_location(freezing_line(setup), module or None),
         cause="requires_grad was turned off for them in the loop, and not turned on again before their own step.",
-        fix=f"{target}.requires_grad_(True)   # before the backward pass of its own loss",
+        fix=f"{member_code(module)}.requires_grad_(True)   # before the backward pass of its own loss",
         evidence={"parameters": list(frozen.parameters), "steps": frozen.count, "of": frozen.steps},
         explains=(*_CONSEQUENCES, "G412", "G415", "R904"),
         severity="error",

@@ -14,6 +14,7 @@ from nbdebug.measurements.weight_copies import EQUAL_VALUES, TRANSPOSED_VALUES, 
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.attribute_paths import member_code
 from nbdebug.setup.module_lines import untying_line
 
 _ONE_BEFORE = "they shared one tensor when the loop began"
@@ -65,7 +66,7 @@ def _finding(setup: Setup, pair: BrokenTie, size: int) -> Finding:
         f"{pair.reason}.",
         where=where,
         cause="One of the two was created again, copied or replaced after they had been tied.",
-        fix=f"model.{pair.first} = model.{pair.second}   # then create the optimizer",
+        fix=f"{member_code(pair.first)} = {member_code(pair.second)}   # then create the optimizer",
         evidence={"parameters": [pair.first, pair.second], "values": size, "known by": pair.reason},
         severity="note" if pair.reason == TRANSPOSED_VALUES else None,
     )

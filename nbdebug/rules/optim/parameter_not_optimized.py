@@ -18,6 +18,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import move_before_in_block
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.attribute_paths import member_code
 from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.source_lines import find_setup_creation, parameters_line
@@ -259,9 +260,7 @@ def _all_parameters_edits(
 
 def _further_optimizer(optimizer: torch.optim.Optimizer, module: str) -> str:
     """Say how to train a part of the model that none of several optimizers holds."""
-    is_attribute_path = all(name.isidentifier() for name in module.split("."))
-    part = f"model.{module}" if is_attribute_path else f"model.get_submodule({module!r})" if module else "model"
-    parameters = f"{part}.parameters()"
+    parameters = f"{member_code(module)}.parameters()"
     return (
         f"Add {parameters} to one of the optimizers, or create another one, for example "
         f"{optimizer_code(optimizer, parameters)}, and step it, too."

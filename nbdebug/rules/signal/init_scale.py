@@ -21,6 +21,7 @@ from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.attribute_paths import member_code
 from nbdebug.setup.initialization import initialization_line
 from nbdebug.training.model_copy import RESET_PARAMETERS
 
@@ -194,7 +195,7 @@ def _norm_finding(scales: dict[str, Tensor]) -> Finding:
 
 
 def _recurrent_finding(growth: RecurrentGrowth) -> Finding:
-    factor_per_step, name = growth.factor ** (2 / growth.steps), f"model.{growth.module}".rstrip(".")
+    factor_per_step, name = growth.factor ** (2 / growth.steps), member_code(growth.module)
     return Finding(
         message=f"The hidden state of {name} grows by a factor of {growth.factor:.2g} from the middle to the end of a "
         f"sequence of {growth.steps} steps (about {factor_per_step:.2g} per step); a factor of at most 2 is usual.",

@@ -22,6 +22,7 @@ from nbdebug.rule_engine.expression_edits import leave_out_call, take_last_step
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.attribute_paths import member_code
 from nbdebug.setup.initialization import initialization_line
 from nbdebug.source.edits import line_changes
 from nbdebug.source.location import get_location
@@ -292,7 +293,7 @@ def _fix_for_operation(end: BlockedGradient) -> str:
     if name in _DRAWS:
         return "x = mean + std * torch.randn_like(std)   # for a normal distribution; others have rsample()"
     if end.biases:
-        modules = ", ".join(f"model.{entry.name}" for entry in end.biases[:3])
+        modules = ", ".join(member_code(entry.name) for entry in end.biases[:3])
         return f"torch.nn.init.zeros_(bias)   # for {modules}; only the last layer may start with a prior"
     if name in _LIMITS:
         return "if not self.training:   # train on the unlimited values\n    x = x.clamp(low, high)"

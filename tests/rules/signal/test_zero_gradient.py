@@ -105,7 +105,7 @@ def network_with_biases(activation: nn.Module, value: float, kind: str = "linear
 def test_zero_gradient_behind_negative_biases_names_them(kind: str, name: str) -> None:
     (finding,) = rule_findings(setup_of(network_with_biases(nn.ReLU(), -9.0, kind)), "G416")
     assert "bias is -9. With" in finding.cause
-    assert f"model.{name}" in finding.fix
+    assert f"model[{name[0]}].bias" in finding.fix
 
 
 @pytest.mark.parametrize("function", [FAULTS["inactive units"][0], torch.round])
