@@ -53,7 +53,9 @@ def run_examples(rule: Rule) -> tuple[ExampleRun, ExampleRun]:
     bad, arguments = _run_example(rule, "bad")
     good, good_arguments = _run_example(rule, "good")
     if good.finding is None and arguments and good_arguments:
-        good = replace(good, numbers=_same_numbers(bad.numbers, arguments[-1], good_arguments[-1]) | good.numbers)
+        # The latest call may be that of a trial of the fix, whose measurements are others.
+        shared = (_same_numbers(bad.numbers, call, good_arguments[-1]) for call in reversed(arguments))
+        good = replace(good, numbers=next(filter(None, shared), {}) | good.numbers)
     return bad, good
 
 

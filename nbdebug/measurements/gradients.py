@@ -303,21 +303,22 @@ def _direction_name(entry: ParameterEntry) -> str:
 
 def _find_blocking_nodes(graph: Graph, value: Tensor, entries: list[ParameterEntry]) -> tuple[set[Node], set[Node]]:
     """Return the operations that turn a gradient into zeros, and those that pass on gradients whose sum is zero."""
-    receiving, passing = dict[Node, bool](), dict[Node, bool]()
+    receiving, passing = dict[Any, bool](), dict[Node, list[Any]]()
 
     def hook(node: Node) -> Callable[[Any, Any], None]:
         def record(grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]) -> None:
-            receiving[node] = _has_nonzero(grad_outputs)
+            receiving[node.function] = _has_nonzero(grad_outputs)
+            edges = zip(node.function.next_functions, grad_inputs, strict=False)
             if any(gradient is not None for gradient in grad_inputs):
-                passing[node] = _has_nonzero(grad_inputs)
+                passing[node] = [function for (function, _), gradient in edges if _has_nonzero((gradient,))]
 
         return record
 
     with graph.backward_hooks(hook):
         torch.autograd.grad(value, [entry.parameter for entry in entries], allow_unused=True)
-    blocking = {node for node, passes in passing.items() if receiving[node] and not passes}
-    takers = {node: [part for part in node.inputs if part in receiving] for node, passes in passing.items() if passes}
-    return blocking, {node for node, parts in takers.items() if parts and not any(map(receiving.get, parts))}
+    blocking = {node for node, takers in passing.items() if receiving[node.function] and not takers}
+    known = {node: [receiving[taker] for taker in takers if taker in receiving] for node, takers in passing.items()}
+    return blocking, {node for node, receive in known.items() if receive and not any(receive)}
 
 
 def _has_nonzero(gradients: tuple[Tensor | None, ...]) -> bool:

@@ -23,7 +23,8 @@ STEPS = np.arange(300)
 
 def findings(code: str, record: Record) -> list[Finding]:
     unavailable = NotChecked("only the record is known")
-    return find_rule(code)({"record": record, "loop": unavailable, "policy_gradient": unavailable})
+    names = ("loop", "policy_gradient", "has_signed_weights")
+    return find_rule(code)({"record": record, **dict.fromkeys(names, unavailable)})
 
 
 def with_spikes(positions: list[int], height: float = 8.0) -> Any:

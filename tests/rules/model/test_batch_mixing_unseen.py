@@ -92,7 +92,7 @@ class Across(nn.Module):
 
 FIXES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "function of an axis": (lambda x: x - x.logsumexp(0, keepdim=True), "along an axis other than 0"),
-    "statistics of the batch": (lambda x: F.batch_norm(x, None, None, training=True), "running_mean, running_var"),
+    "statistics of the batch": (lambda x: F.batch_norm(x, None, None, training=True), "Keep running statistics"),
     "function without an axis": (lambda x: F.layer_norm(x.T, x.T.shape[1:]).T, "x.transpose(0, 1)"),
 }
 
