@@ -58,9 +58,9 @@ class Targets:
         return replace(self, columns=self.columns[rows])
 
     def limit_outliers(self) -> Targets:
-        """Return values within twice the range that holds 96% of them, on either side; others are moved to its ends.
+        """Return the values clipped to a range three times as wide as that of their middle 96%.
 
-        The same targets are returned if all of them are.
+        Returns these same targets if nothing is clipped, or if they are no values.
         """
         if self.kind != "values":
             return self

@@ -234,7 +234,7 @@ def blocked_gradients(setup: Setup, batches: list[Batch], early_steps: list[Earl
     if forward_pass.loss is None:
         return [BlockedGradient(zero_entries, None)]
     graph = forward_pass.trace.get_graph(forward_pass.loss)
-    blocking, cancelling = _find_blocking_nodes(graph, forward_pass.loss, zero_entries)
+    blocking, canceling = _find_blocking_nodes(graph, forward_pass.loss, zero_entries)
     moving = {early.entry.module for early in early_steps if early.max_gradient != 0}
     by_node: dict[Node | None, list[ParameterEntry]] = {}
     by_direction: dict[str, list[ParameterEntry]] = {}
@@ -242,14 +242,14 @@ def blocked_gradients(setup: Setup, batches: list[Batch], early_steps: list[Earl
         if entry.module in moving:  # only a part of a recurrent layer
             by_direction.setdefault(_direction_name(entry), []).append(entry)
         else:
-            by_node.setdefault(_find_nearest_user(graph, entry, (blocking | cancelling).__contains__), []).append(entry)
+            by_node.setdefault(_find_nearest_user(graph, entry, (blocking | canceling).__contains__), []).append(entry)
     return [
         *(
             BlockedGradient(
                 entries,
                 node,
                 _blocking_biases(setup, batches[0], entries) if node else (),
-                cancels=node in cancelling,
+                cancels=node in canceling,
             )
             for node, entries in by_node.items()
         ),

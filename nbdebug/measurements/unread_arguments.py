@@ -1,4 +1,4 @@
-"""Find an argument of a user's module that no output of the module depends on, and the attention that may miss it."""
+"""Find an argument of a user's module that does not affect its output, and the attention that should read it."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ _STEPS = re.compile(r'\.\w+|\[-?\d+\]|\["(?:\\.|[^"\\])*"\]')
 _NUMBERED_MODULES = (nn.ModuleList, nn.Sequential)
 
 
-def member_code(path: str, owner: str = "model") -> str:
+def member_code(path: str) -> str:
     """Return the expression of a module or a parameter of a model: ``model.layers[0].weight`` for layers.0.weight."""
-    return owner + "".join(f"[{name}]" if name.isdecimal() else f".{name}" for name in path.split(".") if name)
+    return "model" + "".join(f"[{name}]" if name.isdecimal() else f".{name}" for name in path.split(".") if name)
 
 
 def find_path(item: object, variables: Mapping[str, Any], preferred: str = "") -> str:

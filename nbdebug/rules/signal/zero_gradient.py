@@ -285,8 +285,8 @@ def _fix_for_operation(end: BlockedGradient) -> str:
     name = end.node.name if end.node else ""
     if end.cancels:
         return (
-            "Detach the term that should be constant, or compute it before the step: old log-probabilities are stored "
-            "when the data are collected."
+            "Detach the term that should be constant. Old log-probabilities, for example, are stored when the data are "
+            "collected."
         )
     if not name:
         return "Follow the output to the loss, and print the gradient of each value on the way: x.retain_grad()."
