@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor, log10
-from statistics import median_low
 from typing import Literal
 
 from nbdebug.tools.lr_range.bracket import find_best_run, open_side
@@ -112,8 +111,7 @@ def _choose_run(good_runs: Sequence[ConfirmationRun]) -> ConfirmationRun:
     falling at a level that grows with the rate (Bottou, Curtis and Nocedal 2018, arXiv:1606.04838, theorem 4.6): of two
     rates that do not differ this early, the lower one has more to gain.
     """
-    middle_rate = median_low(run.rate for run in good_runs)
-    return next(run for run in good_runs if run.rate == middle_rate)
+    return good_runs[(len(good_runs) - 1) // 2]
 
 
 def _describe_open_side(runs: Sequence[ConfirmationRun], open_run: ConfirmationRun, best_run: ConfirmationRun) -> str:
