@@ -41,6 +41,12 @@ USE_ABSENT_KERNEL = """() => {
 }"""
 OUTPUTS = "i => panel.content.model.cells.get(i).toJSON().outputs"
 FOCUS_STATE = "[panel.content.activeCellIndex, panel.content.mode, panel.content.model.cells.length]"
+# The status of a kernel is "idle" for a moment after each control message, even while it runs a cell.
+KERNEL_ANSWERS = """milliseconds => {
+  const request = panel.sessionContext.session.kernel.requestExecute({code: "", silent: true, store_history: false});
+  const limit = new Promise((done) => setTimeout(() => done(false), milliseconds));
+  return Promise.race([request.done.then(() => true), limit]);
+}"""
 KERNEL_IS_IDLE = "panel.sessionContext.session?.kernel?.status === 'idle'"
 
 
@@ -126,6 +132,11 @@ class LabPage:
     def wait_idle(self, timeout: float = 120) -> None:
         """Wait until every started cell has ended."""
         self.page.wait_for_function(f"() => running === 0 && {KERNEL_IS_IDLE}", timeout=1000 * timeout)
+
+    def kernel_answers(self, seconds: float) -> bool:
+        """Return whether the kernel answers within this time: whether all its cells have ended then."""
+        self.page.wait_for_function("() => panel.sessionContext.isReady", timeout=60_000)
+        return bool(self.page.evaluate(KERNEL_ANSWERS, 1000 * seconds))
 
     def wait_until(self, is_met: Callable[[], bool], timeout: float) -> None:
         """Wait until a condition is met; its locators are resolved each time, since a page may be drawn again."""
