@@ -18,9 +18,8 @@ from nbdebug.rules.unregistered_tensors import unregistered_tensors_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.assignments import covering_statement, find_assignments
-from nbdebug.source.attribute_makers import made_line
 from nbdebug.source.edits import wrap_node
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_location
 
 _REGISTERING = re.compile(r"=\s*(\w+\.)*(Parameter|ModuleList|ModuleDict|ParameterList|ParameterDict|Sequential)\(")
 _CONSEQUENCES = ("O503", "O504", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614")
@@ -114,13 +113,29 @@ def _describe_container(item: UnregisteredAttribute) -> str:
 def _assignment_location(item: UnregisteredAttribute) -> Location:
     """The line that sets the attribute, preferably one that does not register anything.
 
-    If a function or a method makes what the attribute stores, that is what it returns.
+    If the attribute is an object that was not made for modules, such as a configuration, that is the line which adds
+    them to it.
     """
-    lines = find_assignments(item.owner, item.attribute)
-    unregistering = [line for line in lines if not _REGISTERING.search(line.text)]
-    if not unregistering:
-        return Location(module=item.path or None)
-    return get_location(made_line(unregistering[0], item.owner, item.attribute), item.path or None)
+    names = [name for name, part in vars(item.value).items() if _contains(part, item)] if _is_object(item.value) else []
+    lines = [line for name in names for line in _unregistering_lines(item.owner, name)]
+    lines = lines if len(lines) == 1 else _unregistering_lines(item.owner, item.attribute)
+    return get_location(lines[0] if lines else None, item.path or None)
+
+
+def _unregistering_lines(owner: object, attribute: str) -> list[SourceLine]:
+    """Return the lines in the methods of an object that set an attribute of any object and register nothing."""
+    return [line for line in find_assignments(owner, attribute) if not _REGISTERING.search(line.text)]
+
+
+def _is_object(value: object) -> bool:
+    return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, Tensor)
+
+
+def _contains(part: object, item: UnregisteredAttribute) -> bool:
+    """Return whether a value is one of the unregistered modules and tensors, or a container of some."""
+    members = set(map(id, item.members))
+    contents = [*part.values()] if isinstance(part, Mapping) else [*part] if isinstance(part, (list, tuple)) else [part]
+    return any(id(content) in members for content in contents)
 
 
 def _registration_fix(item: UnregisteredAttribute) -> str:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -189,6 +190,33 @@ class Experts(nn.Module):
 def test_unregistered_parameters_in_list_of_containers_points_to_list() -> None:
     (finding,) = findings(Experts())
     assert "self.experts = [" in (finding.where.source or "")
+
+
+class Options(SimpleNamespace):
+    """Settings of a network."""
+
+
+class LayersInOptions(nn.Module):
+    """Adds its layers to the options that it got."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.options = options
+        options.stages = self.make_stages()
+        self.head = nn.Linear(4, 3)
+
+    def make_stages(self) -> list[nn.Module]:
+        return [nn.Linear(4, 4), nn.Linear(4, 4)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        for stage in self.options.stages:
+            x = stage(x).relu()
+        return self.head(x)
+
+
+def test_unregistered_parameters_in_options_points_to_line_that_adds_them() -> None:
+    (finding,) = findings(LayersInOptions(Options(width=4)))
+    assert (finding.where.source or "").strip() == "options.stages = self.make_stages()"
 
 
 class ParameterReset(nn.Module):
