@@ -121,9 +121,11 @@ def _replaced_part_finding(setup: Setup, module: str, entries: list[ParameterEnt
     """Report a part of the model that replaced the one which the optimizer still holds."""
     after = f"line {replaced.replacement.present.number}" if replaced.replacement else "the line that replaces it"
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in replaced.tensors[:4])
+    held = f"{len(replaced.tensors)} tensors that are" if len(replaced.tensors) > 1 else "a tensor that is"
+    pronoun = "them" if len(entries) > 1 else "it"
     return Finding(
-        message=f"No parameter group contains {_with_shapes(entries)}, so no step updates them. The optimizer holds "
-        f"{len(replaced.tensors)} tensors that are in no module any more, with shapes {shapes}.",
+        message=f"No parameter group contains {_with_shapes(entries)}, so no step updates {pronoun}. The optimizer holds "
+        f"{held} in no module any more, with shape{'s' * (len(replaced.tensors) > 1)} {shapes}.",
         where=get_location(replaced.creation, module, entries[0].name)
         if replaced.creation
         else _parameter_location(setup, module, entries[0]),
