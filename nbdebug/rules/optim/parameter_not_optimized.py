@@ -124,8 +124,8 @@ def _replaced_part_finding(setup: Setup, module: str, entries: list[ParameterEnt
     held = f"{len(replaced.tensors)} tensors that are" if len(replaced.tensors) > 1 else "a tensor that is"
     pronoun = "them" if len(entries) > 1 else "it"
     return Finding(
-        message=f"No parameter group contains {_with_shapes(entries)}, so no step updates {pronoun}. The optimizer holds "
-        f"{held} in no module any more, with shape{'s' * (len(replaced.tensors) > 1)} {shapes}.",
+        message=f"No parameter group contains {_with_shapes(entries)}, so no step updates {pronoun}. The optimizer "
+        f"holds {held} in no module any more, with shape{'s' * (len(replaced.tensors) > 1)} {shapes}.",
         where=get_location(replaced.creation, module, entries[0].name)
         if replaced.creation
         else _parameter_location(setup, module, entries[0]),
