@@ -205,8 +205,8 @@ def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> 
         f"{windows.length - windows.max_shift} of their {windows.length} steps with a training window, for example val "
         f"{val_index} with train {train_index}.",
         where=replace(get_location(line), sample=val_index),
-        cause="Overlapping windows were created from one series and then split at random.",
-        fix="Split the series at one time first, and then create the windows of each part.",
+        cause="Overlapping windows were created first, and then split at random.",
+        fix="Split the recordings, or one long series at one time, and then create the windows of each part.",
         evidence={"pairs of train and val": windows.pairs[:20], "compared": windows.val_size},
         explains=("T611", "D107"),
         severity="warning",

@@ -17,6 +17,7 @@ from nbdebug.autograd.call_recorders import (
 )
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.formatting import join_names
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.dropout_rates import LostRate
 from nbdebug.loop_monitor.modes import ForwardPasses, ModelMode
@@ -290,7 +291,7 @@ def _left_in_eval_finding(
         edits = restore_train_mode(line)
     return Finding(
         message=f"{off} of {_count_steps(total, loop)} ({off / total:.0%}) ran in eval mode, in which "
-        f"{len(affected_layers)} layers ({', '.join(affected_layers[:4])}) drop nothing or ignore the statistics "
+        f"{len(affected_layers)} layers ({join_names(affected_layers, 4)}) drop nothing or ignore the statistics "
         "of the batch.",
         where=get_location(line or forward, affected_layers[0]),
         cause=cause,

@@ -175,8 +175,9 @@ def _is_on_floor(run_summary: RunSummary, floor: HeadFloor, near: float) -> bool
 
 def _finding(run_summary: RunSummary, floor: HeadFloor) -> Finding:
     return Finding(
-        message=f"The loss converged to {run_summary.end:.4g}. The best output of {floor.activation.lower()} reaches "
-        f"{floor.in_range_loss:.4g}; an unrestricted output reaches {floor.any_output_loss:.4g}.",
+        message=f"The loss converged to {run_summary.end:.4g}. On the first batch, the best output of "
+        f"{floor.activation.lower()} reaches {floor.in_range_loss:.4g}; an unrestricted output reaches "
+        f"{floor.any_output_loss:.4g}.",
         cause=f"The model ends in {floor.activation.lower()}, whose range is {floor.range_name}; a lower loss needs "
         "outputs outside it.",
         fix=f"# remove the {floor.activation.lower()} at the end of the model, or scale the targets into its range",

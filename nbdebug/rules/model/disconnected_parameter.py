@@ -273,7 +273,11 @@ def _lost_term_finding(entries: list[ParameterEntry], lost: LostTerms, path: str
         if lost.variable
         else f"line {number} computes a term from their output that no further operation receives"
     )
-    cause = "Each round replaces the term of the round before." if lost.variable else "The term is computed and lost."
+    cause = (
+        "Each round replaces the term of the round before."
+        if lost.variable
+        else "The term is lost: nothing adds it to the loss, or another value takes its place."
+    )
     name = lost.variable or "loss"
     fix = describe_edits(edits) or f"{name} = {name} + term   # add up all terms"
     return replace(_finding(entries, reason, lost.line, cause, fix, path), edits=edits)

@@ -9,6 +9,7 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
+from nbdebug.formatting import join_names
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_updated
 from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names, largest_part
@@ -155,7 +156,7 @@ def _unfrozen_finding(setup: Setup, names: tuple[str, ...], parameters: list[Par
     line = find_unique_line(_unfreezes, user_written_objects(setup))
     others = [entry for entry in parameters if entry.name not in names]
     return Finding(
-        message=f"{len(names)} parameters ({', '.join(names[:4])}) were unfrozen while your loop ran and have a "
+        message=f"{len(names)} parameters ({join_names(names, 4)}) were unfrozen while your loop ran and have a "
         "gradient, but no parameter group contains them, so no step updates them.",
         where=get_location(line, module, names[0]),
         cause="The optimizer was created from the parameters that were trainable before.",
@@ -173,7 +174,7 @@ def _added_finding(setup: Setup, names: tuple[str, ...]) -> Finding:
     attribute = next((part for part in reversed(module.split(".")) if not part.isdigit()), "")
     line = find_unique_line(_adds_to(attribute), user_written_objects(setup))
     return Finding(
-        message=f"{len(names)} parameters ({', '.join(names[:4])}) were added to the model while your loop ran and "
+        message=f"{len(names)} parameters ({join_names(names, 4)}) were added to the model while your loop ran and "
         "have a gradient, but no parameter group contains them, so no step updates them.",
         where=get_location(line, module, names[0]),
         cause="The optimizer was created before these layers were.",
