@@ -91,7 +91,7 @@ def targets_not_shifted(
     edits = shift_targets(setup, position) if is_unshifted else ()
     yield Finding(
         message=f"{_describe_offset(eval_outputs, next_token_offset)} "
-        f"(the dataset shifts them by {next_token_offset.data_offset}, the loss by {next_token_offset.loss_offset}); "
+        f"(the data shift them by {next_token_offset.data_offset}, the loss by {next_token_offset.loss_offset}); "
         "an autoregressive model needs a shift of 1 in total.",
         where=get_location(line),
         cause="Neither the data nor the loss shifts the targets, so the model sees the token that it should predict."
@@ -166,7 +166,7 @@ def _shift_fix(ahead: NextTokenOffset) -> str:
     if ahead.total_offset == 0:
         return "inputs, targets = tokens[:, :-1], tokens[:, 1:]"
     if ahead.loss_offset:
-        return "Shift the targets in one place only: in the dataset, or in the loss."
+        return "Shift the targets in one place only: in the data, or in the loss."
     return "inputs, targets = tokens[:, :-1], tokens[:, 1:]  # shift by exactly one token"
 
 
