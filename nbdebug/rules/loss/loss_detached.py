@@ -111,7 +111,7 @@ def loss_detached(
 
 def _loop_finding(loop: LoopSummary) -> Finding:
     cut_line = loop.graph_cut.line if loop.graph_cut else None
-    line = cut_line or loop.new_leaf_line or loop.lines.get("loss")
+    line = loop.new_leaf_line or cut_line or loop.lines.get("loss")
     edits = stack_collected_losses(line)
     return Finding(
         message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "
