@@ -22,11 +22,11 @@ from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_tensors
 
 REENTRANT_CHECKPOINT = "the reentrant checkpoint"
+PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
 INDICES_OF = "the indices of "  # a call that returns values with a gradient beside them
 
-_PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
 _DISABLING_NAMES = ("no_grad", "set_grad_enabled", "inference_mode")
-_CONVERSION_CALLS = {name.strip("_") for name in _PYTHON_CONVERSIONS}
+_CONVERSION_CALLS = {name.strip("_") for name in PYTHON_CONVERSIONS}
 _OPERATORS = {
     **{"getitem": "indexing", "setitem": "assignment to an index", "add": "addition", "sub": "subtraction"},
     **{"mul": "multiplication", "div": "division", "truediv": "division", "floordiv": "division", "pow": "power"},
@@ -193,7 +193,7 @@ class DetachRecorder(TorchFunctionMode):
         self.created_leaves.update({id(t): (t, get_line_from_frame(frame)) for t in created})
         flows = any(t.requires_grad and (not t.is_leaf or id(t) in before) for t in after)
         indices = [t for t in after if not (t.requires_grad or t.is_floating_point() or t.is_complex())]
-        if before and not flows and (after or getattr(func, "__name__", "") in _PYTHON_CONVERSIONS):
+        if before and not flows and (after or getattr(func, "__name__", "") in PYTHON_CONVERSIONS):
             if not _takes_shape_only(func):
                 self._record(func, before, result, frame)
         elif before and indices and torch.is_grad_enabled():
@@ -203,7 +203,7 @@ class DetachRecorder(TorchFunctionMode):
 
     def _follow_detached(self, func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> None:
         """Record what is done with a detached tensor: torch computes with it, or its values leave torch."""
-        is_conversion = getattr(func, "__name__", "") in _PYTHON_CONVERSIONS
+        is_conversion = getattr(func, "__name__", "") in PYTHON_CONVERSIONS
         for position, cut in enumerate(self.detach_points):
             if not isinstance(cut.output, Tensor) or not any(share_memory(cut.output, tensor) for tensor in inputs):
                 continue
