@@ -140,8 +140,8 @@ class StepTrace(LoopMode):
             self.attempts, self.awaits_pass = _MAX_ATTEMPTS, True
             broadcasts = self.tracker.broadcasts_in(roots[0]), self.tracker.lost_weights
             calls = self.kl_divergences, self.loss_calls
-            counts = self.has_hooks, self.passes, self.draw_trace.find_separate_draws(roots[0])
-            step = TracedStep(batch, self.trace, output, roots[0], *broadcasts, *calls, *counts)
+            step = TracedStep(batch, self.trace, output, roots[0], *broadcasts, *calls, self.has_hooks, self.passes)
+            step = replace(step, separate_draws=self.draw_trace.find_separate_draws(roots[0]))
         self.close()
         error, self.error = self.error, None
         if error is not None:
