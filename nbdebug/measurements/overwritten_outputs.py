@@ -43,7 +43,7 @@ class OverwrittenOutputs:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _CallOfLayer:
     """One call of a layer: its class, the user's line, and its output tensors, each the result of its own operation."""
 
     kind: type[nn.Module]
@@ -61,13 +61,13 @@ def overwritten_outputs(setup: Setup, first_pass: ForwardPass) -> OverwrittenOut
     counts = [count for name, count in first_pass.trace.call_counts.items() if name in modules]
     if first_pass.loss is None or (len(counts) < _MIN_CALLED and max(counts, default=0) < 2):
         return None
-    calls: list[_Call] = []
+    calls: list[_CallOfLayer] = []
 
     def hook(module: nn.Module, _: Any, output: Any) -> Any:
         if len(tree_tensors(output)) < 2:
             return output
         marked = tree_map(output, _mark)
-        calls.append(_Call(type(module), get_line_from_frame(sys._getframe(1)), tree_tensors(marked)))
+        calls.append(_CallOfLayer(type(module), get_line_from_frame(sys._getframe(1)), tree_tensors(marked)))
         return marked
 
     try:
@@ -88,7 +88,7 @@ def _mark(value: Any) -> Any:
     return value.view_as(value) if isinstance(value, Tensor) and value.requires_grad else value
 
 
-def _find_overwritten(calls: Sequence[_Call], loss: Tensor) -> OverwrittenOutputs | None:
+def _find_overwritten(calls: Sequence[_CallOfLayer], loss: Tensor) -> OverwrittenOutputs | None:
     """Return an output that is overwritten, by the calls at one line, or else by those of one class.
 
     A layer may pass on the outputs of another one: they are lost by the outer call, which ends last.
@@ -101,7 +101,7 @@ def _find_overwritten(calls: Sequence[_Call], loss: Tensor) -> OverwrittenOutput
     return next(filter(None, found), None)
 
 
-def _judge(group: Sequence[_Call], reached: set[Any], loss: Tensor) -> OverwrittenOutputs | None:
+def _judge(group: Sequence[_CallOfLayer], reached: set[Any], loss: Tensor) -> OverwrittenOutputs | None:
     """Return the output that only the last of some calls passes on to the loss."""
     uses = [[output.grad_fn in reached for output in call.outputs] for call in group]
     if not any(map(all, zip(*uses, strict=True))):
