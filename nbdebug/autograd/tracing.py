@@ -22,11 +22,11 @@ from nbdebug.tensors.memory import share_memory
 from nbdebug.tensors.pytree import tree_tensors
 
 REENTRANT_CHECKPOINT = "the reentrant checkpoint"
+PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
 INDICES_OF = "the indices of "  # a call that returns values with a gradient beside them
 
-_PYTHON_CONVERSIONS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
 _DISABLING_NAMES = ("no_grad", "set_grad_enabled", "inference_mode")
-_CONVERSION_CALLS = {name.strip("_") for name in _PYTHON_CONVERSIONS}
+_CONVERSION_CALLS = {name.strip("_") for name in PYTHON_CONVERSIONS}
 _OPERATORS = {
     **{"getitem": "indexing", "setitem": "assignment to an index", "add": "addition", "sub": "subtraction"},
     **{"mul": "multiplication", "div": "division", "truediv": "division", "floordiv": "division", "pow": "power"},
@@ -159,7 +159,7 @@ def _checkpoint_line(frame: FrameType | None) -> SourceLine | None:
     return None
 
 
-class _DetachRecorder(TorchFunctionMode):
+class DetachRecorder(TorchFunctionMode):
     """Records every detaching call while active, with the current submodule."""
 
     def __init__(self, stack: ModuleStack) -> None:
@@ -170,27 +170,40 @@ class _DetachRecorder(TorchFunctionMode):
         self._disabled_at: SourceLine | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._disabled_at = _find_disabling_line(func, args, sys._getframe(1)) or self._disabled_at
-        inputs = tree_tensors((args, kwargs or {}))
-        before = [t for t in inputs if t.requires_grad]
+        frame, inputs = sys._getframe(1), tree_tensors((args, kwargs or {}))
+        before = self.on_call(func, args, inputs, frame)
         result = func(*args, **(kwargs or {}))
+        self.on_result(func, inputs, before, result, frame)
+        return result
+
+    def on_call(
+        self, func: Any, args: tuple[Any, ...], inputs: list[Tensor], frame: FrameType | None
+    ) -> dict[int, Any]:
+        """Return the origins of the inputs with a gradient of a call that is about to run, by their identity."""
+        self._disabled_at = _find_disabling_line(func, args, frame) or self._disabled_at
+        return {id(t): t if t.grad_fn is None else t.grad_fn for t in inputs if t.requires_grad}
+
+    def on_result(
+        self, func: Any, inputs: list[Tensor], before: dict[int, Any], result: Any, frame: FrameType | None
+    ) -> None:
+        """Record a call that has returned, if it detaches; ``before`` is what ``on_call`` has returned."""
         after = tree_tensors(result)
-        created = [t for t in after if t.requires_grad and t.is_leaf and not any(t is tensor for tensor in before)]
-        self.created_leaves.update({id(t): (t, get_line_from_frame(sys._getframe(1))) for t in created})
-        flows = any((t.requires_grad and not t.is_leaf) or any(t is tensor for tensor in before) for t in after)
+        results = inputs[:1] if getattr(func, "__name__", "") == "__set__" else after
+        created = [t for t in results if t.requires_grad and t.is_leaf and id(t) not in before]
+        self.created_leaves.update({id(t): (t, get_line_from_frame(frame)) for t in created})
+        flows = any(t.requires_grad and (not t.is_leaf or id(t) in before) for t in after)
         indices = [t for t in after if not (t.requires_grad or t.is_floating_point() or t.is_complex())]
-        if before and not flows and (after or getattr(func, "__name__", "") in _PYTHON_CONVERSIONS):
+        if before and not flows and (after or getattr(func, "__name__", "") in PYTHON_CONVERSIONS):
             if not _takes_shape_only(func):
-                self._record(func, before, result)
+                self._record(func, before, result, frame)
         elif before and indices and torch.is_grad_enabled():
-            self._record(func, before, indices[0], INDICES_OF)
+            self._record(func, before, indices[0], frame, INDICES_OF)
         elif not before and self.detach_points:
             self._follow_detached(func, inputs, after)
-        return result
 
     def _follow_detached(self, func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> None:
         """Record what is done with a detached tensor: torch computes with it, or its values leave torch."""
-        is_conversion = getattr(func, "__name__", "") in _PYTHON_CONVERSIONS
+        is_conversion = getattr(func, "__name__", "") in PYTHON_CONVERSIONS
         for position, cut in enumerate(self.detach_points):
             if not isinstance(cut.output, Tensor) or not any(share_memory(cut.output, tensor) for tensor in inputs):
                 continue
@@ -199,17 +212,17 @@ class _DetachRecorder(TorchFunctionMode):
             elif any(not share_memory(cut.output, tensor) for tensor in outputs):
                 self.detach_points[position] = replace(cut, conversion="", stays_in_torch=True)
 
-    def _record(self, func: Any, before: list[Tensor], result: Any, prefix: str = "") -> None:
+    def _record(
+        self, func: Any, before: dict[int, Any], result: Any, frame: FrameType | None, prefix: str = ""
+    ) -> None:
         """Record one detaching call and the graph it detached from."""
-        detached = tuple(t.grad_fn if t.grad_fn is not None else t for t in before)
-        frame, line, name = sys._getframe(2), None, prefix + get_call_name(func)
+        line, name = None, prefix + get_call_name(func)
         if not torch.is_grad_enabled():
             checkpoint_line = None if self._disabled_at else _checkpoint_line(frame)
             line = self._disabled_at or checkpoint_line
             name = REENTRANT_CHECKPOINT if checkpoint_line else f"{name} under no_grad"
-        self.detach_points.append(
-            DetachPoint(name, detached, line or get_line_from_frame(frame), self._stack.innermost, result)
-        )
+        detached, line = tuple(before.values()), line or get_line_from_frame(frame)
+        self.detach_points.append(DetachPoint(name, detached, line, self._stack.innermost, result))
 
 
 def _takes_shape_only(func: Any) -> bool:
@@ -285,7 +298,7 @@ def _get_next_sequence_number() -> int | None:
 def trace_forward(model: nn.Module) -> Iterator[ForwardTrace]:
     """Record tracebacks, module spans and detach points of ``model`` in a block; then remove hooks and modes."""
     trace = ForwardTrace()
-    recorder = _DetachRecorder(trace)
+    recorder = DetachRecorder(trace)
     trace.detach_points, trace.created_leaves = recorder.detach_points, recorder.created_leaves
     with trace.track(model), record_user_lines(), torch.enable_grad(), recorder:
         yield trace

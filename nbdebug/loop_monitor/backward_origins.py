@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from nbdebug.loop_monitor.write_trace import LoopMode
+from nbdebug.autograd import DetachPoint
+from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer
+from nbdebug.loop_monitor.graph_cuts import CutTrace
 from nbdebug.source.assignments import covering_statement, find_assignment, last_assignment
-from nbdebug.source.location import SourceLine, get_line_from_frame
+from nbdebug.source.location import SourceLine
 from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import read_names
 
@@ -114,29 +116,32 @@ def _is_loss(value: object) -> bool:
 class _BackwardLeaves:
     """Leaves that a backward pass reaches: whether the model is among them, and how many others there are.
 
-    ``other_leaves`` do not belong to the model; ``copied_parameters`` are parameters that have the shapes of at least
-    half of the model's: a single tensor of such a shape is no copy of the model. ``line`` is where another leaf was
-    assigned, if the model is not reached.
+    ``other_leaves`` do not belong to the model, of which ``other_parameters`` are parameters; ``copied_parameters`` are
+    parameters that have the shapes of at least half of the model's: a single tensor of such a shape is no copy of the
+    model. ``line`` is where another leaf was assigned, if the model is not reached.
     """
 
     reaches_model: bool = False
     other_leaves: int = 0
     copied_parameters: int = 0
+    other_parameters: int = 0
     line: SourceLine | None = None
 
 
 class BackwardLeafMonitor:
     """Collects the leaves of backward passes until one of them reaches the model.
 
-    If the first one does not, the torch calls of the loop from one step to the next backward pass are traced once, to
-    find the line that creates the leaf that it ends in.
+    If the first one does not, the torch calls of the next step are traced once, to find the line that creates the leaf
+    that a pass ends in, and the call that cuts the graph between the model and the loss of the last pass.
     """
 
     def __init__(self, model_shapes: Mapping[int, tuple[int, ...]], *, can_trace: bool = True) -> None:
         self.model_shapes = model_shapes
         self.leaves = _BackwardLeaves()
         self.passes = 0
-        self.trace = _LeafTrace() if can_trace else None
+        self.trace = CutTrace({*model_shapes}) if can_trace else None
+        self.cut: DetachPoint | None = None
+        self.traced_passes = 0
 
     def on_backward_begin(self, roots: Sequence[Tensor]) -> None:
         """Collect the leaves behind some roots."""
@@ -145,21 +150,33 @@ class BackwardLeafMonitor:
         self.passes += 1
         leaves = [leaf for root in roots for leaf in (_graph_leaves(root.grad_fn) if root.grad_fn else [root])]
         shapes = Counter(self.model_shapes.values())
-        common = Counter(tuple(leaf.shape) for leaf in leaves if isinstance(leaf, nn.Parameter)) & shapes
+        parameters = [leaf for leaf in leaves if isinstance(leaf, nn.Parameter)]
+        common = Counter(tuple(leaf.shape) for leaf in parameters) & shapes
         copied_count = common.total() if common.total() >= _MIN_COPIED_SHARE * shapes.total() else 0
         reaches_model = any(id(leaf) in self.model_shapes for leaf in leaves)
         line = None if reaches_model else self._creation_line(leaves, sys._getframe(1))
-        self.leaves = _BackwardLeaves(reaches_model, len(leaves) - copied_count, copied_count, line)
+        other_leaves = len(leaves) - copied_count, copied_count, len(parameters) - copied_count
+        self.leaves = _BackwardLeaves(reaches_model, *other_leaves, line)
+        if self.trace and self.trace.is_open:
+            self.traced_passes, self.cut = self.traced_passes + 1, self.trace.find_cut(roots)
 
     def _creation_line(self, leaves: list[Tensor], frame: FrameType | None) -> SourceLine | None:
         """Return the line that created a leaf: as traced, as found before, or the assignment of its variable."""
-        traced_lines = self.trace.close() if self.trace else {}
+        traced_line = self.trace.leaf_line(leaves) if self.trace else None
         leaf_ids = {id(leaf) for leaf in leaves}
-        traced_line = next((traced_lines[id(leaf)] for leaf in leaves if id(leaf) in traced_lines), None)
         return traced_line or self.leaves.line or find_assignment(frame, lambda value: _holds_any(value, leaf_ids))
 
+    def on_step_begin(self, _tracked: TrackedOptimizer) -> None:
+        """End the trace if it shows a backward pass. A pass is a torch call, inside which the mode cannot be left."""
+        self._end_traced_step()
+
+    def _end_traced_step(self) -> None:
+        if self.trace and self.traced_passes:
+            self.trace.close()
+
     def on_step_end(self) -> None:
-        """Trace the torch calls until the next backward pass if the first pass did not reach the model."""
+        """Trace the torch calls of the next step if the first pass did not reach the model."""
+        self._end_traced_step()
         if self.trace and self.passes and not self.leaves.reaches_model:
             self.trace.open()
 
@@ -171,35 +188,6 @@ class BackwardLeafMonitor:
         finally:
             if self.trace:
                 self.trace.close()
-
-
-class _LeafTrace(LoopMode):
-    """Records the user's line of each call that creates a leaf with a gradient, from ``open`` to ``close``, once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: dict[int, SourceLine] = {}
-        self.was_used = False
-
-    def open(self) -> None:
-        """Start to record, unless that was done before."""
-        self.was_used = self.was_used or self.enter()
-
-    def close(self) -> dict[int, SourceLine]:
-        """Return the lines by the ids of the leaves, and stop to record."""
-        lines, self.lines = self.lines, {}
-        self.leave()
-        return lines
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        subject = args[0] if args and isinstance(args[0], Tensor) else None
-        was_leaf = subject is not None and subject.requires_grad
-        result = func(*args, **(kwargs or {}))
-        created = subject if getattr(func, "__name__", "") == "__set__" else result
-        is_leaf = isinstance(created, Tensor) and created.is_leaf and created.requires_grad
-        if is_leaf and not (was_leaf and created is subject) and (line := get_line_from_frame(sys._getframe(1))):
-            self.lines[id(created)] = line
-        return result
 
 
 def _graph_leaves(function: Any) -> list[Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from nbdebug.autograd import Graph
 from nbdebug.autograd.tracing import record_user_lines
 from nbdebug.loop_monitor.row_relations import RowRelation, RowSample, find_row_relation, is_reordered
+from nbdebug.loop_monitor.separate_draws import SeparateDraws
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, get_line_from_traceback
 from nbdebug.tensors.pytree import tree_map, tree_tensors
@@ -61,7 +62,8 @@ class BatchAlignment:
     ``loss_line`` is the user's line that uses the model's output, if it was recorded. ``steps_without_gradient`` gave
     the output a gradient of zeros. ``replaced_arguments`` are the numbers of the tensor arguments that never were a
     tensor of the loader's batch. In ``foreign_target_steps``, the loss compared the output with a tensor that no batch
-    contains, such as a bootstrapped target.
+    contains, such as a bootstrapped target. ``separate_draws`` is a random target of the first step that is drawn apart
+    from what the model receives.
     """
 
     checked_steps: int = 0
@@ -74,6 +76,7 @@ class BatchAlignment:
     steps_without_gradient: int = 0
     replaced_arguments: frozenset[int] = frozenset()
     foreign_target_steps: int = 0
+    separate_draws: SeparateDraws | None = None
 
     @property
     def has_foreign_targets(self) -> bool:
@@ -138,6 +141,7 @@ class BatchAlignmentMonitor:
         self.relations: dict[str, list[RowRelation | None]] = {"train": [], "val": []}
         self.changed_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self.row_use = _RowUseCounter()
+        self.separate_draws: SeparateDraws | None = None
         self.loss_line: SourceLine | None = None
         self.line_recording = ExitStack()
         self.sampled_arguments, self.loader_arguments = set[int](), set[int]()
@@ -279,6 +283,7 @@ class BatchAlignmentMonitor:
             self.row_use.steps_without_gradient,
             frozenset(self.sampled_arguments - self.loader_arguments),
             self.foreign_target_steps,
+            self.separate_draws,
         )
 
 

@@ -394,7 +394,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.weight_copy_monitor.write_trace.close)
         tracked = self.tracked_optimizers[id(optimizer)]
         tracked.on_step_begin()
-        for monitor in (self.double_update_counter, self.leftover_gradients, self.frozen_steps):
+        for monitor in (self.double_update_counter, self.leftover_gradients, self.frozen_steps, self.leaf_monitor):
             self.attempt(monitor.on_step_begin, tracked)
         for scale_monitor in (self.grad_scaler_monitor, self.accumulation_counter):
             self.attempt(scale_monitor.on_step_begin, tracked)

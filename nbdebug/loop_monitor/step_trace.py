@@ -16,6 +16,7 @@ from nbdebug.autograd import ForwardTrace
 from nbdebug.autograd.call_recorders import ELEMENTWISE_LOSSES, Broadcast, BroadcastTracker, TorchCall
 from nbdebug.distributed.parallel_models import is_sharded
 from nbdebug.exceptions import SetupError
+from nbdebug.loop_monitor.separate_draws import DrawTrace, SeparateDraws
 from nbdebug.loop_monitor.write_trace import LoopMode
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import score_tensor
@@ -33,7 +34,7 @@ class TracedStep:
 
     The inputs of the batch are the arguments that the loop has passed to the model. ``has_hooks`` tells whether the
     step registered hooks on tensors, which every backward pass would call. ``passes`` is the number of training passes
-    of the model in the step.
+    of the model in the step, ``separate_draws`` a target that is drawn apart from what the model receives.
     """
 
     batch: Batch
@@ -46,6 +47,7 @@ class TracedStep:
     loss_calls: list[TorchCall]
     has_hooks: bool
     passes: int = 1
+    separate_draws: SeparateDraws | None = None
 
 
 class StepTrace(LoopMode):
@@ -74,6 +76,7 @@ class StepTrace(LoopMode):
         self.kl_divergences: list[TorchCall] = []
         self.has_hooks, self.passes = False, 0
         self.loss_calls: list[TorchCall] = []
+        self.draw_trace = DrawTrace()
 
     @property
     def is_due(self) -> bool:
@@ -89,9 +92,11 @@ class StepTrace(LoopMode):
             with suppress(SetupError):
                 batch, earlier = self.setup.split_batch(raw), self.batch
                 self.open(batch, list(_raw_targets(raw, batch)))
+                self.draw_trace.add_data(raw)
                 if earlier is not None and self.batch is not None:
                     self.earlier_batch = earlier
                     self.tracker.add_targets(list(_raw_targets(earlier.raw, earlier)))
+                    self.draw_trace.add_data(earlier.raw)
 
     def open(self, batch: Batch, targets: list[Tensor]) -> None:
         """Start to trace."""
@@ -108,6 +113,7 @@ class StepTrace(LoopMode):
             return
         if self.batch is None and self.is_due:
             self.open(Batch(args, kwargs), [])
+            self.draw_trace.add_data((args, kwargs))
         if self.batch is not None:
             if self.earlier_batch is not None and _has_inputs(self.earlier_batch, args, kwargs):
                 self.batch = self.earlier_batch
@@ -135,6 +141,7 @@ class StepTrace(LoopMode):
             broadcasts = self.tracker.broadcasts_in(roots[0]), self.tracker.lost_weights
             calls = self.kl_divergences, self.loss_calls
             step = TracedStep(batch, self.trace, output, roots[0], *broadcasts, *calls, self.has_hooks, self.passes)
+            step = replace(step, separate_draws=self.draw_trace.find_separate_draws(roots[0]))
         self.close()
         error, self.error = self.error, None
         if error is not None:
@@ -158,13 +165,16 @@ class StepTrace(LoopMode):
             return func(*args, **(kwargs or {}))
         inputs: list[Tensor] = []
         try:
+            inputs = tree_tensors((args, kwargs or {}))
             if not self.is_in_model:
-                inputs = tree_tensors((args, kwargs or {}))
                 self.tracker.on_call(func, inputs)
         except Exception as error:  # must not reach the user's loop
             self.stop(error)
         result = _call_quietly(func, args, kwargs or {})
         try:
+            self.draw_trace.on_result(func, inputs, tree_tensors(result), sys._getframe(1))
+            if self.is_in_model:
+                inputs = []
             self.record_result(func, inputs, args, kwargs or {}, result, get_line_from_frame(sys._getframe(1)))
         except Exception as error:
             self.stop(error)
@@ -173,7 +183,7 @@ class StepTrace(LoopMode):
     def record_result(
         self, func: Any, inputs: list[Tensor], args: Any, kwargs: dict[str, Any], result: Any, line: SourceLine | None
     ) -> None:
-        """Record a call that has returned."""
+        """Record a call that has returned; ``inputs`` are those of a call outside of the model."""
         outputs = tree_tensors(result)
         self.tracker.on_result(func, inputs, outputs)
         if line is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from nbdebug.autograd import DetachPoint
 from nbdebug.loop_monitor.batch_alignment import BatchAlignment
 from nbdebug.loop_monitor.batch_averages import BatchAverage
 from nbdebug.loop_monitor.broadcast_comparisons import ShapeMismatch
@@ -68,7 +69,8 @@ class LoopSummary:
     between those. ``alternates_losses`` tells whether several optimizers stepped, with a backward pass for each step.
     ``reaches_model`` tells whether any backward pass reached the model; if none did, ``other_leaves`` and
     ``copied_parameters`` count the tensors, and the parameters of the same shapes, that it reached instead, and
-    ``new_leaf_line`` is where one of those tensors was created.
+    ``new_leaf_line`` is where one of those tensors was created. ``other_parameters`` are those of other shapes, and
+    ``graph_cut`` is the only call that cuts the graph between the model and the loss of the last pass before a step.
 
     ``always_with_gradient`` are parameters with a nonzero gradient at each of the ``gradient_checks``,
     ``with_gradient`` those with one at any check, ``with_any_gradient`` those with one that may be zero, ``changed``
@@ -109,6 +111,8 @@ class LoopSummary:
     reaches_model: bool = False
     other_leaves: int = 0
     copied_parameters: int = 0
+    other_parameters: int = 0
+    graph_cut: DetachPoint | None = None
     new_leaf_line: SourceLine | None = None
     gradient_checks: int = 0
     always_with_gradient: frozenset[str] = frozenset()
@@ -207,6 +211,8 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         reaches_model=monitor.leaf_monitor.leaves.reaches_model,
         other_leaves=monitor.leaf_monitor.leaves.other_leaves,
         copied_parameters=monitor.leaf_monitor.leaves.copied_parameters,
+        other_parameters=monitor.leaf_monitor.leaves.other_parameters,
+        graph_cut=monitor.leaf_monitor.cut,
         new_leaf_line=monitor.leaf_monitor.leaves.line,
         gradient_checks=monitor.parameter_tracker.gradient_checks,
         always_with_gradient=monitor.parameter_tracker.always_with_gradient,

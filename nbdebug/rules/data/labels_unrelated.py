@@ -23,13 +23,14 @@ from nbdebug.measurements.inverted_ranks import InvertedRanks
 from nbdebug.measurements.label_alignment import LabelAlignment
 from nbdebug.measurements.labels import LabelPredictability, LabelProbe
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
-from nbdebug.measurements.redrawn_targets import RedrawnTargets, RedrawnTargetSearch
+from nbdebug.measurements.redrawn_targets import RedrawnTargetSearch
 from nbdebug.measurements.reference import Reference, compare_with_reference
 from nbdebug.measurements.target_symmetries import MovedTarget
 from nbdebug.measurements.text_order import TextOrder
 from nbdebug.records import Record
 from nbdebug.rule_engine.order_edits import find_reordering
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.drawn_targets import redrawn_finding, separate_draws_finding
 from nbdebug.rules.examples import network
 from nbdebug.rules.separated_labels import separation_finding
 from nbdebug.setup import Setup
@@ -129,6 +130,9 @@ def labels_unrelated(
     are reported after a run whose loss stayed at that of a constant prediction, if a kernel ridge regression predicts
     them no better from the inputs that were read with them.
 
+    In the first step of your loop, draws are followed through the torch calls. A target that comes from draws alone is
+    unrelated to the inputs if none of them reaches the prediction, while another draw of its shape does.
+
     In your loop, exactly: the inputs are those of a batch in another order while the targets are in the loader's order,
     or the reverse, or the targets are those of another batch; in more than half of at least ``least`` = 3 inspected
     steps. Inputs that are sorted and whose outputs are put back in order do not count, and neither do mixed samples.
@@ -158,8 +162,10 @@ def labels_unrelated(
     if isinstance(loop, LoopSummary):
         of_loop = [*_loop_findings(loop, least)]
         yield from of_loop
-        if not of_loop and _has_learned_nothing(record, reference) and (targets := redrawn_targets.targets):
-            yield _redrawn_finding(targets)
+        if not of_loop and (draws := loop.batch_alignment.separate_draws):
+            yield replace(separate_draws_finding(draws), explains=_CONSEQUENCES)
+        elif not of_loop and _has_learned_nothing(record, reference) and (targets := redrawn_targets.targets):
+            yield replace(redrawn_finding(targets), explains=_CONSEQUENCES)
         return
     if isinstance(text_order, TextOrder):
         yield _text_order_finding(text_order, setup)
@@ -218,21 +224,6 @@ def _has_learned_nothing(record: Record | NotChecked, reference: Reference | Not
         return False
     comparison = compare_with_reference(summary, reference)
     return comparison is not None and not comparison.is_informative
-
-
-def _redrawn_finding(targets: RedrawnTargets) -> Finding:
-    """Report random targets that the inputs do not determine."""
-    return Finding(
-        message=f"The targets are random numbers that are unrelated to the inputs: in two reads of the same "
-        f"{targets.samples} training samples, {targets.changed:.0%} of their values differ, with a correlation of "
-        f"{targets.correlation:.2g}. Neither the network nor a kernel ridge regression predicts them better than a "
-        "constant.",
-        where=get_location(targets.line),
-        cause="The target is drawn for itself. The noise that was added to the input is another draw.",
-        fix="noise = torch.randn_like(x)   # draw once\nnoisy, target = mix(x, noise, t), noise",
-        evidence={"samples": targets.samples, "changed": targets.changed, "correlation": targets.correlation},
-        explains=_CONSEQUENCES,
-    )
 
 
 def _unrelated_target_findings(

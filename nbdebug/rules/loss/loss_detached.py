@@ -78,6 +78,8 @@ def loss_detached(
     if isinstance(loop, LoopSummary) and loop.reaches_model:
         return
     if isinstance(loop, LoopSummary) and loop.backward_passes and not loop.copied_parameters:
+        if loop.graph_cut and loop.other_parameters and not loop.changed:
+            return  # another network lies between the model and the loss (M301)
         yield _loop_finding(loop)
     trainable_ids = {id(entry.parameter) for entry in parameters if entry.parameter.requires_grad}
     leaves = [loss] if loss.grad_fn is None else first_pass.trace.get_graph(loss).leaves
@@ -108,7 +110,8 @@ def loss_detached(
 
 
 def _loop_finding(loop: LoopSummary) -> Finding:
-    line = loop.new_leaf_line or loop.lines.get("loss")
+    cut_line = loop.graph_cut.line if loop.graph_cut else None
+    line = loop.new_leaf_line or cut_line or loop.lines.get("loss")
     edits = stack_collected_losses(line)
     return Finding(
         message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "

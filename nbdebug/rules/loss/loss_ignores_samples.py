@@ -24,10 +24,12 @@ from nbdebug.measurements.ignored_targets import IgnoredColumns, IgnoredTarget
 from nbdebug.measurements.known_positions import KnownPositions
 from nbdebug.measurements.loss_places import early_return_line, ignored_part, producing_line, selection_line
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
+from nbdebug.measurements.overwritten_outputs import OverwrittenOutputs
 from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.measurements.unlearned_token import UnlearnedClass, UnlearnedToken
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
+from nbdebug.rules.overwritten_terms import overwritten_finding
 from nbdebug.rules.unlearned_classes import (
     CONSEQUENCES,
     FIX_OF_INDEX,
@@ -63,6 +65,7 @@ def loss_ignores_samples(
     unlearned_token: UnlearnedToken | NotChecked | None,
     unlearned_class: UnlearnedClass | NotChecked | None,
     predictable_class: PredictableClass | NotChecked | None,
+    overwritten_outputs: OverwrittenOutputs | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     share: float = 0.5,
@@ -104,6 +107,9 @@ def loss_ignores_samples(
     least ``least`` = 3 with different batches, and they are at least that ``share``. Batches that bring a mask do not
     count.
 
+    Layers of one class, or those called at one line, may return a number beside their other outputs, such as a
+    penalty. It is a warning if the loss has a constant gradient for that of the last layer and none for the others.
+
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
 
@@ -117,6 +123,9 @@ def loss_ignores_samples(
         unused = loop.batch_alignment.unused_rows
         if unused.steps >= least and unused.rows >= share * unused.batch_size:
             yield _loop_finding(unused, loop.batch_alignment.loss_line or loop.lines.get("backward"))
+        return
+    if isinstance(overwritten_outputs, OverwrittenOutputs):
+        yield overwritten_finding(overwritten_outputs)
         return
     for call in loss_calls if isinstance(loss_calls, list) else ():
         if (label := _only_label_is_ignored(call)) is not None:

@@ -22,6 +22,7 @@ from nbdebug.measurements.flow_volume import FlowVolume
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import negative_line, producing_line, reversing_line
 from nbdebug.measurements.loss_sensitivity import IdealLoss
+from nbdebug.measurements.overwritten_outputs import OverwrittenOutputs
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.measurements.policy_gradient import PolicyGradient
 from nbdebug.measurements.triplet_loss import TripletLoss
@@ -30,6 +31,7 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import expressions_at, flip_only_sign, negate_value, remove_minus
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, network
+from nbdebug.rules.overwritten_terms import with_overwritten_cause
 from nbdebug.rules.reversed_pairs import (
     CONSEQUENCES,
     MIN_PAIR_SIGMA,
@@ -68,6 +70,7 @@ def loss_wrong_sign(
     unbounded_part: UnboundedPart | NotChecked | None,
     unbounded_output: UnboundedOutput | NotChecked | None,
     flow_volume: FlowVolume | NotChecked | None,
+    overwritten_outputs: OverwrittenOutputs | NotChecked | None,
     first_pass: ForwardPass | NotChecked,
     record: Record | NotChecked,
     loop: LoopSummary | NotChecked,
@@ -127,6 +130,9 @@ def loss_wrong_sign(
     of half of the triplets. It is an error if it finds the pushed part closer in the other half, by five standard
     errors, and no metric finds the pulled part closer, neither than the pushed part nor than that of another triplet.
 
+    If several layers return a number that the loss adds up, such as a log-determinant, and only that of the last layer
+    reaches the loss although the other outputs of all of them do, this is named as the cause of a loss without a bound.
+
     ## How to fix
     Negate the loss, or remove ``maximize=True`` from the optimizer.
 
@@ -136,6 +142,7 @@ def loss_wrong_sign(
     ## References
     Documentation of torch.optim.SGD, argument ``maximize``.
     """
+    overwritten = overwritten_outputs if isinstance(overwritten_outputs, OverwrittenOutputs) else None
     if isinstance(loop, LoopSummary) and _is_negated(setup, loop):
         yield _negated_finding(loop)
         return
@@ -157,7 +164,7 @@ def loss_wrong_sign(
         )
         term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
         loss_line = None if is_negated_in_loop else part_line or term_line or _root_line(graph)
-        yield _unbounded_finding(loss_line or root_line, *lowest)
+        yield with_overwritten_cause(_unbounded_finding(loss_line or root_line, *lowest), overwritten)
         return
     if isinstance(record, Record) and (common_aim := find_common_aim(record)) is not None:
         root = graph.root if isinstance(graph, Graph) else None  # it gives the score of the other network its sign
@@ -184,7 +191,7 @@ def loss_wrong_sign(
         yield _unbounded_part_finding(unbounded_part, is_after_run=isinstance(record, Record))
         return
     if isinstance(unbounded_output, UnboundedOutput):
-        yield _unbounded_output_finding(unbounded_output, _root_line(graph))
+        yield with_overwritten_cause(_unbounded_output_finding(unbounded_output, _root_line(graph)), overwritten)
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss

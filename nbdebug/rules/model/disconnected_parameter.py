@@ -42,6 +42,10 @@ from nbdebug.source.search import call_name
 from nbdebug.source.unused_results import find_discarded_call, find_unused_result, keep_result, store_result
 
 _DISCRETE_DRAWS = ("multinomial", "bernoulli", "binomial", "poisson")  # which have no rsample()
+_OF_OTHER_PARAMETERS = (
+    *("O504", "O506:no step", "G409", "G414", "G416", "M315", "R904", "T601", "T606", "T607", "T608", "E709"),
+    *("O502", "T610", "T614"),
+)
 _CONSEQUENCES = ("G414", "G416", "T601", "T606", "T608", "T610", "O502", "T614")
 
 
@@ -80,7 +84,8 @@ def disconnected_parameter(
     the same. The call is reported that receives other values then, returns others for other random numbers, and has no
     gradient; unless the model also computes the likelihood of the sample, by which the score function can train it.
     That needs no loss, so it is reported also where the labels of the loader do not fit the loss. In a watched loop,
-    the leaves of its own backward passes are checked, until one belongs to the model, and also the parameters that had
+    the leaves of its own backward passes are checked, until one belongs to the model; if the first one does not, the
+    calls of one step are traced for the only one that cuts the graph between model and loss. So are those that had
     no gradient in any of ``least`` = 5 or more inspected steps although the optimizer that holds them stepped. If the
     parameters change nevertheless, your loop assigns them gradients of another copy, and nothing is reported.
 
@@ -117,8 +122,11 @@ def _findings_in_loop(
 ) -> Iterator[Finding]:
     if isinstance(loop, NotChecked):
         return
-    if loop.backward_passes and not loop.reaches_model and loop.copied_parameters and not loop.changed:
-        yield _model_copy_finding(loop)
+    if loop.backward_passes and not loop.reaches_model and not loop.changed:
+        if loop.graph_cut and loop.copied_parameters + loop.other_parameters:
+            yield _cut_finding(loop, loop.graph_cut)
+        elif loop.copied_parameters:
+            yield _model_copy_finding(loop)
     without_gradient = [entry for entry in parameters if entry.name in loop.never_with_gradient]
     if without_gradient and loop.gradient_checks >= min_steps and loop.with_gradient:
         yield _no_gradient_finding(loop, without_gradient, parameters)
@@ -191,23 +199,24 @@ def _model_copy_finding(loop: LoopSummary) -> Finding:
         fix=statement_without_calls(line, ("deepcopy",))
         or "loss = loss_fn(model(x), y)   # with the model that the optimizer was created for",
         evidence={"backward passes": loop.backward_passes, "parameters of a copy": loop.copied_parameters},
-        explains=(
-            "O504",
-            "O506:no step",
-            "G409",
-            "G414",
-            "G416",
-            "M315",
-            "R904",
-            "T601",
-            "T606",
-            "T607",
-            "T608",
-            "E709",
-            "O502",
-            "T610",
-            "T614",
-        ),
+        explains=_OF_OTHER_PARAMETERS,
+    )
+
+
+def _cut_finding(loop: LoopSummary, cut: DetachPoint) -> Finding:
+    """Report passes that end in the parameters of another network, since a call cuts the output of the model off."""
+    count = loop.copied_parameters + loop.other_parameters
+    cause, fix = _detachment_advice(cut)
+    operation = f"{cut.python_conversion}()" if cut.python_conversion else cut.call
+    return Finding(
+        message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: {operation} "
+        f"cuts the graph between the model and the loss. The passes end in {count} parameters that do not belong to "
+        "the model.",
+        where=get_location(cut.line),
+        cause=cause,
+        fix=fix,
+        evidence={"backward passes": loop.backward_passes, "cut by": operation, "other parameters": count},
+        explains=_OF_OTHER_PARAMETERS,
     )
 
 

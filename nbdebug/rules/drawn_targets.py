@@ -1,0 +1,44 @@
+"""Targets that are random numbers of their own, drawn when a sample is read or in a step of the loop."""
+
+from __future__ import annotations
+
+from nbdebug.finding import Finding
+from nbdebug.loop_monitor.separate_draws import SeparateDraws
+from nbdebug.measurements.redrawn_targets import RedrawnTargets
+from nbdebug.source.location import get_location
+
+_CAUSE = "The target is drawn for itself. The noise that was added to the input is another draw."
+_FIX = "noise = torch.randn_like(x)   # draw once\nnoisy, target = mix(x, noise, t), noise"
+
+
+def redrawn_finding(targets: RedrawnTargets) -> Finding:
+    """Report random targets that the inputs do not determine."""
+    return Finding(
+        message=f"The targets are random numbers that are unrelated to the inputs: in two reads of the same "
+        f"{targets.samples} training samples, {targets.changed:.0%} of their values differ, with a correlation of "
+        f"{targets.correlation:.2g}. Neither the network nor a kernel ridge regression predicts them better than a "
+        "constant.",
+        where=get_location(targets.line),
+        cause=_CAUSE,
+        fix=_FIX,
+        evidence={"samples": targets.samples, "changed": targets.changed, "correlation": targets.correlation},
+    )
+
+
+def separate_draws_finding(draws: SeparateDraws) -> Finding:
+    """Report a random target that the loop draws apart from what the model receives."""
+    place = f" on line {draws.target_line.present.number}" if draws.target_line else ""
+    return Finding(
+        message=f"The target of the loss is a random draw that the model does not receive: {draws.call} draws its "
+        f"{draws.values:,} values{place}. The prediction depends on another draw of the same shape. In the first step, "
+        f"the correlation of the two draws is {draws.correlation:.2g}.",
+        where=get_location(draws.line),
+        cause=_CAUSE,
+        fix=_FIX,
+        evidence={
+            "values": draws.values,
+            "call": draws.call,
+            "correlation": draws.correlation,
+            "line of the target": draws.target_line.present.number if draws.target_line else None,
+        },
+    )
