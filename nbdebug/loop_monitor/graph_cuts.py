@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from nbdebug.autograd import DetachPoint
 from nbdebug.autograd.tracing import DetachRecorder, ModuleStack
@@ -33,8 +34,8 @@ class CutTrace(LoopMode):
     def clear(self) -> None:
         """Forget everything that refers to the step."""
         self.recorder = DetachRecorder(ModuleStack())
-        self.cuts: dict[int, frozenset[int]] = {}  # the numbers of detach points, by tensor
-        self.references: list[Tensor] = []  # ids are unique while the tensors live
+        # The numbers of detach points by tensor; weak, so that no tensor stays in memory.
+        self.cuts: MutableMapping[Tensor, frozenset[int]] = WeakTensorKeyDictionary()
 
     def open(self) -> None:
         """Start to record, unless that was done before."""
@@ -58,7 +59,7 @@ class CutTrace(LoopMode):
         cut if no real value passed one.
         """
         points = self.recorder.detach_points
-        passed = [points[number] for root in roots for number in self.cuts.get(id(root), ())]
+        passed = [points[number] for root in roots for number in self.cuts.get(root, ())]
         real = [point for point in passed if any(t.is_floating_point() for t in tree_tensors(point.output))]
         read = [point for point in points if point.python_conversion and _has_many_values(point)]
         candidates = {(point.line, point.call): point for point in real or [*passed, *read]}
@@ -91,16 +92,15 @@ class CutTrace(LoopMode):
         self.recorder.on_result(func, inputs, before, result, frame)
         located = (point if point.line else replace(point, line=calling_line(frame)) for point in points[known:])
         points[known:] = (point for point in located if point.line)  # the others are calls of the debugger
-        sources = [tensor for tensor in inputs if id(tensor) in self.parameter_ids or id(tensor) in self.cuts]
+        sources = [tensor for tensor in inputs if id(tensor) in self.parameter_ids or tensor in self.cuts]
         if not any(id(tensor) in before for tensor in sources):
             del points[known:]  # what it detaches does not come from the model
-        passed = frozenset(number for tensor in sources for number in self.cuts.get(id(tensor), ()))
+        passed = frozenset(number for tensor in sources for number in self.cuts.get(tensor, ()))
         passed |= frozenset(range(known, len(points)))
         if sources:
             written = inputs[:1] if writes_to_first_argument(func) else []
-            outputs = [*tree_tensors(result), *written]
-            self.references += outputs
-            self.cuts.update({id(tensor): passed | self.cuts.get(id(tensor), frozenset()) for tensor in outputs})
+            for tensor in [*tree_tensors(result), *written]:
+                self.cuts[tensor] = passed | self.cuts.get(tensor, frozenset())
 
 
 def _has_many_values(point: DetachPoint) -> bool:

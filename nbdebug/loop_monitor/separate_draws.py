@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from nbdebug.autograd.call_recorders import ELEMENTWISE_LOSSES, is_random_function
 from nbdebug.autograd.tracing import PYTHON_CONVERSIONS, get_call_name
@@ -68,17 +69,14 @@ class DrawTrace:
     A draw whose values are read into Python may reach the model by a way that no torch call shows.
     """
 
-    origins: dict[int, _Origin] = field(default_factory=dict)
+    origins: MutableMapping[Tensor, _Origin] = field(default_factory=WeakTensorKeyDictionary)  # keeps no memory in use
     draws: list[_Draw] = field(default_factory=list)
     comparisons: list[tuple[Tensor, _Origin, _Origin]] = field(default_factory=list)
     read_draws: set[int] = field(default_factory=set)
-    references: list[Tensor] = field(default_factory=list)  # ids are unique while the tensors live
 
     def add_data(self, values: Any) -> None:
         """Follow the tensors of a batch."""
-        tensors = tree_tensors(values)
-        self.references += tensors
-        self.origins.update((id(tensor), _Origin(has_data=True)) for tensor in tensors)
+        self.origins.update((tensor, _Origin(has_data=True)) for tensor in tree_tensors(values))
 
     def on_result(
         self, func: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor], frame: FrameType | None
@@ -100,13 +98,12 @@ class DrawTrace:
             draws = origin.draws | {len(self.draws) - 1}
             origin = _Origin(draws, origin.has_data, origin.has_parameters)
         if origin != _UNKNOWN or is_shaped_like:
-            self.references += results
-            self.origins.update((id(tensor), origin) for tensor in results)
+            self.origins.update((tensor, origin) for tensor in results)
 
     def origin(self, tensor: Tensor) -> _Origin:
         """Return what a tensor is computed from, as far as the trace shows it."""
         is_parameter = isinstance(tensor, nn.Parameter) or (tensor.requires_grad and tensor.is_leaf)
-        return _Origin(has_parameters=True) if is_parameter else self.origins.get(id(tensor), _UNKNOWN)
+        return _Origin(has_parameters=True) if is_parameter else self.origins.get(tensor, _UNKNOWN)
 
     def combine(self, tensors: Sequence[Tensor]) -> _Origin:
         """Return what the result of a call is computed from.

@@ -1,4 +1,4 @@
-"""Outputs of repeated layers of which only the last one reaches the loss, as in a loop that assigns them anew."""
+"""Outputs of repeated layers of which only the last one reaches the loss, as in a loop that assigns them again."""
 
 from __future__ import annotations
 
