@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ _MIN_VISITED = 0.5
 _MAX_ROWS = 600  # of each split: a kernel ridge of 600 rows takes 0.1 s
 _BLOCKS, _IMAGE_AXES, _COLORS = 4, 4, 3
 Repair = Literal["reorder", "align"]  # reverse the channels, or standardize the inputs of each split alone
+_ERROR_BLOCKS = 8, 16, 32
 _MIN_GAIN = 0.05  # of the accuracy, from which the rows are left out in blocks: that takes eight more fits
 
 
@@ -31,13 +33,15 @@ class SplitTransfer:
     rows are left out in blocks of neighbors, since rows of one subject or of one hour tell each other's targets.
     ``aligned`` is ``across`` of validation rows that are standardized by their own statistics; for ``reordered``, the
     channels of images are in reverse order as well.
-    ``gain_error`` is the standard error of ``inside`` minus ``across``.
+    ``gain_error`` is the standard error of ``inside`` minus ``across``, and ``train_error`` that of ``within_train``
+    minus ``across``, both with neighbors as dependent: 500 windows of a few persons are only a few observations.
     """
 
     across: float
     inside: float
     within_train: float
     gain_error: float
+    train_error: float
     train_rows: int
     val_rows: int
     aligned: float = 0.0
@@ -47,6 +51,11 @@ class SplitTransfer:
     def sigmas(self) -> float:
         """How far ``inside`` exceeds ``across``, in standard errors."""
         return (self.inside - self.across) / max(self.gain_error, 1e-12)
+
+    @property
+    def train_sigmas(self) -> float:
+        """How far ``within_train`` exceeds ``across``, in standard errors."""
+        return (self.within_train - self.across) / max(self.train_error, 1e-12)
 
     @property
     def repair(self) -> Repair | None:
@@ -74,6 +83,7 @@ def split_transfer(reference: Reference) -> SplitTransfer:
     train_kept, val_kept = train.kept[:_MAX_ROWS], val.kept[:_MAX_ROWS]
     train_x, val_x = standardize(features[train_kept], features[train_count + val_kept])
     train_targets, val_targets = (rows.targets.take(slice(_MAX_ROWS)) for rows in (train, val))
+    of_train, of_val = (np.array(rows.indices[:_MAX_ROWS]) for rows in (train, val))
     learner = ReferenceLearner(train_x, train_targets)
     across = _agreement(learner, val_x, val_targets)
     own = features[train_count + val_kept]
@@ -84,13 +94,14 @@ def split_transfer(reference: Reference) -> SplitTransfer:
     inside = val_targets.agreement(ReferenceLearner(val_x, val_targets).kernel_ridge.predictions)
     within_train = train_targets.agreement(learner.kernel_ridge.predictions)
     if inside.mean() - across.mean() > _MIN_GAIN:
-        inside = _blocked_agreement(val_x, val_targets, np.array(val.indices)[: len(val_x)])
-        within_train = _blocked_agreement(train_x, train_targets, np.array(train.indices)[: len(train_x)])
+        inside = _blocked_agreement(val_x, val_targets, of_val)
+        within_train = _blocked_agreement(train_x, train_targets, of_train)
     return SplitTransfer(
         float(across.mean()),
         float(inside.mean()),
         float(within_train.mean()),
-        float((inside - across).std() / len(val_targets) ** 0.5),
+        _clustered_error(inside - across, of_val),
+        math.hypot(_clustered_error(within_train, of_train), _clustered_error(across, of_val)),
         len(train_targets),
         len(val_targets),
         float(aligned.mean()),
@@ -109,6 +120,17 @@ def _blocked_agreement(x: Matrix, targets: Targets, indices: NDArray[np.int64]) 
         others = np.setdiff1d(np.arange(len(x)), block)
         predictions[block] = ReferenceLearner(x[others], targets.take(others)).predict(x[block])
     return targets.agreement(predictions)
+
+
+def _clustered_error(values: Floats, indices: NDArray[np.int64]) -> float:
+    """Return the standard error of the mean of values that depend on those of neighbors in the dataset.
+
+    It is the largest of those from single rows and from the means of blocks, which may each be a person or a day.
+    """
+    ordered = values[np.argsort(indices, kind="stable")]
+    counts = [count for count in _ERROR_BLOCKS if count < len(ordered)]
+    means = [np.array([block.mean() for block in np.array_split(ordered, count)]) for count in counts]
+    return max(float(part.std(ddof=1) / len(part) ** 0.5) for part in (ordered, *means))
 
 
 def _visits_a_part(loader: Any) -> bool:
