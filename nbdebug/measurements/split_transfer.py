@@ -20,7 +20,7 @@ _MIN_VISITED = 0.5
 _MAX_ROWS = 600  # of each split: a kernel ridge of 600 rows takes 0.1 s
 _BLOCKS, _IMAGE_AXES, _COLORS = 4, 4, 3
 Repair = Literal["reorder", "align"]  # reverse the channels, or standardize the inputs of each split alone
-_ERROR_BLOCKS = 8, 16, 32
+_GROUP_COUNTS, _CLUSTER_STEPS = (8, 16, 32), 12
 _MIN_GAIN = 0.05  # of the accuracy, from which the rows are left out in blocks: that takes eight more fits
 
 
@@ -34,7 +34,8 @@ class SplitTransfer:
     ``aligned`` is ``across`` of validation rows that are standardized by their own statistics; for ``reordered``, the
     channels of images are in reverse order as well.
     ``gain_error`` is the standard error of ``inside`` minus ``across``, and ``train_error`` that of ``within_train``
-    minus ``across``, both with neighbors as dependent: 500 windows of a few persons are only a few observations.
+    minus ``across``, both with neighbors and similar rows as dependent: 500 windows of a few persons are only a few
+    observations.
     """
 
     across: float
@@ -93,15 +94,20 @@ def split_transfer(reference: Reference) -> SplitTransfer:
         reordered = _agreement(learner, standardize(flipped, flipped)[1], val_targets)
     inside = val_targets.agreement(ReferenceLearner(val_x, val_targets).kernel_ridge.predictions)
     within_train = train_targets.agreement(learner.kernel_ridge.predictions)
+    train_groups, val_groups = list[NDArray[np.int64]](), list[NDArray[np.int64]]()
     if inside.mean() - across.mean() > _MIN_GAIN:
         inside = _blocked_agreement(val_x, val_targets, of_val)
         within_train = _blocked_agreement(train_x, train_targets, of_train)
+        train_groups, val_groups = _group(train_x, of_train), _group(val_x, of_val)
     return SplitTransfer(
         float(across.mean()),
         float(inside.mean()),
         float(within_train.mean()),
-        _clustered_error(inside - across, of_val),
-        math.hypot(_clustered_error(within_train, of_train), _clustered_error(across, of_val)),
+        _standard_error(inside - across, val_groups, val_targets),
+        math.hypot(
+            _standard_error(within_train, train_groups, train_targets),
+            _standard_error(across, val_groups, val_targets),
+        ),
         len(train_targets),
         len(val_targets),
         float(aligned.mean()),
@@ -122,15 +128,39 @@ def _blocked_agreement(x: Matrix, targets: Targets, indices: NDArray[np.int64]) 
     return targets.agreement(predictions)
 
 
-def _clustered_error(values: Floats, indices: NDArray[np.int64]) -> float:
-    """Return the standard error of the mean of values that depend on those of neighbors in the dataset.
+def _standard_error(values: Floats, groupings: list[NDArray[np.int64]], targets: Targets) -> float:
+    """Return the standard error of the mean of values; the largest of those with the rows of a group as dependent.
 
-    It is the largest of those from single rows and from the means of blocks, which may each be a person or a day.
+    What the rows of a class have in common is no dependence: another draw of groups has the same classes.
     """
-    ordered = values[np.argsort(indices, kind="stable")]
-    counts = [count for count in _ERROR_BLOCKS if count < len(ordered)]
-    means = [np.array([block.mean() for block in np.array_split(ordered, count)]) for count in counts]
-    return max(float(part.std(ddof=1) / len(part) ** 0.5) for part in (ordered, *means))
+    deviations = values - values.mean()
+    if targets.kind == "classes":
+        classes = np.unique(targets.classes, return_inverse=True)[1].reshape(-1)
+        deviations = values - (np.bincount(classes, values) / np.bincount(classes))[classes]
+    errors = [float(values.std(ddof=1) / len(values) ** 0.5)]
+    for groups in groupings:
+        sums, count = np.bincount(groups, deviations), len(np.unique(groups))
+        if count > 1:
+            errors.append(float(np.sqrt(np.square(sums).sum() * count / (count - 1)) / len(values)))
+    return max(errors)
+
+
+def _group(x: Matrix, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the group of each row, which may be a person or a day: blocks of the dataset, and similar rows."""
+    places = np.argsort(np.argsort(indices, kind="stable"))
+    blocks = [places * count // len(x) for count in _GROUP_COUNTS if count < len(x)]
+    return blocks + [_find_clusters(x, count) for count in _GROUP_COUNTS if count < len(x)]
+
+
+def _find_clusters(x: Matrix, count: int) -> NDArray[np.int64]:
+    """Return the cluster of each row (k-means)."""
+    centers = x[np.random.default_rng(0).choice(len(x), count, replace=False)]
+    for _ in range(_CLUSTER_STEPS):
+        nearest: NDArray[np.int64] = (np.square(centers).sum(1) - 2 * x @ centers.T).argmin(1)
+        centers = np.stack(
+            [x[nearest == i].mean(0) if (nearest == i).any() else center for i, center in enumerate(centers)]
+        )
+    return nearest
 
 
 def _visits_a_part(loader: Any) -> bool:

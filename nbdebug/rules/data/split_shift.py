@@ -102,7 +102,8 @@ def split_shift(
     A learner of classes that was fitted on up to 600 training rows must predict validation rows as well as one that was
     fitted on the other validation rows. If the latter is better by ``worse`` = 0.1 and five standard errors, and the
     former is as much better on training rows that were left out, inputs or classes of the splits mean different things.
-    The standard errors are those of blocks of neighbors in the dataset, since windows of a few persons are dependent.
+    The standard errors are those of groups of neighbors in the dataset or of similar rows, if these are larger: windows
+    of a few persons are dependent.
 
     ## How to fix
     Preprocess both splits with the same function and the statistics of the training split.
