@@ -257,4 +257,4 @@ def _are_related(lives: list[list[_Sample]]) -> bool:
     if len(shares) < _MIN_SAMPLES:
         return False
     error = max(float(shares.std()), _MIN_SPREAD) / len(shares) ** 0.5
-    return float(shares.mean()) - 0.5 > _MIN_SIGMAS * error
+    return bool(float(shares.mean()) - 0.5 > _MIN_SIGMAS * error)

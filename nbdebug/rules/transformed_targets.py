@@ -5,6 +5,7 @@ from __future__ import annotations
 from nbdebug.finding import Finding
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
 from nbdebug.measurements.target_symmetries import MovedTarget
+from nbdebug.measurements.unmoved_targets import UnmovedTarget
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
 from nbdebug.setup.position_writes import position_write_line
@@ -48,4 +49,26 @@ def moved_finding(setup: Setup, moved: MovedTarget) -> Finding:
             "samples": moved.samples,
         },
         aspect="orientation",
+    )
+
+
+def unmoved_finding(unmoved: UnmovedTarget) -> Finding:
+    """Report positions that stay where they were while the images are mirrored."""
+    return Finding(
+        message=f"In two reads of each of {unmoved.samples} training samples, the image of one read is that of the "
+        f"other one, mirrored {unmoved.mirror}, and their targets are equal. But value {unmoved.position} of the "
+        "target is a position: a linear learner of the validation images explains "
+        f"{unmoved.explained:.0%} of its variance, and its predictions for images and their mirror images have a "
+        f"correlation of {unmoved.correlation:.2g}.",
+        where=get_location(unmoved.line),
+        cause="The random flip moves the image, and leaves the coordinates of its target where they were.",
+        fix="image = image.flip(-1)\nbox[0] = 1 - box[0]   # of coordinates from 0 to 1; else the width minus x",
+        evidence={
+            "position": unmoved.position,
+            "mirrored": unmoved.mirror,
+            "samples": unmoved.samples,
+            "explained": unmoved.explained,
+            "correlation": unmoved.correlation,
+        },
+        aspect="positions",
     )
