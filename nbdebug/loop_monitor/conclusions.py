@@ -5,6 +5,8 @@ A rule names its assumptions in ``Finding.assumes``.
 
 from __future__ import annotations
 
+import numpy as np
+
 from nbdebug.exceptions import NotChecked
 from nbdebug.loop_monitor.summary import LoopSummary
 from nbdebug.loss_curves.run_summary import RunSummary, get_run_summary
@@ -20,10 +22,12 @@ LOSS_DETACHED, LABELS_OUT_OF_RANGE = "no loss of the loop reaches a parameter", 
 INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
 LOSS_SUMMED = "the loss of the loop is a sum over the batch"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
+LABELS_UNPREDICTABLE = "no network predicts the labels of other samples"
 LEARNS_POORLY = "the model learns less than the data allow"
 INITIAL_SCALE_HINDERS = "the scale of the initial weights hinders training"
 _RECOVERED_SHARE = 0.1  # of the loss of a constant prediction
 _MIN_GAIN = 0.1  # of a score or loss over that of a constant prediction
+_CLEAR_SHARE = 0.75  # of the validation loss of a constant prediction, which a network of random labels exceeds
 
 
 def parameter_not_updated(parameter: str) -> str:
@@ -76,6 +80,8 @@ def _disproved_by_learning(record: Record) -> set[str]:
     except NotChecked:
         return set()
     assumptions = {LABELS_UNRELATED} if _beats_majority_class(summary) or _beats_constant(summary) else set()
+    if _beats_majority_class(summary) and _clearly_beats_constant_on_validation(summary, record):
+        assumptions.add(LABELS_UNPREDICTABLE)
     return assumptions | ({INITIAL_SCALE_HINDERS} if _has_learned_well(summary) else set())
 
 
@@ -85,6 +91,15 @@ def _beats_majority_class(summary: RunSummary) -> bool:
     return (
         score is not None and majority_score is not None and majority_score > 0 and score > majority_score + _MIN_GAIN
     )
+
+
+def _clearly_beats_constant_on_validation(summary: RunSummary, record: Record) -> bool:
+    """Check whether the loss on the fixed validation samples was clearly below that of a constant prediction.
+
+    On a few inputs, a network of random labels may be right by luck, but then its confidence is not.
+    """
+    chance = float(record.about.get("chance") or 0.0)
+    return len(summary.val.loss) > 0 and float(np.nanmin(summary.val.loss)) < _CLEAR_SHARE * chance
 
 
 def _beats_constant(summary: RunSummary) -> bool:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils.data import Subset
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.labels import LabelProbe, to_features
+from nbdebug.measurements.label_predictability import LabelProbe, to_features
 from nbdebug.measurements.reading_limit import ReadingLimit
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.setup import Setup

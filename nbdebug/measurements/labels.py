@@ -1,22 +1,19 @@
-"""Class counts and names, the order of labels, and their predictability from the inputs."""
+"""Class counts and names, and the order of labels."""
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitSamples, SplitTable
-from nbdebug.measurements.dense_labels import draw_positions, neighborhoods, position_classes
+from nbdebug.measurements.dense_labels import position_classes
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import MAX_SAMPLER_INDICES, is_map_style, iterate_sampler_indices
@@ -27,10 +24,7 @@ from nbdebug.tensors.pytree import tree_tensors
 _CLASS_LIST_ATTRIBUTES = ("classes", "class_names", "categories", "label_names", "label_list")
 _WRAPPED_DATASET_ATTRIBUTES = ("dataset", "data", "base")
 _MAX_DEPTH = 4
-_MAX_ROWS, _MAX_COLUMNS, _MIN_ROWS = 300, 128, 100
-_MAX_DENSE_ROWS, _MAX_POSITIONS, _MAX_DENSE_VALUES = 600, 4, 20_000_000
-_NUM_PERMUTATIONS, _RIDGE_STRENGTH, _MIN_SIGMA = 25, 0.1, 2.0
-_MAX_PERMUTED = 10_000  # samples: permuting a million labels takes longer than the rest of the probe
+_MAX_DENSE_VALUES = 20_000_000
 _MAX_DRAWS, _MAX_EXTREME_DRAWS, _MAX_EXTRA_BATCHES = 999, 3, 32
 
 
@@ -148,202 +142,6 @@ def _to_class_map(name: str, value: Any) -> dict[str, int] | None:
     class_names = list(map(str, names)) if isinstance(names, (list, tuple)) or hasattr(names, "tolist") else []
     numbered = {class_name: number for number, class_name in enumerate(class_names)}
     return numbered if class_names and len(numbered) == len(class_names) else None
-
-
-@dataclass(frozen=True)
-class LabelPredictability:
-    """Out-of-sample accuracy of predicted labels, next to the accuracy with permuted labels."""
-
-    accuracy: float
-    chance_accuracy: float
-    chance_std: float
-    rows: int
-    metric: str = "accuracy"
-
-    @property
-    def sigma(self) -> float:
-        """The accuracy above chance, in standard deviations of the permuted accuracies."""
-        return self.gain / max(self.chance_std, 1e-6)
-
-    @property
-    def gain(self) -> float:
-        """The accuracy above chance."""
-        return self.accuracy - self.chance_accuracy
-
-    @property
-    def is_detectable(self) -> bool:
-        """True if chance does not explain the accuracy."""
-        return self.sigma >= _MIN_SIGMA
-
-    def is_faint_beside(self, other: LabelPredictability, share: float) -> bool:
-        """Return whether the gain is certainly below a share of that of other labels of the same task."""
-        return self.gain + _MIN_SIGMA * self.chance_std < share * other.gain
-
-
-@dataclass(frozen=True)
-class LabelProbe:
-    """The predictability of the labels within each split, and between the splits.
-
-    Empty if a split has fewer than 100 samples, or not one class per sample. ``shifted`` is the result for training
-    labels shifted by one sample; it is measured if the unshifted labels are not predictable. ``cross_split_confusion``
-    is the confusion matrix of validation classes (rows) as predicted by a learner fitted on the training split
-    (columns). ``is_by_position`` tells whether there is a class at each position, which the neighborhood predicts.
-    """
-
-    within: dict[str, LabelPredictability]
-    shifted: dict[int, LabelPredictability]
-    cross_split_confusion: Tensor | None = None
-    is_by_position: bool = False
-
-
-@measurement
-def label_probe(setup: Setup, tables: dict[str, SplitTable]) -> LabelProbe:
-    """Accuracy of labels predicted from some hundred other samples by kernel ridge regression, in and across splits."""
-    ignored = ignore_index(setup.loss_fn)
-    parts = {split: _draw_probe_sample(table, ignored) for split, table in tables.items()}
-    usable = {split: drawn_sample for split, drawn_sample in parts.items() if drawn_sample is not None}
-    if "train" not in usable:
-        return LabelProbe({}, {})
-    classes = 1 + max(int(sample.labels.max()) for sample in usable.values())
-    within = {split: _measure_predictability(sample, 0, classes) for split, sample in usable.items()}
-    shifted: dict[int, LabelPredictability] = {}
-    train = usable["train"]
-    if not within["train"].is_detectable and tables["train"].is_complete:
-        shifted = {shift: _measure_predictability(train, shift, classes) for shift in (-1, 1)}
-    comparable = "val" in usable and usable["val"].features.shape[1] == train.features.shape[1]
-    confusion = _compute_confusion(train, usable["val"], classes) if comparable else None
-    return LabelProbe(within, shifted, confusion, tables["train"].labels is None)
-
-
-@dataclass(frozen=True)
-class _ProbeSample:
-    """Some rows of a table as standardized features, with the labels of all samples at each of their positions.
-
-    ``positions`` are those of these rows; a target of one class has a single position.
-    """
-
-    indices: Tensor
-    features: Tensor
-    all_labels: Tensor
-    positions: Tensor
-
-    @property
-    def labels(self) -> Tensor:
-        """The labels of these rows."""
-        return self.all_labels[self.indices, self.positions]
-
-    def labels_of(self, samples: Tensor) -> Tensor:
-        """Return the labels of these rows if each had those of a given sample; negative if that has none there."""
-        return self.all_labels[samples, self.positions]
-
-    @cached_property
-    def left_out_matrix(self) -> Tensor:
-        """The matrix from one-hot labels to the scores of each row by a kernel ridge regression without its sample.
-
-        For a linear smoother these follow from a single fit: y - B⁻¹ A y, where A is the inverse of the regularized
-        kernel, and B is A without the entries between different samples.
-        """
-        inverse = torch.linalg.inv(_regularized_kernel(self.features)[0])
-        same_sample = self.indices[:, None] == self.indices
-        matrix: Tensor = torch.eye(len(inverse)) - torch.linalg.solve(inverse * same_sample, inverse)
-        return matrix
-
-
-def _draw_probe_sample(table: SplitTable, ignored: int | None) -> _ProbeSample | None:
-    """Draw some rows of a split; None if there are too few, only one class, non-finite values, or no plain inputs.
-
-    If there is a class at each position, a row is the neighborhood of a position. The rows of a sample are neighbors.
-    """
-    labels = table.labels
-    classes = labels[:, None] if labels is not None else position_classes(table.targets, ignored)
-    if classes is None or not table.inputs or not len(table) or (labels is not None and int(labels.min()) < 0):
-        return None
-    order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
-    drawn = draw_positions(classes, _MAX_POSITIONS)
-    indices, positions = order.repeat_interleave(drawn.shape[1]), drawn[order].flatten()
-    flat_classes = classes.flatten(1)
-    has_class = flat_classes[indices, positions] >= 0
-    row_count = _MAX_ROWS if labels is not None else _MAX_DENSE_ROWS
-    indices, positions = indices[has_class][:row_count], positions[has_class][:row_count]
-    if len(indices) < _MIN_ROWS or len(set(flat_classes[indices, positions].tolist())) < 2:
-        return None
-    features = _draw_features(table, classes.shape[1:], indices, positions)
-    if features is None or not bool(features.isfinite().all()):
-        return None
-    features = (features - features.mean(0)) / features.std(0).clamp_min(1e-6)
-    return _ProbeSample(indices, features, flat_classes, positions)
-
-
-def _draw_features(table: SplitTable, shape: torch.Size, indices: Tensor, positions: Tensor) -> Tensor | None:
-    """Return the features of some rows: the whole inputs, or the neighborhood of a position."""
-    inputs = tuple(part[indices] for part in table.inputs)
-    if table.labels is not None:
-        return torch.cat([to_features(part) for part in inputs], 1)
-    return neighborhoods(inputs, shape, positions)
-
-
-def to_features(part: Tensor) -> Tensor:
-    """Return rows of numbers: the values themselves, or the counts of each token."""
-    flat = part.reshape(len(part), -1)
-    if not flat.is_floating_point() and flat.dtype != torch.uint8 and 0 <= int(flat.min()) <= int(flat.max()) < 4096:
-        tokens, width = flat.long(), int(flat.max()) + 1
-        flat = torch.zeros(len(flat), width).scatter_add_(1, tokens, torch.ones(tokens.shape))
-    flat = flat.float()
-    if flat.shape[1] <= _MAX_COLUMNS:
-        return flat
-    generator = torch.Generator().manual_seed(0)
-    projected: Tensor = flat @ torch.randn(flat.shape[1], _MAX_COLUMNS, generator=generator) / _MAX_COLUMNS**0.5
-    return projected
-
-
-def _regularized_kernel(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the Gaussian kernel matrix of some rows plus the ridge, and the kernel's width."""
-    squared_distances = torch.cdist(x, x).square()
-    width = squared_distances.median().clamp_min(1e-6)
-    return torch.exp(-squared_distances / width) + _RIDGE_STRENGTH * torch.eye(len(x)), width
-
-
-def _fit_kernel_ridge(x: Tensor, queries: Tensor) -> Tensor:
-    """Return the kernel ridge regression matrix from one-hot labels of ``x`` to scores of ``queries``."""
-    kernel, width = _regularized_kernel(x)
-    matrix: Tensor = torch.linalg.solve(kernel, torch.exp(-torch.cdist(x, queries).square() / width)).t()
-    return matrix
-
-
-def _measure_predictability(sample: _ProbeSample, shift: int, classes: int) -> LabelPredictability:
-    """Measure the accuracy of predicting each sample from the others, next to those of random other samples.
-
-    ``classes`` is the number of classes in the rows of the samples; classes of other samples count as none.
-    """
-    generator, count = torch.Generator().manual_seed(0), len(sample.all_labels)
-    is_large = count > _MAX_PERMUTED
-    others = torch.randint(count, (_MAX_PERMUTED,), generator=generator) if is_large else torch.arange(count)
-    orders = [torch.randperm(len(others), generator=generator) for _ in range(_NUM_PERMUTATIONS)]
-    permuted = [others[order][sample.indices % len(others)] for order in orders]
-    shifted = (sample.indices - shift) % count
-    labels = torch.stack([sample.labels_of(samples) for samples in (shifted, *permuted)], 1)
-    has_class = (labels >= 0) & (labels < classes)  # a rare class may occur in none of these rows
-    one_hot = F.one_hot(labels.where(has_class, 0), classes).float() * has_class[..., None]
-    centered = (one_hot - one_hot.sum(0) / has_class.sum(0)[:, None].clamp(min=1)) * has_class[..., None]
-    scores = (sample.left_out_matrix @ centered.flatten(1)).reshape(centered.shape)
-    is_right = (scores.argmax(2) == labels) & has_class
-    accuracy, *permuted_accuracies = (is_right.sum(0) / has_class.sum(0).clamp(min=1)).tolist()
-    return LabelPredictability(
-        accuracy, statistics.mean(permuted_accuracies), statistics.stdev(permuted_accuracies), len(labels)
-    )
-
-
-def _compute_confusion(train: _ProbeSample, val: _ProbeSample, classes: int) -> Tensor:
-    predicted = (_fit_kernel_ridge(train.features, val.features) @ _get_centered_one_hot(train.labels, classes)).argmax(
-        1
-    )
-    return torch.bincount(val.labels * classes + predicted, minlength=classes**2).reshape(classes, classes)
-
-
-def _get_centered_one_hot(labels: Tensor, classes: int) -> Tensor:
-    """Return one-hot labels minus the class frequencies."""
-    one_hot = F.one_hot(labels, classes).float()
-    return one_hot - one_hot.mean(0)
 
 
 @dataclass(frozen=True)

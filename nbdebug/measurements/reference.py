@@ -18,7 +18,7 @@ from nbdebug.baselines.reference_learner import Floats, ReferenceLearner, Refere
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.measurements.labels import LabelPredictability
+from nbdebug.measurements.label_predictability import LabelPredictability
 from nbdebug.measurements.perturbation import compute_loss_value
 from nbdebug.measurements.random_batches import read_random_batches
 from nbdebug.measurements.reading_limit import PATIENCE, ReadingLimit

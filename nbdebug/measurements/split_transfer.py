@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ _MIN_VISITED = 0.5
 _MAX_ROWS = 600  # of each split: a kernel ridge of 600 rows takes 0.1 s
 _BLOCKS, _IMAGE_AXES, _COLORS = 4, 4, 3
 Repair = Literal["reorder", "align"]  # reverse the channels, or standardize the inputs of each split alone
+_GROUP_COUNTS, _CLUSTER_STEPS = (8, 16, 32), 12
 _MIN_GAIN = 0.05  # of the accuracy, from which the rows are left out in blocks: that takes eight more fits
 
 
@@ -31,13 +33,16 @@ class SplitTransfer:
     rows are left out in blocks of neighbors, since rows of one subject or of one hour tell each other's targets.
     ``aligned`` is ``across`` of validation rows that are standardized by their own statistics; for ``reordered``, the
     channels of images are in reverse order as well.
-    ``gain_error`` is the standard error of ``inside`` minus ``across``.
+    ``gain_error`` is the standard error of ``inside`` minus ``across``, and ``train_error`` that of ``within_train``
+    minus ``across``, both with neighbors and similar rows as dependent: 500 windows of a few persons are only a few
+    observations.
     """
 
     across: float
     inside: float
     within_train: float
     gain_error: float
+    train_error: float
     train_rows: int
     val_rows: int
     aligned: float = 0.0
@@ -47,6 +52,11 @@ class SplitTransfer:
     def sigmas(self) -> float:
         """How far ``inside`` exceeds ``across``, in standard errors."""
         return (self.inside - self.across) / max(self.gain_error, 1e-12)
+
+    @property
+    def train_sigmas(self) -> float:
+        """How far ``within_train`` exceeds ``across``, in standard errors."""
+        return (self.within_train - self.across) / max(self.train_error, 1e-12)
 
     @property
     def repair(self) -> Repair | None:
@@ -74,6 +84,7 @@ def split_transfer(reference: Reference) -> SplitTransfer:
     train_kept, val_kept = train.kept[:_MAX_ROWS], val.kept[:_MAX_ROWS]
     train_x, val_x = standardize(features[train_kept], features[train_count + val_kept])
     train_targets, val_targets = (rows.targets.take(slice(_MAX_ROWS)) for rows in (train, val))
+    of_train, of_val = (np.array(rows.indices[:_MAX_ROWS]) for rows in (train, val))
     learner = ReferenceLearner(train_x, train_targets)
     across = _agreement(learner, val_x, val_targets)
     own = features[train_count + val_kept]
@@ -83,14 +94,20 @@ def split_transfer(reference: Reference) -> SplitTransfer:
         reordered = _agreement(learner, standardize(flipped, flipped)[1], val_targets)
     inside = val_targets.agreement(ReferenceLearner(val_x, val_targets).kernel_ridge.predictions)
     within_train = train_targets.agreement(learner.kernel_ridge.predictions)
+    train_groups, val_groups = list[NDArray[np.int64]](), list[NDArray[np.int64]]()
     if inside.mean() - across.mean() > _MIN_GAIN:
-        inside = _blocked_agreement(val_x, val_targets, np.array(val.indices)[: len(val_x)])
-        within_train = _blocked_agreement(train_x, train_targets, np.array(train.indices)[: len(train_x)])
+        inside = _blocked_agreement(val_x, val_targets, of_val)
+        within_train = _blocked_agreement(train_x, train_targets, of_train)
+        train_groups, val_groups = _group(train_x, of_train), _group(val_x, of_val)
     return SplitTransfer(
         float(across.mean()),
         float(inside.mean()),
         float(within_train.mean()),
-        float((inside - across).std() / len(val_targets) ** 0.5),
+        _standard_error(inside - across, val_groups, val_targets),
+        math.hypot(
+            _standard_error(within_train, train_groups, train_targets),
+            _standard_error(across, val_groups, val_targets),
+        ),
         len(train_targets),
         len(val_targets),
         float(aligned.mean()),
@@ -109,6 +126,41 @@ def _blocked_agreement(x: Matrix, targets: Targets, indices: NDArray[np.int64]) 
         others = np.setdiff1d(np.arange(len(x)), block)
         predictions[block] = ReferenceLearner(x[others], targets.take(others)).predict(x[block])
     return targets.agreement(predictions)
+
+
+def _standard_error(values: Floats, groupings: list[NDArray[np.int64]], targets: Targets) -> float:
+    """Return the standard error of the mean of values; the largest of those with the rows of a group as dependent.
+
+    What the rows of a class have in common is no dependence: another draw of groups has the same classes.
+    """
+    deviations = values - values.mean()
+    if targets.kind == "classes":
+        classes = np.unique(targets.classes, return_inverse=True)[1].reshape(-1)
+        deviations = values - (np.bincount(classes, values) / np.bincount(classes))[classes]
+    errors = [float(values.std(ddof=1) / len(values) ** 0.5)]
+    for groups in groupings:
+        sums, count = np.bincount(groups, deviations), len(np.unique(groups))
+        if count > 1:
+            errors.append(float(np.sqrt(np.square(sums).sum() * count / (count - 1)) / len(values)))
+    return max(errors)
+
+
+def _group(x: Matrix, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the group of each row, which may be a person or a day: blocks of the dataset, and similar rows."""
+    places = np.argsort(np.argsort(indices, kind="stable"))
+    blocks = [places * count // len(x) for count in _GROUP_COUNTS if count < len(x)]
+    return blocks + [_find_clusters(x, count) for count in _GROUP_COUNTS if count < len(x)]
+
+
+def _find_clusters(x: Matrix, count: int) -> NDArray[np.int64]:
+    """Return the cluster of each row (k-means)."""
+    centers = x[np.random.default_rng(0).choice(len(x), count, replace=False)]
+    for _ in range(_CLUSTER_STEPS):
+        nearest: NDArray[np.int64] = (np.square(centers).sum(1) - 2 * x @ centers.T).argmin(1)
+        centers = np.stack(
+            [x[nearest == i].mean(0) if (nearest == i).any() else center for i, center in enumerate(centers)]
+        )
+    return nearest
 
 
 def _visits_a_part(loader: Any) -> bool:

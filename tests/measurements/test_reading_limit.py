@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements import reading_limit
 from nbdebug.measurements.label_alignment import label_alignment
-from nbdebug.measurements.labels import LabelProbe
+from nbdebug.measurements.label_predictability import LabelProbe
 from nbdebug.measurements.reading_limit import ReadingLimit
 from nbdebug.measurements.registry import Measurements
 from nbdebug.rules.examples import network

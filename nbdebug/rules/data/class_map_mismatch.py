@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.measurements.labels import LabelProbe
+from nbdebug.measurements.label_predictability import LabelProbe
 from nbdebug.measurements.renumbered_codes import RenumberedCodes
 from nbdebug.measurements.split_transfer import SplitTransfer
 from nbdebug.rule_engine.data_edits import renumber_validation, sort_names

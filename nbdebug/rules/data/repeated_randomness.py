@@ -16,6 +16,7 @@ from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.modes import EpochOrder
 from nbdebug.measurements.fresh_generators import FreshGenerator
+from nbdebug.measurements.frozen_augmentation import FrozenAugmentation
 from nbdebug.measurements.repeated_seeds import RepeatedSeeds
 from nbdebug.rule_engine.expression_edits import only_call
 from nbdebug.rule_engine.rule_registry import rule
@@ -36,7 +37,12 @@ _SEEDING_CALLS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_al
 
 @rule("D117", "warning")
 def repeated_randomness(
-    setup: Setup, repeated_seeds: RepeatedSeeds | NotChecked, loop: LoopSummary | NotChecked, *, least: int = 4
+    setup: Setup,
+    repeated_seeds: RepeatedSeeds | NotChecked,
+    frozen_augmentation: FrozenAugmentation | NotChecked | None,
+    loop: LoopSummary | NotChecked,
+    *,
+    least: int = 4,
 ) -> Iterator[Finding]:
     """The random numbers of the training data repeat for each sample, each epoch or each worker.
 
@@ -45,7 +51,8 @@ def repeated_randomness(
     of Python, NumPy and torch always end in the same state: then the dataset seeds them itself, with the same number
     each time. Generators that the dataset or its functions create for a sample are compared between three samples. If
     the loader has workers, and the dataset stores a generator or the loader has a ``worker_init_fn``, it starts two
-    workers as the loader does, and compares the states of their generators after the same sample. In a loop that is
+    workers as the loader does, and compares the states of their generators after the same sample. A dataset that may
+    keep its samples is read twice from its present state, with other random numbers; this is undone. In a loop that is
     being watched, it compares the first two batches of each epoch with those of the previous epoch.
 
     ## Why it matters
@@ -56,12 +63,14 @@ def repeated_randomness(
     ## How it is measured
     Exactly, by the generator states. A dataset that seeds by the sample index is reported if it stores images, or rows
     of the size of its samples: any other generates synthetic data, which should not change. A generator that no sample
-    draws from is not reported. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that
-    shuffles, all start with the same batches.
+    draws from is not reported. Neither are kept samples that the dataset generates: the two samples of an index must be
+    closer to each other than to other samples of the class, by four standard errors. An order counts as repeated if
+    ``least`` = 4 or more epochs, with a sampler that shuffles, all start with the same batches.
 
     ## How to fix
-    Seed once, before training; call ``sampler.set_epoch(epoch)`` before each epoch for a DistributedSampler. Create
-    your own generator in ``worker_init_fn``, from torch.initial_seed().
+    Seed once, before training; keep samples before their random transform, not after it; call
+    ``sampler.set_epoch(epoch)`` before each epoch for a DistributedSampler. Create your own generator in
+    ``worker_init_fn``, from torch.initial_seed().
 
     ## When to ignore
     When each sample is to be transformed in the same way.
@@ -77,6 +86,8 @@ def repeated_randomness(
         raise repeated_seeds
     if isinstance(repeated_seeds, RepeatedSeeds):
         yield from _repeated_sample_findings(setup, repeated_seeds)
+    if isinstance(frozen_augmentation, FrozenAugmentation):
+        yield _frozen_finding(frozen_augmentation)
 
 
 def _draws_random_order(setup: Setup) -> bool:
@@ -183,6 +194,22 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             "def seed_worker(_):\n    np.random.seed(torch.initial_seed() % 2**32)   # differs by worker and epoch",
             {"generator": name, "workers": workers},
         )
+
+
+def _frozen_finding(frozen: FrozenAugmentation) -> Finding:
+    """Report samples that are kept after their augmentation."""
+    return Finding(
+        message=f"The dataset keeps each of {frozen.samples} inspected samples after its random augmentation: a second "
+        "read draws no random number and returns the same values, while a first read with other random numbers "
+        "returns others.",
+        where=get_location(frozen.line),
+        cause="The sample is stored after the random transform, so each epoch repeats the same augmentation.",
+        fix="if index not in self.cache:\n    self.cache[index] = self.load(index)   # without the random transform\n"
+        "return self.transform(self.cache[index])",
+        evidence={"samples": frozen.samples},
+        explains=("T609", "E703"),
+        aspect="kept samples",
+    )
 
 
 def _worker_finding(message: str, cause: str, fix: str, evidence: dict[str, Any]) -> Finding:

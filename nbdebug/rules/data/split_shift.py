@@ -102,6 +102,8 @@ def split_shift(
     A learner of classes that was fitted on up to 600 training rows must predict validation rows as well as one that was
     fitted on the other validation rows. If the latter is better by ``worse`` = 0.1 and five standard errors, and the
     former is as much better on training rows that were left out, inputs or classes of the splits mean different things.
+    The standard errors are those of groups of neighbors in the dataset or of similar rows, if these are larger: windows
+    of a few persons are dependent.
 
     ## How to fix
     Preprocess both splits with the same function and the statistics of the training split.
@@ -246,7 +248,7 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
     """Report validation rows that a learner of validation rows predicts better than one of training rows."""
     if transfer.inside - transfer.across < min_gain or transfer.sigmas < _MIN_TRANSFER_SIGMAS:
         return
-    if transfer.within_train - transfer.across < min_gain:
+    if transfer.within_train - transfer.across < min_gain or transfer.train_sigmas < _MIN_TRANSFER_SIGMAS:
         return
     yield Finding(
         message="Inputs and targets are related differently in the two splits. A simple learner fitted on "

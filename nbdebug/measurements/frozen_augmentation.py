@@ -1,0 +1,260 @@
+"""Samples that a dataset keeps after their random augmentation, so that each has the same one in every epoch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from nbdebug.measurements.fresh_generators import fingerprint
+from nbdebug.measurements.held_values import emptied_again, held_containers, held_values, restored_containers
+from nbdebug.measurements.reading_limit import ReadingLimit
+from nbdebug.measurements.registry import slow_measurement
+from nbdebug.preserve import Preserve, seed_all
+from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot, global_generators
+from nbdebug.setup import Setup
+from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.setup.time_limit import sample_time_limit
+from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
+from nbdebug.source.changing_lines import find_changing_line
+from nbdebug.source.location import SourceLine, get_definition_line
+from nbdebug.tensors.pytree import tree_leaves
+
+_FIRST_SAMPLES, _MIN_SAMPLES, _MAX_SAMPLES = 2, 16, 64
+_LIVES, _SECONDS = 8, 0.05  # of a life
+_MIN_SIGMAS, _MIN_SPREAD = 4.0, 0.1
+
+
+@dataclass(frozen=True)
+class FrozenAugmentation:
+    """Samples that are the same in each read of a dataset, but another one in a dataset that is read anew.
+
+    ``line`` is the user's line that keeps a sample.
+    """
+
+    samples: int
+    line: SourceLine | None
+
+
+@slow_measurement
+def frozen_augmentation(setup: Setup) -> FrozenAugmentation | None:
+    """Training samples whose first random augmentation is kept for all later reads; None if there are none.
+
+    A dataset is read several times from the state in which it is now, without what it may have kept of these samples,
+    and with other random numbers. Each time, a second read of a sample draws nothing and returns the same values. The
+    samples of an index must be closer to each other than to those of other indices with the same class: a dataset that
+    generates its samples keeps them by design.
+    """
+    loader = setup.train_loader
+    if not is_map_style(loader) or isinstance(loader.dataset, TensorDataset) or _forgets(loader):
+        return None
+    dataset: Any = loader.dataset
+    try:
+        components = [*dataset_components(dataset, MAX_DATASET_DEPTH)]
+        indices = [*_spread(get_visited_indices(loader), _MAX_SAMPLES + 1)]
+        warming_index, indices = indices[-1], indices[:-1]
+        if len(indices) < _MIN_SAMPLES or not any(map(_stores_samples, components)):
+            return None
+    except Exception:
+        return None
+    return _find_frozen(dataset, components, indices, warming_index, dict) or _find_frozen(
+        dataset, components, indices, warming_index, list
+    )
+
+
+def _find_frozen(
+    dataset: Any, components: list[Any], indices: Sequence[int], warming_index: int, kind: type
+) -> FrozenAugmentation | None:
+    """Return the kept samples of a dataset that forgets the entries of all containers of a kind; None without any."""
+    try:
+        lives = _Lives(dataset, components, warming_index, kind)
+        if lives.read(indices[:_FIRST_SAMPLES], 2) is None:
+            return None
+        read = lives.read(indices, _LIVES)
+        if read is None or not _are_related(read):
+            return None
+        return FrozenAugmentation(len(read[0]), lives.find_line(indices[0]))
+    except Exception:  # samples that cannot be read are reported elsewhere; a list may hold the data
+        return None
+
+
+def _forgets(loader: Any) -> bool:
+    """Return whether each epoch starts with new copies of the dataset, in new workers."""
+    return loader.num_workers > 0 and not loader.persistent_workers
+
+
+def _spread(indices: Sequence[int], count: int) -> Sequence[int]:
+    return indices[:: max(len(indices) // count, 1)][:count]
+
+
+def _stores_samples(component: Any) -> bool:
+    """Check whether a dataset holds a row, an image or a path for each of its samples: others generate them."""
+    if not hasattr(component, "__len__") or not hasattr(component, "__dict__"):
+        return False
+    for value in vars(component).values():
+        is_sized = isinstance(value, (list, tuple)) or (isinstance(value, (Tensor, np.ndarray)) and value.ndim > 1)
+        if not is_sized or len(value) != len(component):
+            continue
+        first = value[0][0] if isinstance(value[0], tuple) else value[0]
+        if isinstance(first, (str, os.PathLike)) or (isinstance(first, (Tensor, np.ndarray)) and first.ndim > 0):
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The real values of a sample, and its class, if any."""
+
+    values: Tensor
+    classes: tuple[int, ...]
+
+
+class _Lives:
+    """Reads a dataset several times from one state: what a read leaves in it is undone."""
+
+    def __init__(self, dataset: Any, components: list[Any], warming_index: int, forgetful: type) -> None:
+        self.dataset, self.components, self.warming_index = dataset, components, warming_index
+        self.forgetful = forgetful
+        self.containers = [*held_containers(components).values()]
+        self.generators = [value for value in held_values(components) if isinstance(value, GENERATOR_TYPES)]
+
+    def read(self, indices: Sequence[int], count: int) -> list[list[_Sample]] | None:
+        """Return the samples of several lives; None if a sample changes within a life, or never does."""
+        lives = list[list[_Sample]]()
+        for seed in range(1, count + 1):
+            samples = self._read_kept(indices, seed)
+            if samples is None:
+                return None
+            lives.append(samples)
+            indices = indices[: len(samples)]
+        lives = [samples[: len(indices)] for samples in lives]
+        first, *others = lives
+        return lives if all(_differ(pair) for other in others for pair in zip(first, other, strict=True)) else None
+
+    def find_line(self, index: int) -> SourceLine | None:
+        """Return the line that keeps a sample: after it, a container has another length or entry."""
+
+        def entries() -> tuple[object, ...]:
+            return tuple((len(container), id(_entry(container, index))) for container in self.containers)
+
+        with self._life([index], 1):
+            line = find_changing_line(lambda: self.dataset[index], entries)
+        return line or get_definition_line(type(self.dataset).__getitem__)
+
+    def _read_kept(self, indices: Sequence[int], seed: int) -> list[_Sample] | None:
+        """Return the samples of a life that are equal in a second read, which draws nothing; None if one is not."""
+        limit, samples = ReadingLimit(_SECONDS, _MIN_SAMPLES), list[_Sample]()
+        with self._life(indices, seed):
+            for index in indices:
+                first = self._read(index)
+                seed_all(seed + len(samples) + _LIVES)
+                before = self._states() if len(samples) < _FIRST_SAMPLES else ()
+                second = self._read(index)
+                if first is None or second is None or first.classes != second.classes:
+                    return None
+                draws = len(samples) < _FIRST_SAMPLES and self._states() != before
+                if draws or not torch.equal(first.values, second.values):
+                    return None
+                samples.append(first)
+                if limit.ends_after(len(samples)):
+                    break
+        return samples
+
+    @contextmanager
+    def _life(self, indices: Sequence[int], seed: int) -> Iterator[None]:
+        """Forget what the dataset keeps of some samples, draw numbers of its own generators, and undo all later."""
+        with ExitStack() as stack:
+            stack.enter_context(Preserve(self.dataset))
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(restored_containers(self.containers))
+            stack.enter_context(emptied_again(self.components))
+            for generator in self.generators:
+                stack.callback(GeneratorSnapshot(generator).restore)
+            for container in self.containers:
+                for index in (*indices, self.warming_index) if isinstance(container, self.forgetful) else ():
+                    _forget(container, index)
+            seed_all(seed)
+            if seed > 1:
+                self._read(self.warming_index)
+            yield
+
+    def _read(self, index: int) -> _Sample | None:
+        with sample_time_limit():
+            return _as_sample(self.dataset[index])
+
+    def _states(self) -> tuple[int, ...]:
+        """Return the states of the global generators and of those of the dataset."""
+        states = [GeneratorSnapshot(generator).state for generator in self.generators]
+        states += [snapshot.original for _, snapshot in global_generators()]
+        return tuple(fingerprint(tuple(state) if isinstance(state, list) else state) for state in states)
+
+
+def _forget(container: Any, index: int) -> None:
+    """Remove what a dictionary holds for an index, or replace the entry of a list by None."""
+    if isinstance(container, dict):
+        container.pop(index, None)
+    elif len(container) > index:
+        container[index] = None
+
+
+def _entry(container: Any, index: int) -> object:
+    """Return what a dictionary or a list holds for an index, if anything."""
+    if isinstance(container, dict):
+        return container.get(index)
+    return container[index] if 0 <= index < len(container) else None
+
+
+def _as_sample(sample: Any) -> _Sample | None:
+    """Return the real values and the classes of a sample; None if it has no real values."""
+    parts, classes = list[Tensor](), list[int]()
+    for _, leaf in tree_leaves(sample):
+        array = (
+            np.asarray(leaf)
+            if isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float)) or _is_picture(leaf)
+            else None
+        )
+        if array is None or array.dtype.kind not in "fiub":
+            continue
+        if array.dtype.kind == "f" or array.dtype == np.uint8:
+            parts.append(torch.from_numpy(array.astype(np.float64)).flatten())
+        elif array.size == 1:
+            classes.append(int(array.reshape(())))
+    return _Sample(torch.cat(parts), tuple(classes)) if parts else None
+
+
+def _is_picture(leaf: Any) -> bool:
+    return hasattr(leaf, "__array_interface__")
+
+
+def _differ(pair: tuple[_Sample, _Sample]) -> bool:
+    """Check whether two reads may be those of one sample, with other values."""
+    first, second = pair
+    is_comparable = first.classes == second.classes and first.values.shape == second.values.shape
+    return is_comparable and not torch.equal(first.values, second.values)
+
+
+def _are_related(lives: list[list[_Sample]]) -> bool:
+    """Check whether the samples of an index are closer to each other than to those of the same class.
+
+    The lives are divided into halves. The mean of a sample over several lives blurs what its augmentation moves.
+    """
+    classes = [sample.classes for sample in lives[0]]
+    if len({sample.values.shape for sample in lives[0]}) > 1:
+        return False
+    values = torch.stack([torch.stack([sample.values for sample in samples]) for samples in lives])
+    distances = torch.cdist(values[::2].mean(0), values[1::2].mean(0))
+    peers = torch.tensor([[one == other for other in classes] for one in classes]).fill_diagonal_(False)
+    is_closer = (distances.diag()[:, None] < distances) & peers
+    has_peers = peers.any(1)
+    shares = (is_closer.sum(1) / peers.sum(1).clamp(min=1))[has_peers].double()
+    if len(shares) < _MIN_SAMPLES:
+        return False
+    error = max(float(shares.std()), _MIN_SPREAD) / len(shares) ** 0.5
+    return bool(float(shares.mean()) - 0.5 > _MIN_SIGMAS * error)
