@@ -34,7 +34,7 @@ _MIN_SIGMAS, _MIN_SPREAD = 4.0, 0.1
 
 @dataclass(frozen=True)
 class FrozenAugmentation:
-    """Samples that are the same in each read of a dataset, but another one in a dataset that is read anew.
+    """Samples that a dataset returns in each read, in place of which it returns others if it starts again.
 
     ``line`` is the user's line that keeps a sample.
     """
