@@ -23,10 +23,9 @@ from nbdebug.hooks.training_events import (
     observe_grad_scaler,
     observe_results,
 )
-from nbdebug.loop_monitor.accumulated_losses import AccumulationCounter
+from nbdebug.loop_monitor.accumulated_losses import AccumulationCounter, BatchPartCounter
 from nbdebug.loop_monitor.backward_origins import BackwardLeafMonitor, RootVariables
 from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor
-from nbdebug.loop_monitor.batch_parts import BatchPartCounter
 from nbdebug.loop_monitor.evaluation_monitor import EvaluationMonitor
 from nbdebug.loop_monitor.event_stacks import OptimizerNames, Stack, user_stack
 from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
