@@ -85,7 +85,7 @@ class BatchAlignment:
 
 
 @dataclass(frozen=True)
-class _BatchSample:
+class BatchSample:
     """Samples of the tensors of a batch, and whether one of them selects rows."""
 
     split: str
@@ -93,7 +93,7 @@ class _BatchSample:
     has_mask: bool
 
     @classmethod
-    def of(cls, split: str, batch: Any) -> _BatchSample:
+    def of(cls, split: str, batch: Any) -> BatchSample:
         """Sample a batch."""
         tensors = tree_tensors(batch)[:_MAX_TENSORS]
         samples = [sample for tensor in tensors if (sample := RowSample.of(tensor))]
@@ -104,7 +104,7 @@ class _BatchSample:
 class _TrainingPass:
     """One pass: its batch, how the input derives from a tensor of it, the output's values and rows with gradient."""
 
-    batch: _BatchSample
+    batch: BatchSample
     input_index: int
     relation: RowRelation
     outputs: list[RowSample] = field(default_factory=list)
@@ -132,7 +132,7 @@ class BatchAlignmentMonitor:
 
     def __init__(self) -> None:
         self.is_active = True
-        self.recent_batches: deque[_BatchSample] = deque(maxlen=_MAX_RECENT_BATCHES)
+        self.recent_batches: deque[BatchSample] = deque(maxlen=_MAX_RECENT_BATCHES)
         self.passes: list[_TrainingPass] = []
         self.verdicts: set[Misalignment | Literal["aligned"]] = set()
         self.checked_steps = self.validation_passes = self.foreign_target_steps = 0
@@ -155,7 +155,7 @@ class BatchAlignmentMonitor:
     def on_batch(self, split: str, batch: Any) -> None:
         """Record a batch of the training or validation loader."""
         if self.is_inspecting(split):
-            self.recent_batches.append(_BatchSample.of(split, batch))
+            self.recent_batches.append(BatchSample.of(split, batch))
 
     def on_forward_begin(self, split: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the inputs of a pass of the whole model."""

@@ -1,4 +1,4 @@
-"""Gradient accumulation in a loop: cleared gradients, summed losses, repeated steps and clipping."""
+"""Gradient accumulation in a loop: cleared gradients, repeated steps and clipping."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from nbdebug.source.location import SourceLine
 from nbdebug.tensors.sampling import has_nonzero_value, tensor_norms
 
 _MAX_MOMENTUM = 0.999
-_WEIGHT_TOLERANCE = 0.02  # of the weight of a divided loss
 
 
 @torch.no_grad()
@@ -75,16 +74,16 @@ def _fetch_numbers(values: Sequence[Tensor]) -> tuple[float, ...]:
 
 
 @dataclass
-class _StepInterval:
+class StepInterval:
     """Events since the last step of an optimizer; ``cleared`` is None if the gradients were not inspected.
 
     If the interval is ``inspected``, ``passes`` counts the backward passes that reached its parameters.
     ``scaled_passes`` of them started from a loss scaled by a GradScaler, ``undivided_passes`` from a loss that was not
     divided; ``largest_weights`` are those of the losses in each pass. ``lines`` are their lines in the user's code.
     ``closure_passes`` ran inside the step, in its closure; ``uncleared_closure_passes`` of them began with the
-    gradients of another one. ``batches`` counts drawn batches. ``is_clipped`` tells whether gradients were clipped
-    after a backward pass. ``unscaled`` and ``stepped_by_scaler`` tell whether a GradScaler unscaled the gradients and
-    made the step.
+    gradients of another one. ``batches`` counts drawn batches, and ``parts`` the passes of the model that took other
+    rows of a batch than the earlier ones. ``is_clipped`` tells whether gradients were clipped after a backward pass.
+    ``unscaled`` and ``stepped_by_scaler`` tell whether a GradScaler unscaled the gradients and made the step.
     """
 
     cleared: bool | None = None
@@ -96,6 +95,7 @@ class _StepInterval:
     undivided_passes: int = 0
     largest_weights: list[float] = field(default_factory=list)
     batches: int = 0
+    parts: int = 0
     unscaled: bool = False
     stepped_by_scaler: bool = False
     skipped: bool = False
@@ -120,6 +120,7 @@ class _StepInterval:
         """Forget the passes of an interval whose gradients were cleared without a step: they do not accumulate."""
         if is_empty and self.passes:
             self.passes = self.scaled_passes = self.undivided_passes = 0
+            self.parts = min(self.parts, 1)  # that of the pass that begins
             self.largest_weights.clear()
             self.lines.clear()
 
@@ -137,8 +138,8 @@ class TrackedOptimizer:
     """
 
     optimizer: torch.optim.Optimizer
-    interval: _StepInterval = field(default_factory=_StepInterval)
-    previous_interval: _StepInterval = field(default_factory=_StepInterval)
+    interval: StepInterval = field(default_factory=StepInterval)
+    previous_interval: StepInterval = field(default_factory=StepInterval)
     gradient_versions: GradientVersions | None = None
     steps: int = 0
     checked_intervals: int = 0
@@ -206,97 +207,26 @@ class TrackedOptimizer:
             self.checked_intervals += 1
             self.uncleared_intervals += not self.interval.cleared
         self.was_clipped = self.interval.is_clipped
-        self.previous_interval, self.interval = self.interval, _StepInterval()
+        self.previous_interval, self.interval = self.interval, StepInterval()
 
     def on_untracked_step_end(self) -> None:
         """Record the end of a step whose events were only counted, and reset the interval."""
         self.steps += 1
         self.was_clipped, interval = self.interval.is_clipped, self.interval
-        interval.has_backward, interval.batches, interval.clip, interval.is_clipped = False, 0, None, False
+        interval.has_backward, interval.batches, interval.parts = False, 0, 0
+        interval.clip, interval.is_clipped = None, False
 
     def on_step_skipped(self) -> None:
         """Record that a GradScaler skipped the step because of a non-finite gradient."""
         self.skipped_steps += 1
         self.interval.skipped = True
-        self.previous_interval, self.interval = self.interval, _StepInterval()
-
-
-@dataclass(frozen=True)
-class GradientAccumulation:
-    """Counts of the inspected steps, and of those that accumulated several backward passes.
-
-    ``undivided_steps`` of them summed the undivided losses of several batches at one ``line``; ``passes`` is their
-    typical number of passes. In ``divided_steps`` and ``twice_divided_steps``, each of ``divided_passes`` losses
-    entered with one over that number, and over its square. ``adaptive`` tells whether the optimizer is invariant to a
-    constant factor.
-    """
-
-    checked_steps: int = 0
-    undivided_steps: int = 0
-    passes: int = 0
-    line: SourceLine | None = None
-    adaptive: bool = False
-    divided_steps: int = 0
-    twice_divided_steps: int = 0
-    divided_passes: int = 0
-
-
-class AccumulationCounter:
-    """Counts the steps."""
-
-    def __init__(self) -> None:
-        self.checked_steps = 0
-        self.undivided_steps: Counter[int] = Counter()
-        self.divided_steps: dict[int, Counter[int]] = {1: Counter(), 2: Counter()}
-        self.line: SourceLine | None = None
-        self.adaptive = False
-
-    def on_step_begin(self, tracked: TrackedOptimizer) -> None:
-        """Record the start of a step that closes an interval."""
-        interval = tracked.interval
-        if not interval.inspected or not interval.passes:
-            return
-        self.checked_steps += 1
-        pass_count, lines = interval.passes, interval.lines
-        if pass_count < 2 or interval.batches < pass_count or len(lines) > 1:
-            return
-        is_undivided = interval.undivided_passes == pass_count
-        self.undivided_steps[pass_count] += is_undivided
-        power = next((power for power in (1, 2) if _are_close(interval.largest_weights, pass_count**-power)), 0)
-        if power and not is_undivided:
-            self.divided_steps[power][pass_count] += 1
-        (self.line,), self.adaptive = lines, _is_adaptive(tracked)
-
-    def summary(self) -> GradientAccumulation:
-        """Return all counts."""
-        typical_passes = max(self.undivided_steps, key=lambda pass_count: self.undivided_steps[pass_count], default=0)
-        divided, twice = self.divided_steps[1], self.divided_steps[2]
-        return GradientAccumulation(
-            self.checked_steps,
-            self.undivided_steps.total(),
-            typical_passes,
-            self.line,
-            self.adaptive,
-            divided.total(),
-            twice.total(),
-            next((count for count, _ in (divided + twice).most_common(1)), 0),
-        )
-
-
-def _are_close(weights: Sequence[float], expected: float) -> bool:
-    return bool(weights) and all(abs(weight - expected) <= _WEIGHT_TOLERANCE * expected for weight in weights)
+        self.previous_interval, self.interval = self.interval, StepInterval()
 
 
 def repeated_parameters(tracked_optimizers: Iterable[TrackedOptimizer]) -> frozenset[int]:
     """Return the identities of the parameters that one optimizer holds more than once."""
     counts = [Counter(id(p) for p in tracked.parameters) for tracked in tracked_optimizers]
     return frozenset(key for count in counts for key, number in count.items() if number > 1)
-
-
-def _is_adaptive(tracked: TrackedOptimizer) -> bool:
-    """Check whether an optimizer divides gradients by their own magnitude, as those with a squared average do."""
-    group = tracked.optimizer.param_groups[0]
-    return bool({"betas", "alpha", "rho", "lr_decay", "etas", "beta2_decay"} & set(group)) and "lambd" not in group
 
 
 @dataclass(frozen=True)

@@ -23,17 +23,13 @@ from nbdebug.hooks.training_events import (
     observe_grad_scaler,
     observe_results,
 )
+from nbdebug.loop_monitor.accumulated_losses import AccumulationCounter, BatchPartCounter
 from nbdebug.loop_monitor.backward_origins import BackwardLeafMonitor, RootVariables
 from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor
 from nbdebug.loop_monitor.evaluation_monitor import EvaluationMonitor
 from nbdebug.loop_monitor.event_stacks import OptimizerNames, Stack, user_stack
 from nbdebug.loop_monitor.grad_scaler import GradScalerMonitor
-from nbdebug.loop_monitor.gradient_accumulation import (
-    AccumulationCounter,
-    ClippingMonitor,
-    GradientVersions,
-    TrackedOptimizer,
-)
+from nbdebug.loop_monitor.gradient_accumulation import ClippingMonitor, GradientVersions, TrackedOptimizer
 from nbdebug.loop_monitor.gradient_changes import GradientChangeMonitor
 from nbdebug.loop_monitor.inspection_plan import ALWAYS_INSPECTED_STEPS, InspectionPlan
 from nbdebug.loop_monitor.leftover_gradients import LeftoverGradientMonitor
@@ -100,6 +96,7 @@ class LoopMonitor(OptimizerTracking):
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
         self.resumption = ResumptionMonitor(setup.optimizers, self.scheduler_monitor)
         self.batch_order_monitor = BatchOrderMonitor(setup)
+        self.batch_parts = BatchPartCounter(self.batch_alignment, self.tracked_optimizers)
         self.state_dict_monitor = StateDictLoadMonitor(self.own_parameter_shapes)
         self.weight_copy_monitor = WeightCopyMonitor(self.model)
         self.sampled_parameters, self.tied_parameters = self.sample_parameters(), tied_parameters(self.model)
@@ -230,7 +227,8 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.evaluation.on_forward_begin, self.steps, args, kwargs)
         for monitor in (self.evaluation.correct_counts, self.evaluation.decisions, self.evaluation.folds):
             self.attempt(monitor.on_forward_begin)
-        self.attempt(self.batch_alignment.on_forward_begin, self.mode_monitor.split, args, kwargs)
+        for data_monitor in (self.batch_alignment, self.batch_parts):
+            self.attempt(data_monitor.on_forward_begin, self.mode_monitor.split, args, kwargs)
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""

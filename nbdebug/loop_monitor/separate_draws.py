@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from nbdebug.autograd.call_recorders import ELEMENTWISE_LOSSES, is_random_function
+from nbdebug.autograd.broadcasts import ELEMENTWISE_LOSSES
+from nbdebug.autograd.call_recorders import is_random_function
 from nbdebug.autograd.tracing import PYTHON_CONVERSIONS, get_call_name
 from nbdebug.loop_monitor.write_trace import is_plain_tensor, writes_to_first_argument
 from nbdebug.source.location import SourceLine, get_running_line

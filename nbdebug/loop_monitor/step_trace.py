@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from nbdebug.autograd import ForwardTrace
-from nbdebug.autograd.call_recorders import ELEMENTWISE_LOSSES, Broadcast, BroadcastTracker, TorchCall
+from nbdebug.autograd.broadcasts import ELEMENTWISE_LOSSES, Broadcast, BroadcastTracker
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.distributed.parallel_models import is_sharded
 from nbdebug.exceptions import SetupError
 from nbdebug.loop_monitor.separate_draws import DrawTrace, SeparateDraws
@@ -93,6 +94,7 @@ class StepTrace(LoopMode):
                 batch, earlier = self.setup.split_batch(raw), self.batch
                 self.open(batch, list(_raw_targets(raw, batch)))
                 self.draw_trace.add_data(raw)
+                self.tracker.add_companions(list(_companions(raw, batch)))
                 if earlier is not None and self.batch is not None:
                     self.earlier_batch = earlier
                     self.tracker.add_targets(list(_raw_targets(earlier.raw, earlier)))
@@ -212,6 +214,14 @@ def _raw_targets(raw: Any, batch: Batch) -> Iterator[Tensor]:
     """Yield the tensors that a loader returned as targets, before they were moved to the model's device."""
     kinds = {(target.shape, target.dtype) for target in tree_tensors(batch.targets)}
     yield from (tensor for tensor in tree_tensors(raw) if (tensor.shape, tensor.dtype) in kinds)
+
+
+def _companions(raw: Any, batch: Batch) -> Iterator[Tensor]:
+    """Yield the tensors of a loader's batch that are neither inputs nor targets and have a row for each sample."""
+    known = {id(tensor) for tensor in (*tree_tensors((batch.args, batch.kwargs)), *_raw_targets(raw, batch))}
+    for tensor in tree_tensors(raw):
+        if id(tensor) not in known and tensor.dim() and len(tensor) == batch.size:
+            yield tensor
 
 
 def _add_line(outputs: list[Tensor], line: SourceLine) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from nbdebug.autograd import DetachPoint
+from nbdebug.loop_monitor.accumulated_losses import GradientAccumulation
 from nbdebug.loop_monitor.batch_alignment import BatchAlignment
 from nbdebug.loop_monitor.batch_averages import BatchAverage
 from nbdebug.loop_monitor.broadcast_comparisons import ShapeMismatch
@@ -18,12 +19,7 @@ from nbdebug.loop_monitor.evaluation_monitor import StaleInputs, TrainingEvaluat
 from nbdebug.loop_monitor.event_stacks import Stack
 from nbdebug.loop_monitor.fold_data import FoldEvaluation
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
-from nbdebug.loop_monitor.gradient_accumulation import (
-    ClippingSummary,
-    DoubleUpdates,
-    GradientAccumulation,
-    repeated_parameters,
-)
+from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, repeated_parameters
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
 from nbdebug.loop_monitor.growing_attributes import GrowingAttribute
 from nbdebug.loop_monitor.leftover_gradients import LeftoverGradients

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_gradient import LossCall, compute_output_gradients
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup.batch import is_mask
@@ -26,6 +28,7 @@ _TOLERANCE = 1e-6  # of the loss, relative
 class KnownPositions:
     """Values of a target that vary only where a mask is one, and are ``filler`` elsewhere, with both by name.
 
+    If the mask ``marks_unknown`` values, they vary only where it is zero; then the loss learns only the others.
     ``learned_known`` and ``learned_unknown`` are the shares of the positions of both kinds at which the output has a
     gradient. ``is_mask_used`` tells whether the loss changes with the mask.
     """
@@ -37,6 +40,7 @@ class KnownPositions:
     learned_known: float
     learned_unknown: float
     is_mask_used: bool
+    marks_unknown: bool = False
 
     @property
     def is_inverted(self) -> bool:
@@ -106,29 +110,48 @@ def _isolated_value(values: Tensor) -> float | None:
 
 
 @measurement
-def known_positions(output: Any, loss: Tensor, loss_call: LossCall) -> KnownPositions | None:
-    """Values of a target of the first batch that are known at some positions only."""
+def known_positions(first_pass: ForwardPass, output: Any, loss: Tensor, loss_call: LossCall) -> KnownPositions | None:
+    """Values of a target of the first batch that are known at some positions only.
+
+    A mask that is no target of this output, but other data of the batch, counts only if the loss learns its opposite.
+    """
     leaves = [(path, leaf) for path, leaf in tree_leaves(loss_call.targets) if isinstance(leaf, Tensor)]
     outputs = [tensor for tensor in tree_tensors(output) if tensor.is_floating_point()]
-    masks = [(path, leaf) for path, leaf in leaves if leaf.numel() >= 2 * _MIN_POSITIONS and is_mask(leaf)]
+    masks = list(_find_masks(loss_call.targets))
+    others = [item for item in _find_masks(first_pass.batch.raw) if not any(item[1] is mask for _, mask in masks)]
+    other_ids = {id(mask) for _, mask in others}
+    masks += others
+    path_in_batch = {id(leaf): path for path, leaf in tree_leaves(first_pass.batch.raw)} if others else {}
     for path, values in leaves if masks else ():
         fitting = [tensor for tensor in outputs if tensor.shape == values.shape]
         for mask_path, mask in masks if len(fitting) == 1 and values.is_floating_point() else ():
-            known = _expand(mask, values) if mask is not values else None
-            filler = _filler(values, known) if known is not None else None
-            gradient = compute_output_gradients(loss, fitting)[0] if filler is not None else None
-            if known is not None and filler is not None and gradient is not None:
+            marked = _expand(mask, values) if mask is not values else None
+            for known in (marked, ~marked) if marked is not None else ():
+                filler = _filler(values, known)
+                gradient = compute_output_gradients(loss, fitting)[0] if filler is not None else None
+                if filler is None or gradient is None:
+                    continue
                 has_gradient = gradient.to(known.device) != 0
-                return KnownPositions(
-                    _name(path),
+                positions = KnownPositions(
+                    _name(path_in_batch.get(id(values), path)),
                     _name(mask_path),
                     filler,
                     float((~known).float().mean()),
                     float(has_gradient[known].float().mean()),
                     float(has_gradient[~known].float().mean()),
-                    _changes_loss(loss_call, mask),
+                    id(mask) in other_ids or _changes_loss(loss_call, mask),
+                    known is not marked,
                 )
+                if positions.is_inverted or not (positions.marks_unknown or id(mask) in other_ids):
+                    return positions
     return None
+
+
+def _find_masks(tree: Any) -> Iterator[tuple[tuple[Any, ...], Tensor]]:
+    """Yield the masks in a tree of tensors with their paths."""
+    for path, leaf in tree_leaves(tree):
+        if isinstance(leaf, Tensor) and leaf.numel() >= 2 * _MIN_POSITIONS and is_mask(leaf):
+            yield path, leaf
 
 
 def _name(path: tuple[Any, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.call_recorders import Broadcast, BroadcastRecorder, BroadcastTracker
+from nbdebug.autograd.broadcasts import Broadcast, BroadcastRecorder, BroadcastTracker
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.registry import measurement

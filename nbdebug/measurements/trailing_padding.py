@@ -18,6 +18,7 @@ from nbdebug.setup import Batch
 from nbdebug.tensors.pytree import tree_map
 
 _MIN_RELATIVE_CHANGE = 1e-3
+_MIN_CHANGED_SHARE, _MIN_ROW_CHANGE = 0.9, 5e-3  # of the real positions of a row, and its mean change in deviations
 _MAX_ALONE = 8  # rows that are compared with themselves alone
 _MAX_SPREAD = 0.5  # of the outputs of rows that their padding makes forget, relative to that of the rows alone
 
@@ -195,16 +196,29 @@ def _with_input(batch: Batch, values: Tensor, changed: Tensor) -> Batch:
 
 
 def _count_changed_rows(before: Tensor, after: Tensor, padded: Tensor, columns: int) -> int:
-    """Count the rows of the output that differ clearly; padded positions of per-token outputs are excluded."""
+    """Count the rows of the output that differ clearly; padded positions of per-token outputs are excluded.
+
+    An output for each position counts if nearly all of its real positions differ: a convolution and a recurrent layer
+    that runs backward read the padding only near the end of a row, as they read its border without padding.
+    """
     axis = position_axis(before, padded)
     if before.dim() > 1 and len(before) == len(padded) and before.shape[axis] == padded.shape[1]:
         before, after = before.movedim(axis, 1), after.movedim(axis, 1)
         width = padded.shape[1] - columns
-        is_real = ~padded[:, :width].reshape(len(padded), width, *[1] * (before.dim() - 2))
-        before, after = before[:, :width] * is_real, after[:, :width] * is_real
+        return _count_different_positions(before[:, :width], after[:, :width], ~padded[:, :width])
     if before.shape != after.shape:
         raise NotChecked("the shape of the output depends on the width of the input")
     return _count_different(after, before)
+
+
+def _count_different_positions(before: Tensor, after: Tensor, is_real: Tensor) -> int:
+    """Count the rows with a clear difference at nearly all real positions, and on average."""
+    difference = (after - before).abs().flatten(2).amax(2) if before.dim() > 2 else (after - before).abs()
+    is_real, spread = is_real.to(difference.device), float(before.std().clamp_min(1e-6))
+    real_positions = is_real.sum(1).clamp_min(1)
+    share = ((difference > _MIN_RELATIVE_CHANGE * spread) & is_real).sum(1) / real_positions
+    mean_change = ((difference * is_real).square().sum(1) / real_positions).sqrt()
+    return int(((share >= _MIN_CHANGED_SHARE) & (mean_change > _MIN_ROW_CHANGE * spread)).sum())
 
 
 def _count_different(outputs: Tensor, reference: Tensor) -> int:

@@ -12,6 +12,7 @@ from nbdebug.setup.initialization import constant_line
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement, find_assignments, own_statements
+from nbdebug.source.class_calls import lines_calling_held_class
 from nbdebug.source.creation import Creation, consistent_creations
 from nbdebug.source.location import SourceLine, is_library_code, is_user_code
 from nbdebug.source.producers import part_producer
@@ -118,7 +119,8 @@ def creation_line(model: nn.Module, parts: Sequence[str], files: Collection[str]
     creations = _creations(created, files)
     if len(creations) == 1:
         return creations[0].line
-    if line := _passed_class_line(created, files):
+    held_line = None if creations else _held_class_line(created, files)
+    if line := held_line or _passed_class_line(created, files):
         return line
     producer = _producer(model, parts) or _item_of_model(model, parts, files)
     if producer is None and parts and creations and (container := _container(model, parts[:-1], files)):
@@ -168,6 +170,12 @@ def _added_values(scope: SourceScope, name: str) -> Iterator[ast.expr]:
         for added in values:
             is_literal = isinstance(added, (ast.List, ast.Tuple))
             yield from getattr(added, "elts", []) if is_literal else [added]
+
+
+def _held_class_line(created: nn.Module, files: Collection[str]) -> SourceLine | None:
+    """Return the only line that calls a parameter or an attribute which holds the class of a module."""
+    lines = lines_calling_held_class(type(created).__name__, files)
+    return lines.pop() if len(lines) == 1 else None
 
 
 def _passed_class_line(created: nn.Module, files: Collection[str]) -> SourceLine | None:

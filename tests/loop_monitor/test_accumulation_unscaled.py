@@ -142,13 +142,103 @@ def adversarial_losses(setup: Setup) -> None:
         setup.optimizers[0].step()
 
 
-def parts_of_a_batch(setup: Setup) -> None:
-    """One batch in several parts, as in truncated backpropagation."""
+def micro_batches(
+    rows: int, divide: Callable[[Tensor, int], Tensor] = lambda loss, parts: loss, divides_gradients: bool = False
+) -> TrainFunction:
+    """One batch in several parts of some rows."""
+
+    def train(setup: Setup) -> None:
+        for x, y in batches(setup):
+            setup.optimizers[0].zero_grad()
+            starts = range(0, len(x), rows)
+            for start in starts:
+                loss = F.cross_entropy(setup.model(x[start : start + rows]), y[start : start + rows])
+                divide(loss, len(starts)).backward()
+            for p in setup.model.parameters() if divides_gradients else ():
+                p.grad.div_(len(starts))  # type: ignore[union-attr]
+            setup.optimizers[0].step()
+
+    return train
+
+
+def repeated_rows(setup: Setup) -> None:
+    """The same rows of a batch with different noise, and the batch in two views."""
     for x, y in batches(setup):
         setup.optimizers[0].zero_grad()
-        for part in (slice(0, 8), slice(8, 16)):
-            batch_loss(setup, x[part], y[part]).backward()
+        for scale in (0.1, 0.2):
+            batch_loss(setup, x + scale * torch.randn_like(x), y).backward()
         setup.optimizers[0].step()
+
+
+def the_same_rows_twice(setup: Setup) -> None:
+    for x, y in batches(setup):
+        setup.optimizers[0].zero_grad()
+        for labels in (y, y.roll(1)):
+            batch_loss(setup, x[:8], labels[:8]).backward()
+        setup.optimizers[0].step()
+
+
+def cached_gradients(setup: Setup) -> None:
+    """Gradients of a loss of the whole batch, carried through the model in parts."""
+    for x, y in batches(setup):
+        setup.optimizers[0].zero_grad()
+        with torch.no_grad():
+            output = setup.model(x)
+        output.requires_grad_()
+        (gradient,) = torch.autograd.grad(F.cross_entropy(output, y), output)
+        for part in (slice(0, 8), slice(8, 16)):
+            torch.dot(setup.model(x[part]).flatten(), gradient[part].flatten()).backward()
+        setup.optimizers[0].step()
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(8, 2), (2, 8), (1, 16)])
+def test_undivided_losses_of_the_parts_of_a_batch_are_reported(rows: int, parts: int) -> None:
+    (finding,) = o511_findings(micro_batches(rows), descent())
+    assert f"the gradients of {parts} parts of a batch" in finding.message
+    assert f"{parts} times the gradient of the whole batch" in finding.message
+    assert source_line(finding) == "divide(loss, len(starts)).backward()"
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        micro_batches(4, lambda loss, parts: loss / parts),
+        micro_batches(4, divides_gradients=True),
+        micro_batches(16),
+        repeated_rows,
+        the_same_rows_twice,
+        cached_gradients,
+    ],
+    ids=["divided", "gradients divided", "whole batch", "views", "same rows", "cached gradients"],
+)
+def test_parts_of_a_batch_that_are_averaged_or_overlap_are_quiet(train: TrainFunction) -> None:
+    assert not o511_findings(train, descent())
+
+
+class StepsOfRecurrence(nn.Module):
+    """The mean of a recurrent state over the steps of a window, and a read-out of three classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.read = nn.GRU(3, 8, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, steps: Tensor) -> Tensor:
+        scores: Tensor = self.read(self.cell(steps)[0].mean(1))
+        return scores
+
+
+def test_truncated_backpropagation_through_a_sequence_is_quiet() -> None:
+    def train(setup: Setup) -> None:
+        for x, y in batches(setup):
+            setup.optimizers[0].zero_grad()
+            for window in x.split(4, dim=1):
+                batch_loss(setup, window, y).backward()
+            setup.optimizers[0].step()
+
+    x, y = torch.randn(64, 12, 3), torch.randint(0, 3, (64,))
+    model = StepsOfRecurrence()
+    optimizers = (torch.optim.SGD(model.parameters(), lr=0.05),)
+    assert not o511_findings(train, minimal_setup(model, x, y, nn.CrossEntropyLoss(), optimizers=optimizers))
 
 
 def sum_divided_by_accumulated_samples(setup: Setup) -> None:
@@ -184,7 +274,6 @@ def multiple_tasks(setup: Setup) -> None:
     [
         adversarial_losses,
         multiple_tasks,
-        parts_of_a_batch,
         sum_divided_by_accumulated_samples,
         weighted_loss_terms,
         accumulating(1),

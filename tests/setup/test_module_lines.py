@@ -98,6 +98,30 @@ PROGRAMS = {
         "if True:\n    kind = nn.Sigmoid  # here\nelse:\n    kind = nn.ReLU\nmodel = tower(kind)\n",
         "3",
     ),
+    "class that is the default of a parameter": (
+        "def tower(depth, nonlinearity=nn.ELU):\n    body = [nn.Linear(4, 4)]\n    for _ in range(depth):\n"
+        "        body.append(nn.Linear(4, 4))\n        body.append(nonlinearity())  # here\n"
+        "    return nn.Sequential(*body)\nmodel = tower(2)\n",
+        "4",
+    ),
+    "class that a call passes by position": (
+        "def tower(width, kind):\n    body = []\n    for _ in range(2):\n        body += [nn.Linear(width, width)]\n"
+        "        body += [kind(inplace=True)]  # here\n    return nn.Sequential(*body)\n"
+        "def other(width, kind):\n    return kind(width)\nmodel = tower(4, nn.ReLU)\n",
+        "3",
+    ),
+    "class that the constructor of a class keeps": (
+        "class Net(nn.Module):\n    def __init__(self, *, kind=nn.SiLU):\n        super().__init__()\n"
+        "        self.kind = kind\n        self.body = nn.Sequential(*self.parts())\n"
+        "    def parts(self):\n        for width in (4, 4):\n            yield nn.Linear(width, 4)\n"
+        "            yield self.kind()  # here\nmodel = Net()\n",
+        "body.3",
+    ),
+    "class of which a function makes two": (
+        "def tower(kind=nn.GELU):\n    body = [nn.Linear(4, 4), kind()]\n    body += [nn.Linear(4, 4)]\n"
+        "    body.append(kind())\n    return nn.Sequential(*body)\nmodel = tower()\n",
+        "3",
+    ),
     "parameter with one value": (
         "model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))\n"
         "nn.init.zeros_(model[2].bias)\nnn.init.constant_(model[0].bias, -(3 ** 0.5))  # here\n",

@@ -199,7 +199,7 @@ def test_watch_opened_in_a_thread_records_its_loop() -> None:
         "nbdebug.watching.optimizer_steps.LayerSnapshot.add_output",
         "nbdebug.watching.layer_statistics.LayerStatistics.add",
         "nbdebug.loop_monitor.modes.ModeMonitor.on_step_end",
-        "nbdebug.loop_monitor.gradient_accumulation.AccumulationCounter.on_step_begin",
+        "nbdebug.loop_monitor.accumulated_losses.AccumulationCounter.on_step_begin",
         "nbdebug.loop_monitor.backward_origins.BackwardLeafMonitor.on_backward_begin",
     ],
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from nbdebug.autograd.call_recorders import Broadcast
+from nbdebug.autograd.broadcasts import Broadcast
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS
@@ -54,7 +54,8 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
     this is unknown until a cell calls the loss, and until then the finding is a note. Weights are only
     reported if the loss stays the same with the weights of other samples; in a watched loop, if the product of all
     errors with all weights is summed. A target also counts as broadcast if the
-    output is that of each sample at the indices of all samples, as in ``q[:, actions]``.
+    output is that of each sample at the indices of all samples, as in ``q[:, actions]``. In the first step of a watched
+    loop, other data of the batch is checked as well, such as rewards that are neither input nor target.
 
     ## How to fix
     Give both the same shape: ``output.squeeze(-1)``, or ``target.unsqueeze(1)``.
@@ -78,11 +79,14 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
         # Only the checkup calls the loss so far, and a cell that has not run may change the shapes.
         is_unknown = first.line is None and not calls and bool(current_cells())
         edits = _squeeze_edits(broadcast)
+        first_name, second_name = broadcast.names
         yield Finding(
-            message=f"{broadcast.call} broadcasts output {broadcast.output} and target {broadcast.target} to "
-            f"{broadcast.result}.",
+            message=f"{broadcast.call} broadcasts {first_name} {broadcast.output} and {second_name} {broadcast.target} "
+            f"to {broadcast.result}.",
             where=get_location(broadcast.axis_line or added or broadcast.line),
-            cause=_cause(is_unknown, broadcast.line is None),
+            cause=_cause(is_unknown, broadcast.line is None)
+            if _is_of_loss(broadcast)
+            else "Each value of one sample meets the values of all samples.",
             fix=describe_edits(edits) or _matching_shapes_fix(broadcast),
             evidence={
                 "output": broadcast.output,
@@ -184,6 +188,8 @@ def _squeezed_operand(broadcast: Broadcast) -> tuple[bool, int] | None:
 def _matching_shapes_fix(broadcast: Broadcast) -> str:
     if squeezed := _squeezed_operand(broadcast):
         is_output, axis = squeezed
+        if not _is_of_loss(broadcast):
+            return f"values = values.squeeze({axis})   # the {broadcast.names[0 if is_output else 1]}"
         arguments = f"output.squeeze({axis}), target" if is_output else f"output, target.squeeze({axis})"
         return f"loss = loss_fn({arguments})"
     if broadcast.output == 2 * broadcast.target:
@@ -191,9 +197,14 @@ def _matching_shapes_fix(broadcast: Broadcast) -> str:
     return f"# reshape the output of the model to the shape of its target, {broadcast.target}"
 
 
+def _is_of_loss(broadcast: Broadcast) -> bool:
+    """Return whether the two operands are those of the loss: output and target."""
+    return broadcast.names == ("output", "target")
+
+
 def _squeezed_loss(broadcast: Broadcast) -> str:
     """Return code for a loss that removes the axis too many; "" if there is none."""
-    fix = _matching_shapes_fix(broadcast)
+    fix = _matching_shapes_fix(broadcast) if _is_of_loss(broadcast) else ""
     call = fix.removeprefix("loss = loss_fn")
     return f"own_loss = loss_fn\nloss_fn = lambda output, target: own_loss{call}" if call != fix else ""
 

@@ -24,6 +24,7 @@ from nbdebug.measurements.ignored_targets import IgnoredColumns, IgnoredTarget
 from nbdebug.measurements.known_positions import KnownPositions
 from nbdebug.measurements.loss_places import early_return_line, ignored_part, producing_line, selection_line
 from nbdebug.measurements.loss_sensitivity import OutputInfluence
+from nbdebug.measurements.mask_lines import excluding_mask_line
 from nbdebug.measurements.overwritten_outputs import OverwrittenOutputs
 from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.measurements.unlearned_token import UnlearnedClass, UnlearnedToken
@@ -141,6 +142,8 @@ def loss_ignores_samples(
         yield from predictable_class_findings(setup, predictable_class)
     if isinstance(known_positions, KnownPositions) and known_positions.is_inverted:
         line = producing_line(graph) if isinstance(graph, Graph) else None
+        if isinstance(first_pass, ForwardPass):
+            line = excluding_mask_line(setup, first_pass) or line
         yield _inverted_selection_finding(known_positions, get_location(line))
         return
     if isinstance(ignored_target, IgnoredTarget):
@@ -165,7 +168,8 @@ def loss_ignores_samples(
     )
     ignored = next((item for item in (ignored_columns, ignored_heads) if isinstance(item, IgnoredColumns)), None)
     if not findings and ignored is not None:
-        yield _column_finding(ignored, line or selection_line(first_pass, graph))
+        mask_line = line or excluding_mask_line(setup, first_pass, ignored.columns)
+        yield _column_finding(ignored, mask_line or selection_line(first_pass, graph))
         return
     if isinstance(output_influence, NotChecked):
         raise output_influence
@@ -204,12 +208,13 @@ def _ignored_labels_finding(setup: Setup, call: TorchCall, label: int) -> Findin
 def _inverted_selection_finding(positions: KnownPositions, where: Location) -> Finding:
     """Report a loss that learns only where the target is not known."""
     values, mask = positions.values, positions.mask
+    value, negation = (1, "~") if positions.marks_unknown else (0, "")
     return Finding(
-        message=f"The loss has a gradient only where {mask} is zero, and all targets {values} are {positions.filler:g} "
-        "there.",
+        message=f"The loss has a gradient only where {mask} is {value}, and all targets {values} are "
+        f"{positions.filler:g} there.",
         where=where,
         cause=f"The selection by {mask} is inverted: the loss uses only the positions without a target.",
-        fix=f"selected = target[{mask!r}].bool()",
+        fix=f"selected = {negation}target[{mask!r}].bool()",
         evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
         explains=CONSEQUENCES,
     )

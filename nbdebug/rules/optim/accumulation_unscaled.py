@@ -9,7 +9,7 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.gradient_accumulation import GradientAccumulation
+from nbdebug.loop_monitor.accumulated_losses import GradientAccumulation
 from nbdebug.rule_engine.loop_edits import divide_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
@@ -38,8 +38,9 @@ def accumulation_unscaled(loop: LoopSummary, *, least: int = 3, share: float = 0
 
     ## How it is measured
     Exactly, in the inspected steps: at least ``least`` = 3, of which more than a ``share`` of one half took two or more
-    backward passes of the same line, each with its own batch from the training loader, of losses that nothing divided
-    and that are not sums over samples. Optimizers that are invariant to a constant factor, such as Adam, give a note,
+    backward passes of the same line, each with its own batch from the training loader or with other rows of one, of
+    losses that nothing divided and that are not sums over samples. Gradients that the loop divides afterwards do not
+    count. Optimizers that are invariant to a constant factor, such as Adam, give a note,
     unless the gradient norm is clipped. If the losses of three or more batches each enter with one over the square of
     their number, or with one over their number and the gradients are then divided by it again, they are divided twice.
 
@@ -60,11 +61,14 @@ def accumulation_unscaled(loop: LoopSummary, *, least: int = 3, share: float = 0
         return
     if sums.undivided_steps < least or sums.undivided_steps <= share * sums.checked_steps:
         return
+    if _are_gradients_divided(loop, sums.passes, least):
+        return
+    summed, whole = ("parts of a batch", "the whole") if sums.are_parts else ("batches", "one large")
     is_affected = not sums.adaptive or loop.clipping.calls > 0
     yield Finding(
         message=f"In {sums.undivided_steps} of {sums.checked_steps} inspected steps, the gradients of {sums.passes} "
-        "batches accumulate without dividing the loss: "
-        f"each step uses {sums.passes} times the gradient of one large batch.",
+        f"{summed} accumulate without dividing the loss: "
+        f"each step uses {sums.passes} times the gradient of {whole} batch.",
         where=get_location(_loss_line(loop)),
         cause="backward() adds to the gradients instead of averaging them.",
         fix=f"(loss / {sums.passes}).backward()",
@@ -88,10 +92,15 @@ def _is_divided_twice(loop: LoopSummary, min_steps: int, share: float) -> bool:
         return False
     if sums.twice_divided_steps >= max(min_steps, share * sums.checked_steps):
         return True
-    pairs = zip(loop.gradient_changes.norms_before, loop.gradient_changes.norms_after, strict=True)
-    factors = [after / before * sums.divided_passes for before, after in pairs if before > 0]
-    is_common = len(factors) >= min_steps and all(abs(factor - 1) < _FACTOR_TOLERANCE for factor in factors)
+    is_common = _are_gradients_divided(loop, sums.divided_passes, min_steps)
     return is_common and sums.divided_steps >= max(min_steps, share * sums.checked_steps)
+
+
+def _are_gradients_divided(loop: LoopSummary, divisor: int, min_steps: int) -> bool:
+    """Check whether the loop divides all gradients by a number before the step."""
+    pairs = zip(loop.gradient_changes.norms_before, loop.gradient_changes.norms_after, strict=True)
+    factors = [after / before * divisor for before, after in pairs if before > 0]
+    return len(factors) >= min_steps and all(abs(factor - 1) < _FACTOR_TOLERANCE for factor in factors)
 
 
 def _divided_twice_finding(sums: GradientAccumulation) -> Finding:
