@@ -142,6 +142,8 @@ class Preserve:
                 traversal.take_snapshot(item)
             for loader in self._loaders:
                 traversal.take_loader_snapshot(loader)
+            if all(block._thread_id != self._thread_id for block in open_blocks):
+                traversal.take_store_snapshots()  # once: inside, tools share what they read
             self._snapshots = traversal.snapshots
             open_blocks.append(self)
             self._set_aside()

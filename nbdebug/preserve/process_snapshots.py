@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from nbdebug.preserve.object_snapshots import (
 )
 
 _DATASET_ATTRIBUTES = ("dataset", "collate_fn")
+STORE_TYPES: tuple[type, ...] = (list, dict, OrderedDict, defaultdict)
 _MAX_COMPONENTS = 100  # a longer list holds samples, not components of a dataset
 
 
@@ -175,6 +177,11 @@ class DatasetSnapshot(Snapshot):
                 _is_component_list(component) and not _is_component_list(self.original)
             ):
                 yield name, component
+
+    def stores(self) -> Contents:
+        """Lists and dictionaries among the attributes, of any length: a dataset may keep samples there."""
+        if self.attributes is not None:
+            yield from ((name, value) for name, value in self.attributes.contents() if type(value) in STORE_TYPES)
 
     def restore(self) -> None:
         """Restore the attributes."""

@@ -81,6 +81,14 @@ class Traversal:
         """Take snapshots of a data loader; an unknown type is treated as a dataset."""
         self._follow(loader, LoaderSnapshot if isinstance(loader, DataLoader) else DatasetSnapshot)
 
+    def take_store_snapshots(self) -> None:
+        """Take snapshots of what the datasets so far keep in lists and dictionaries, by reference."""
+        datasets = [(path, snapshot) for path, snapshot in self.snapshots if isinstance(snapshot, DatasetSnapshot)]
+        for path, dataset in datasets:
+            for step, store in dataset.stores():
+                snapshot = ListSnapshot(store) if isinstance(store, list) else DictSnapshot(store)
+                self.snapshots.append((_ObjectPath(step, path), snapshot))
+
     def _follow(self, root: Any, snapshot_type: type[Snapshot] | None) -> None:
         queue = deque([(_ObjectPath(type(root).__name__), root, snapshot_type)])
         while queue:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -129,3 +130,50 @@ def test_block_restores_position_of_stream_and_does_not_read_iterator() -> None:
         next(iter(loader))
     assert next(iter(loader)).tolist() == [5, 6, 7, 8]
     assert list(iterator) == [0, 1, 2]
+
+
+class KeepingDataset(Dataset[Tensor]):
+    """Keeps each sample after its first read, with random noise."""
+
+    def __init__(self, store: Any) -> None:
+        self.x, self.store = torch.arange(200.0), store
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> Tensor:
+        kept: Tensor | None = self.store.get(index) if isinstance(self.store, dict) else self.store[index]
+        if kept is None:
+            kept = self.store[index] = self.x[index] + torch.randn(())
+        return kept
+
+
+STORES: dict[str, Callable[[], Any]] = {
+    "a list": lambda: [None] * 200,
+    "a dictionary": lambda: dict.fromkeys(range(200)),
+    "an empty dictionary": dict,
+    "a dictionary with a default": lambda: defaultdict(lambda: None),
+    "a list with a kept sample": lambda: [torch.ones(()), *[None] * 199],
+}
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_samples_that_a_dataset_keeps_are_forgotten_after_the_block(name: str) -> None:
+    store = STORES[name]()
+    dataset = KeepingDataset(store)
+    loader, before = DataLoader(Subset(dataset, range(100, 104)), batch_size=4), store.copy()
+    with Preserve(loaders=[loader]):
+        next(iter(loader))
+    assert dataset.store is store
+    assert len(store) == len(before)
+    entries = zip(*(kept.values() if isinstance(kept, dict) else kept for kept in (store, before)), strict=True)
+    assert all(value is earlier for value, earlier in entries)
+
+
+def test_samples_that_a_dataset_keeps_are_shared_by_inner_blocks() -> None:
+    dataset = KeepingDataset([None] * 200)
+    with Preserve(dataset):
+        with Preserve(dataset):
+            sample = dataset[100]
+        assert dataset[100] is sample
+    assert dataset.store == [None] * 200
