@@ -56,9 +56,9 @@ def unmoved_finding(unmoved: UnmovedTarget) -> Finding:
     """Report positions that stay where they were while the images are mirrored."""
     return Finding(
         message=f"In two reads of each of {unmoved.samples} training samples, the image of one read is that of the "
-        f"other one, mirrored {unmoved.mirror}, and their targets are equal. But value {unmoved.position} of the "
+        f"other one, mirrored {unmoved.mirror}, and their targets are equal. Value {unmoved.position} of the "
         "target is a position: a linear learner of the validation images explains "
-        f"{unmoved.explained:.0%} of its variance, and its predictions for images and their mirror images have a "
+        f"{unmoved.explained:.0%} of its variance. Its predictions for images and their mirror images have a "
         f"correlation of {unmoved.correlation:.2g}.",
         where=get_location(unmoved.line),
         cause="The random flip moves the image, and leaves the coordinates of its target where they were.",

@@ -200,8 +200,8 @@ def _frozen_finding(frozen: FrozenAugmentation) -> Finding:
     """Report samples that are kept after their augmentation."""
     return Finding(
         message=f"The dataset keeps each of {frozen.samples} inspected samples after its random augmentation: a second "
-        "read draws no random number and returns the same values, while a first read with other random numbers "
-        "returns others.",
+        "read draws no random number and returns the same values. A first read with other random numbers "
+        "returns other values.",
         where=get_location(frozen.line),
         cause="The sample is stored after the random transform, so each epoch repeats the same augmentation.",
         fix="if index not in self.cache:\n    self.cache[index] = self.load(index)   # without the random transform\n"

@@ -210,7 +210,7 @@ def _inverted_selection_finding(positions: KnownPositions, where: Location) -> F
     values, mask = positions.values, positions.mask
     value, negation = (1, "~") if positions.marks_unknown else (0, "")
     return Finding(
-        message=f"The loss has a gradient only where {mask} is {value}, and all targets {values} are "
+        message=f"The loss has a gradient only where {mask} is {value}, and all values of {values} are "
         f"{positions.filler:g} there.",
         where=where,
         cause=f"The selection by {mask} is inverted: the loss uses only the positions without a target.",
