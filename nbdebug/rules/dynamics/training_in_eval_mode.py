@@ -286,7 +286,7 @@ def _left_in_eval_finding(
         line, cause = flag_line, "The mode was stored after eval() was called, so train() restores eval mode."
     elif were_on and is_in_batch_loop(line, loop.lines.get("optimizer")):
         fix, edits = "Call train() of the model again after this evaluation.", restore_train_mode(line)
-        fix = describe_edits(edits) or fix
+        fix = f"{describe_edits(edits)}   # at the end of this evaluation" if edits else fix
     elif were_on and not edits:
         edits = restore_train_mode(line)
     return Finding(
