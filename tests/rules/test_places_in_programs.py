@@ -140,9 +140,9 @@ PROGRAMS = {
         f"    def forward(self, x):\n        return self.normalize(self.body(x))\nmodel = Scores(0)\n{FOOTER}"
     ),
     "M303 layers of a helper": (
-        "def chain(widths):\n    return [nn.Linear(a, b) for a, b in zip(widths, widths[1:])]  # here\n"
+        "def chain(widths):\n    return [nn.Linear(a, b) for a, b in zip(widths, widths[1:])]\n"
         "class Chain(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.links = chain([8, 16, 16])\n        self.head = nn.Linear(16, 3)\n"
+        "        self.links = chain([8, 16, 16])  # here\n        self.head = nn.Linear(16, 3)\n"
         "    def forward(self, x):\n        for link in self.links:\n            x = link(x).relu()\n"
         f"        return self.head(x)\nmodel = Chain()\n{FOOTER}"
     ),

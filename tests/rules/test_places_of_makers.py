@@ -107,8 +107,8 @@ PROGRAMS = {
     ),
     "M303 tensor of a method": (
         "class Scaled(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.body, self.scale = body(), self.start()\n"
-        "    def start(self):\n        return torch.ones(3, requires_grad=True)  # here\n"
+        "        self.body, self.scale = body(), self.start()  # here\n"
+        "    def start(self):\n        return torch.ones(3, requires_grad=True)\n"
         f"    def forward(self, x):\n        return self.body(x) * self.scale\nmodel = Scaled()\n{FOOTER}"
     ),
     "L204 softmax on an earlier line": (
