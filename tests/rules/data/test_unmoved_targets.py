@@ -63,7 +63,7 @@ def test_rows_of_spots_that_stay_in_images_turned_upside_down_are_an_error() -> 
     (finding,) = rule_findings(spot_setup(lambda row, column, light: torch.stack([light, column, row], 1)), "D105")
     assert finding.severity == "error"
     assert "mirrored upside down" in finding.message
-    assert "value 2 of the target is a position" in finding.message
+    assert "Value 2 of the target is a position" in finding.message
     assert finding.evidence["correlation"] < -0.7
     assert finding.where is not None
     assert finding.where.source is not None
