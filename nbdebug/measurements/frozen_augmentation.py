@@ -28,13 +28,13 @@ from nbdebug.source.location import SourceLine, get_definition_line
 from nbdebug.tensors.pytree import tree_leaves
 
 _FIRST_SAMPLES, _MIN_SAMPLES, _MAX_SAMPLES = 2, 16, 64
-_LIVES, _SECONDS = 8, 0.05  # of a life
+_READINGS, _SECONDS = 8, 0.05  # of a reading
 _MIN_SIGMAS, _MIN_SPREAD = 4.0, 0.1
 
 
 @dataclass(frozen=True)
 class FrozenAugmentation:
-    """Samples that a dataset returns in each read, in place of which it returns others if it starts again.
+    """Samples that each read of a dataset returns alike, while a restart with other random numbers returns others.
 
     ``line`` is the user's line that keeps a sample.
     """
@@ -74,13 +74,13 @@ def _find_frozen(
 ) -> FrozenAugmentation | None:
     """Return the kept samples of a dataset that forgets the entries of all containers of a kind; None without any."""
     try:
-        lives = _Lives(dataset, components, warming_index, kind)
-        if lives.read(indices[:_FIRST_SAMPLES], 2) is None:
+        readings = _Readings(dataset, components, warming_index, kind)
+        if readings.read(indices[:_FIRST_SAMPLES], 2) is None:
             return None
-        read = lives.read(indices, _LIVES)
+        read = readings.read(indices, _READINGS)
         if read is None or not _are_related(read):
             return None
-        return FrozenAugmentation(len(read[0]), lives.find_line(indices[0]))
+        return FrozenAugmentation(len(read[0]), readings.find_line(indices[0]))
     except Exception:  # samples that cannot be read are reported elsewhere; a list may hold the data
         return None
 
@@ -116,7 +116,7 @@ class _Sample:
     classes: tuple[int, ...]
 
 
-class _Lives:
+class _Readings:
     """Reads a dataset several times from one state: what a read leaves in it is undone."""
 
     def __init__(self, dataset: Any, components: list[Any], warming_index: int, forgetful: type) -> None:
@@ -126,17 +126,17 @@ class _Lives:
         self.generators = [value for value in held_values(components) if isinstance(value, GENERATOR_TYPES)]
 
     def read(self, indices: Sequence[int], count: int) -> list[list[_Sample]] | None:
-        """Return the samples of several lives; None if a sample changes within a life, or never does."""
-        lives = list[list[_Sample]]()
+        """Return the samples of several readings; None if a sample changes within a reading, or never does."""
+        readings = list[list[_Sample]]()
         for seed in range(1, count + 1):
             samples = self._read_kept(indices, seed)
             if samples is None:
                 return None
-            lives.append(samples)
+            readings.append(samples)
             indices = indices[: len(samples)]
-        lives = [samples[: len(indices)] for samples in lives]
-        first, *others = lives
-        return lives if all(_differ(pair) for other in others for pair in zip(first, other, strict=True)) else None
+        readings = [samples[: len(indices)] for samples in readings]
+        first, *others = readings
+        return readings if all(_differ(pair) for other in others for pair in zip(first, other, strict=True)) else None
 
     def find_line(self, index: int) -> SourceLine | None:
         """Return the line that keeps a sample: after it, a container has another length or entry."""
@@ -144,17 +144,17 @@ class _Lives:
         def entries() -> tuple[object, ...]:
             return tuple((len(container), id(_entry(container, index))) for container in self.containers)
 
-        with self._life([index], 1):
+        with self._reading([index], 1):
             line = find_changing_line(lambda: self.dataset[index], entries)
         return line or get_definition_line(type(self.dataset).__getitem__)
 
     def _read_kept(self, indices: Sequence[int], seed: int) -> list[_Sample] | None:
-        """Return the samples of a life that are equal in a second read, which draws nothing; None if one is not."""
+        """Return the samples of a reading that are equal in a second read, which draws nothing; None if one is not."""
         limit, samples = ReadingLimit(_SECONDS, _MIN_SAMPLES), list[_Sample]()
-        with self._life(indices, seed):
+        with self._reading(indices, seed):
             for index in indices:
                 first = self._read(index)
-                seed_all(seed + len(samples) + _LIVES)
+                seed_all(seed + len(samples) + _READINGS)
                 before = self._states() if len(samples) < _FIRST_SAMPLES else ()
                 second = self._read(index)
                 if first is None or second is None or first.classes != second.classes:
@@ -168,7 +168,7 @@ class _Lives:
         return samples
 
     @contextmanager
-    def _life(self, indices: Sequence[int], seed: int) -> Iterator[None]:
+    def _reading(self, indices: Sequence[int], seed: int) -> Iterator[None]:
         """Forget what the dataset keeps of some samples, draw numbers of its own generators, and undo all later."""
         with ExitStack() as stack:
             stack.enter_context(Preserve(self.dataset))
@@ -240,15 +240,15 @@ def _differ(pair: tuple[_Sample, _Sample]) -> bool:
     return is_comparable and not torch.equal(first.values, second.values)
 
 
-def _are_related(lives: list[list[_Sample]]) -> bool:
+def _are_related(readings: list[list[_Sample]]) -> bool:
     """Check whether the samples of an index are closer to each other than to those of the same class.
 
-    The lives are divided into halves. The mean of a sample over several lives blurs what its augmentation moves.
+    The readings are divided into halves. The mean of a sample over several readings blurs what its augmentation moves.
     """
-    classes = [sample.classes for sample in lives[0]]
-    if len({sample.values.shape for sample in lives[0]}) > 1:
+    classes = [sample.classes for sample in readings[0]]
+    if len({sample.values.shape for sample in readings[0]}) > 1:
         return False
-    values = torch.stack([torch.stack([sample.values for sample in samples]) for samples in lives])
+    values = torch.stack([torch.stack([sample.values for sample in samples]) for samples in readings])
     distances = torch.cdist(values[::2].mean(0), values[1::2].mean(0))
     peers = torch.tensor([[one == other for other in classes] for one in classes]).fill_diagonal_(False)
     is_closer = (distances.diag()[:, None] < distances) & peers

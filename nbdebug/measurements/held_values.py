@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import is_
 from typing import Any
 
+from nbdebug.preserve.object_snapshots import take_store_snapshot
+from nbdebug.preserve.process_snapshots import STORE_TYPES
 from nbdebug.source.location import is_user_code
 from nbdebug.source.shared_origins import used_functions, used_variables, user_classes
 
 _CACHE_TYPE = type(functools.cache(int))
-_CONTAINER_TYPES = (dict, list, OrderedDict, defaultdict)
 
 
 def held_values(components: Iterable[Any]) -> list[Any]:
@@ -66,27 +65,15 @@ def _size(function: Any) -> int:
 
 def held_containers(components: Iterable[Any]) -> dict[int, Any]:
     """Return the dictionaries and lists among the held values, by id."""
-    return {id(value): value for value in held_values(components) if type(value) in _CONTAINER_TYPES}
+    return {id(value): value for value in held_values(components) if type(value) in STORE_TYPES}
 
 
 @contextmanager
 def restored_containers(containers: Sequence[Any]) -> Iterator[None]:
     """Put the contents of some dictionaries and lists back in their order after a block, where they have changed."""
-    contents = [container.copy() for container in containers]
+    snapshots = [take_store_snapshot(container) for container in containers]
     try:
         yield
     finally:
-        for container, content in zip(containers, contents, strict=True):
-            if not _have_same_contents(container, content):
-                container.clear()
-                (container.extend if isinstance(container, list) else container.update)(content)
-
-
-def _have_same_contents(first: Any, second: Any) -> bool:
-    """Check whether two containers have the identical objects in the same order; equality may be undefined."""
-    parts = [container if isinstance(container, list) else _pairs(container) for container in (first, second)]
-    return len(first) == len(second) and all(map(is_, *parts))
-
-
-def _pairs(container: dict[Any, Any]) -> list[Any]:
-    return [*container.keys(), *container.values()]
+        for snapshot in snapshots:
+            snapshot.restore()

@@ -126,11 +126,11 @@ def _find_mirror(first: Tensor, other: Tensor) -> str | None:
 def _find_unmoved(setup: Setup, pairs: list[_Pair], images: Tensor, targets: Tensor) -> UnmovedTarget | None:
     """Return the value of the target whose predictions change their sign with the image, if it stays the same."""
     scores, weights = _fit(_features(images), targets)
+    offset = _features(images).mean(0)
     for mirror in _MIRRORS:
         own = [pair for pair in pairs if pair.mirror == mirror]
         if len(own) < _MIN_SAMPLES or sum(pair.has_equal_targets for pair in own) < _MIN_EQUAL * len(own):
             continue
-        offset = _features(images).mean(0)
         first, second = (
             (_features(torch.cat(part)) - offset) @ weights for part in zip(*(p.images for p in own), strict=True)
         )

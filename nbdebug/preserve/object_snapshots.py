@@ -228,6 +228,11 @@ def _subclass_attributes(original: Any) -> Contents:
         yield "", vars(original)
 
 
+def take_store_snapshot(store: Any) -> Snapshot:
+    """Return a snapshot of what a list or a dictionary holds, by reference."""
+    return ListSnapshot(store) if isinstance(store, list) else DictSnapshot(store)
+
+
 class ObjectSnapshot(Snapshot):
     """Snapshot of an object's class, ``__dict__`` and slots: a module, an optimizer, a scheduler or another object."""
 

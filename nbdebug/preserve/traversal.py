@@ -26,6 +26,7 @@ from nbdebug.preserve.object_snapshots import (
     Snapshot,
     StateDictSnapshot,
     is_leaf_type,
+    take_store_snapshot,
 )
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, DatasetSnapshot, GeneratorSnapshot, LoaderSnapshot
 from nbdebug.preserve.tensor_snapshots import OptimizerSnapshot, TensorSnapshot
@@ -86,8 +87,7 @@ class Traversal:
         datasets = [(path, snapshot) for path, snapshot in self.snapshots if isinstance(snapshot, DatasetSnapshot)]
         for path, dataset in datasets:
             for step, store in dataset.stores():
-                snapshot = ListSnapshot(store) if isinstance(store, list) else DictSnapshot(store)
-                self.snapshots.append((_ObjectPath(step, path), snapshot))
+                self.snapshots.append((_ObjectPath(step, path), take_store_snapshot(store)))
 
     def _follow(self, root: Any, snapshot_type: type[Snapshot] | None) -> None:
         queue = deque([(_ObjectPath(type(root).__name__), root, snapshot_type)])
