@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -154,13 +155,12 @@ def _group(x: Matrix, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 def _find_clusters(x: Matrix, count: int) -> NDArray[np.int64]:
     """Return the cluster of each row (k-means)."""
-    centers = x[np.random.default_rng(0).choice(len(x), count, replace=False)]
-    for _ in range(_CLUSTER_STEPS):
-        nearest: NDArray[np.int64] = (np.square(centers).sum(1) - 2 * x @ centers.T).argmin(1)
-        centers = np.stack(
-            [x[nearest == i].mean(0) if (nearest == i).any() else center for i, center in enumerate(centers)]
-        )
-    return nearest
+    from sklearn.cluster import KMeans
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about equal rows
+        clusters: NDArray[np.int64] = KMeans(count, n_init=1, max_iter=_CLUSTER_STEPS, random_state=0).fit_predict(x)
+    return clusters
 
 
 def _visits_a_part(loader: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 
 import torch
@@ -116,8 +117,7 @@ def _assignment_location(item: UnregisteredAttribute) -> Location:
     If the attribute is an object that was not made for modules, such as a configuration, that is the line which adds
     them to it.
     """
-    names = [name for name, part in vars(item.value).items() if _contains(part, item)] if _is_object(item.value) else []
-    lines = [line for name in names for line in _unregistering_lines(item.owner, name)]
+    lines = [line for name in _names_in_object(item) for line in _unregistering_lines(item.owner, name)]
     lines = lines if len(lines) == 1 else _unregistering_lines(item.owner, item.attribute)
     return get_location(lines[0] if lines else None, item.path or None)
 
@@ -127,8 +127,11 @@ def _unregistering_lines(owner: object, attribute: str) -> list[SourceLine]:
     return [line for line in find_assignments(owner, attribute) if not _REGISTERING.search(line.text)]
 
 
-def _is_object(value: object) -> bool:
-    return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, Tensor)
+def _names_in_object(item: UnregisteredAttribute) -> list[str]:
+    """Return the names under which an object that the attribute stores holds the modules and tensors, if it does."""
+    if not hasattr(item.value, "__dict__") or callable(item.value) or isinstance(item.value, Tensor):
+        return []
+    return [name for name, part in vars(item.value).items() if _contains(part, item)]
 
 
 def _contains(part: object, item: UnregisteredAttribute) -> bool:
@@ -142,6 +145,10 @@ def _registration_fix(item: UnregisteredAttribute) -> str:
     name = f"self.{item.attribute}"
     if _is_registrable(item):
         return f"{name} = {_registered(item, name)}  # then create the optimizer"
+    parts = [(part, replace(item, value=vars(item.value)[part])) for part in _names_in_object(item)]
+    if len(parts) == 1 and _is_registrable(parts[0][1]):
+        part, inner = parts[0]
+        return f"self.{part} = {_registered(inner, f'{name}.{part}')}  # after {name} is set; then create the optimizer"
     return f"# in __init__, next to {name}: assign each to an attribute of self, then create the optimizer"
 
 

@@ -217,6 +217,7 @@ class LayersInOptions(nn.Module):
 def test_unregistered_parameters_in_options_points_to_line_that_adds_them() -> None:
     (finding,) = findings(LayersInOptions(Options(width=4)))
     assert (finding.where.source or "").strip() == "options.stages = self.make_stages()"
+    assert "`self.stages = nn.ModuleList(self.options.stages)`" in finding.fix
 
 
 class ParameterReset(nn.Module):
