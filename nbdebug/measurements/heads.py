@@ -36,7 +36,8 @@ class HeadSetup(Setup):
     """A setup narrowed to one tensor of the output and the tensor of the target that it meets in the loss.
 
     ``head`` is the name of the pair, empty if it is the only one; ``line`` is the user's line where the two meet.
-    ``part`` selects the channels of a head from an output of several heads.
+    ``part`` selects the channels of a head from an output of several heads, and ``target_part`` its column from a
+    target of several heads.
     """
 
     whole: Setup | None = None
@@ -45,6 +46,7 @@ class HeadSetup(Setup):
     target_path: _Path = ()
     line: SourceLine | None = None
     part: tuple[LayoutChange, ...] = ()
+    target_part: tuple[LayoutChange, ...] = ()
 
     def split_batch(self, raw: Any, indices: tuple[int, ...] | None = None) -> Batch:
         """Split a raw batch into inputs and the target of this head."""
@@ -61,7 +63,7 @@ class HeadSetup(Setup):
 
     def select_target(self, targets: tuple[Any, ...]) -> Any:
         """Return the target of this head."""
-        return tree_get(targets, self.target_path)
+        return apply_changes(tree_get(targets, self.target_path), self.target_part)
 
     def predict(self, batch: Batch, model: nn.Module | None = None) -> Any:
         """Return the output of this head."""
@@ -132,8 +134,9 @@ def heads(setup: Setup, first_pass: ForwardPass) -> list[HeadSetup]:
     heads_of_terms = []
     for term, pair, name in zip(terms[:_MAX_HEADS], paths, names, strict=False):
         part = find_part(calls, term.output, term.operands[0])
-        if (loss := get_torch_loss(term, part)) is not None:
-            heads_of_terms.append(make_head(setup, loss, term, pair, name, part))
+        target_part = find_part(calls, term.target, term.operands[1])
+        if (loss := get_torch_loss(term, part, target_part)) is not None:
+            heads_of_terms.append(make_head(setup, loss, term, pair, name, part, target_part))
         else:
             own_loss = _TermLoss(setup, batch, detached, pair, term)
             heads_of_terms.append(make_head(setup, own_loss, term, pair, name))
@@ -147,6 +150,7 @@ def make_head(
     paths: tuple[_Path, _Path],
     name: str,
     part: tuple[LayoutChange, ...] = (),
+    target_part: tuple[LayoutChange, ...] = (),
 ) -> HeadSetup:
     """Return the setup of one head."""
     replaced = {"loss_fn": loss_fn, "task": None, "class_names": None}
@@ -158,15 +162,16 @@ def make_head(
         target_path=paths[1],
         line=term.call.line,
         part=part,
+        target_part=target_part,
     )
 
 
-def get_torch_loss(term: LossTerm, part: Sequence[LayoutChange] = ()) -> Any:
+def get_torch_loss(term: LossTerm, part: Sequence[LayoutChange] = (), target_part: Sequence[LayoutChange] = ()) -> Any:
     """Return torch's own loss of a term that is its mean, perhaps with a positive weight; None for any other term.
 
-    The loss gets the output itself, or the ``part`` that is selected from it.
+    The loss gets the output and the target themselves, or the ``part`` and ``target_part`` that are selected from them.
     """
-    is_direct = (part or term.operands[0] is term.output) and term.operands[1] is term.target
+    is_direct = (part or term.operands[0] is term.output) and (target_part or term.operands[1] is term.target)
     if term.call.name not in FUNCTION_KINDS_BY_NAME or not is_direct or term.meetings > 1:
         return None
     result, value = term.call.outputs, term.value

@@ -9,13 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.debugger import Debugger
 from nbdebug.measurements import Measurements
 from nbdebug.rule_engine.head_rules import HEAD_RULES
 from nbdebug.rule_engine.rule_registry import load_rules
+from nbdebug.setup import Setup
 from tests.rules.head_programs import FORMS, Targets, two_heads
-from tests.rules.rule_findings import broken_rules
+from tests.rules.rule_findings import broken_rules, checkup_findings
 
 
 def softmax(values: Tensor) -> Tensor:
@@ -221,3 +223,27 @@ def test_only_pair_of_output_and_target_is_checked_without_a_name(make: Callable
 
 def test_head_rules_exist() -> None:
     assert set(load_rules()) >= HEAD_RULES
+
+
+class TwoQuestions(nn.Module):
+    """Answers a question of two classes and one of five."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.side, self.place = nn.Linear(4, 2), nn.Linear(4, 5)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"side": self.side(x), "place": self.place(x)}
+
+
+def sum_of_columns(output: dict[str, Tensor], target: Tensor) -> Tensor:
+    return F.cross_entropy(output["side"], target[:, 0]) + F.cross_entropy(output["place"], target[:, 1])
+
+
+@pytest.mark.parametrize("classes", [5, 6])
+def test_each_head_is_compared_with_its_own_column_of_the_target(classes: int) -> None:
+    x = torch.randn(200, 4)
+    target = torch.stack([(x[:, 0] > 0).long(), torch.arange(200) % classes], 1)
+    setup = Setup(TwoQuestions(), DataLoader(TensorDataset(x, target), 20, shuffle=True), loss_fn=sum_of_columns)
+    findings = checkup_findings(setup, "D101")
+    assert [finding.message.partition(":")[0] for finding in findings] == ["Head 'place'"] * (classes > 5)
