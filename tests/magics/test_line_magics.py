@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from nbdebug import magics
+from nbdebug import debugger, magics
 from nbdebug.magics.arguments import OPTIONS
 from nbdebug.magics.line_magics import MAGICS
 
@@ -241,6 +241,15 @@ def test_load_ipython_extension_twice_completes_without_duplicates(shell: Intera
     assert completions(shell, "%checkup --b") == ["--budget"]
 
 
+@pytest.fixture
+def reloaded_module() -> Iterator[None]:
+    """Restore the names of `nbdebug.debugger`, as other tests have imported its class before the reload."""
+    before = dict(vars(debugger))
+    yield
+    vars(debugger).update(before)
+
+
+@pytest.mark.usefixtures("reloaded_module")
 def test_checkup_accepts_debugger_of_class_before_reload(shell: InteractiveShell) -> None:
     run(shell, "import importlib, nbdebug.debugger\nbefore = Debugger")
     run(shell, "%reload_ext nbdebug")
