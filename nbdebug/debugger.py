@@ -185,6 +185,7 @@ class Debugger(ToolMethods):
             select=select,
             ignore=ignore,
             options=options,
+            disproved=self.reports["watch"].disproved if "watch" in self.reports else None,
         )
         report = agree_on_report("checkup", get_calling_line(sys._getframe(1)), check)
         keep(report)

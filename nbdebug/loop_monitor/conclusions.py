@@ -17,9 +17,13 @@ LOSS_RAISES, LOSS_OPERANDS_MISMATCH, LOSS_TARGETS_MISMATCH = (
     "operands of the loss",
     "targets of the loss",
 )
+MODEL_RAISES = "the model raises for inputs of the loader"
 LOSS_BROADCASTS = "the loss of the loop broadcasts its operands"
 LOSS_DETACHED, LABELS_OUT_OF_RANGE = "no loss of the loop reaches a parameter", "the loss rejects labels of the loader"
 INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
+OUTPUT_VALUES_UNCHANGED = "the loss receives the values that the model returns"
+TARGET_VALUES_UNCHANGED = "the loss receives the values of the loader's targets"
+OPERAND_VALUES_UNCHANGED = "the loss receives the values of the model's outputs and of the loader's targets"
 LOSS_SUMMED = "the loss of the loop is a sum over the batch"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
 LABELS_UNPREDICTABLE = "no network predicts the labels of other samples"
@@ -54,7 +58,7 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
         parameter_not_reached(name) for name in summary.with_gradient
     }
     if summary.backward_passes:
-        assumptions.add(LOSS_RAISES)
+        assumptions |= {LOSS_RAISES, MODEL_RAISES}
     if summary.reaches_model:
         assumptions.add(LOSS_DETACHED)
     if summary.backward_passes >= int(record.about.get("batches_per_epoch") or 1):

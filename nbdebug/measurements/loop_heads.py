@@ -14,11 +14,16 @@ from torch.utils.data import DataLoader
 
 from nbdebug.autograd.layout_changes import LayoutChange, apply_changes, find_changes, find_part, find_whole
 from nbdebug.autograd.loss_terms import LossTerm, find_terms, is_loss_call
+from nbdebug.loop_monitor.conclusions import (
+    OPERAND_VALUES_UNCHANGED,
+    OUTPUT_VALUES_UNCHANGED,
+    TARGET_VALUES_UNCHANGED,
+)
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements.heads import HeadSetup, get_options, get_torch_loss, make_head, name_heads
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import is_map_style, is_uncollated
-from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME
+from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME, is_from_torch
 from nbdebug.tensors.pytree import tree_get, tree_leaves, tree_map, tree_tensors
 
 _Path = tuple[Any, ...]
@@ -63,6 +68,25 @@ def find_loop_heads(setup: Setup, step: TracedStep) -> list[_LoopHead]:
         _LoopHead(name, term, _make_setup(whole, step, term, output, position, name))
         for position, (term, (output, _), name) in enumerate(zip(terms, paths, name_heads(paths), strict=True))
     ]
+
+
+def disproved_by_step(setup: Setup, step: TracedStep) -> set[str]:
+    """Return the assumptions about the values that the loss of the setup receives which a traced step disproves.
+
+    A loss of the user's own may compute other values inside it, so it disproves nothing.
+    """
+    calls = [call for call in step.loss_calls if is_loss_call(call)]
+    if not calls or step.batch.raw is None or not is_from_torch(setup.loss_fn):
+        return set()
+    operands = [operand for call in calls for operand in call.inputs]
+    outputs, targets = tree_tensors(step.output), tree_tensors(step.batch.raw)
+    sources = {OUTPUT_VALUES_UNCHANGED: outputs, TARGET_VALUES_UNCHANGED: targets}
+    changed = {
+        assumption
+        for assumption, parts in sources.items()
+        if not any(_are_equal(part, operand) for operand in operands for part in parts)
+    }
+    return changed | ({OPERAND_VALUES_UNCHANGED} if changed else set())
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -13,11 +13,12 @@ from typing import Any
 from nbdebug.distributed.parallel_models import shard_access
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements import Measurements, measurement_descriptions
 from nbdebug.measurements.forward_pass import ForwardPass, run_forward
 from nbdebug.measurements.heads import HeadSetup
-from nbdebug.measurements.loop_heads import RecordedCall, find_loop_heads, record_call
+from nbdebug.measurements.loop_heads import RecordedCall, disproved_by_step, find_loop_heads, record_call
 from nbdebug.measurements.loss_gradient import LossCall, find_loss_call
 from nbdebug.measurements.loss_sensitivity import comparisons_in_graph
 from nbdebug.measurements.registry import is_slow, measurement_closure
@@ -27,6 +28,7 @@ from nbdebug.report import Report, merge_reports, rank_findings
 from nbdebug.result import Result
 from nbdebug.rule_engine import rule_registry
 from nbdebug.rule_engine.head_rules import CALL_RULES, HEAD_RULES, name_head
+from nbdebug.rule_engine.loop_assumptions import LoopAssumptions
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.rule_engine.rule_runner import RuleRunner, locate_finding
 from nbdebug.rule_engine.rule_selection import project_rules, requested_rules
@@ -57,6 +59,7 @@ def checkup(
     select: Iterable[str] | None = None,
     ignore: Iterable[str] = (),
     options: Options | None = None,
+    disproved: Mapping[str, str] | None = None,
 ) -> Report:
     """Return the findings on a setup; nothing of the user's is changed.
 
@@ -64,7 +67,8 @@ def checkup(
     the report asks for it. ``budget`` "quick" runs only the rules that one pass of one batch can decide, "thorough"
     also runs the tiny-batch overfit test, and tries treatments if no finding explains poor learning. ``select`` and
     ``ignore`` are prefixes of codes.
-    ``options`` maps codes to the keyword options of their rules.
+    ``options`` maps codes to the keyword options of their rules. ``disproved`` are the assumptions and predictions that
+    a watched loop has disproved.
 
     Raises SetupError if the setup cannot be run and no finding explains why. If the model rejects a batch as the loader
     yields it, or the loss raises for output and target, and no remedy is known, the report says so and nothing is
@@ -77,7 +81,8 @@ def checkup(
         shard_access(setup.eager_model)(),
         Preserve(*setup.mutable_objects, loaders=(setup.train_loader, setup.val_loader)),
     ):
-        runner = RuleRunner(Measurements(setup, budget=budget, **external_values), rules, options or {})
+        loop = LoopAssumptions(setup, disproved or {})
+        runner = RuleRunner(Measurements(setup, budget=budget, **external_values), rules, options or {}, loop=loop)
         with show_view(runner.report().view()) as screen:
             try:
                 runner.run(screen)
@@ -143,12 +148,13 @@ def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_valu
 class FirstStep:
     """What the first step of a loop shows: the findings on its loss, its heads, and its call of the model.
 
-    ``heads`` and ``call`` are setups of their own.
+    ``heads`` and ``call`` are setups of their own. The step refutes the assumptions in ``disproved`` about the loop.
     """
 
     report: Report = field(default_factory=Report)
     heads: Sequence[HeadSetup] = ()
     call: RecordedCall | None = None
+    disproved: Set[str] = frozenset()
 
 
 def judge_step(setup: Setup, step: TracedStep) -> FirstStep:
@@ -168,7 +174,13 @@ def judge_step(setup: Setup, step: TracedStep) -> FirstStep:
             named += [name_head(finding, head.name, head.term.call.line) for finding in own_report]
     others = [finding for finding in report if finding.code not in {own.code for own in named}]
     setups = [head.setup for head in heads if head.setup is not None]
-    return FirstStep(replace(report, findings=rank_findings([*named, *others])), setups, call)
+    disproved = disproved_by_step(setup, step) | ({LOSS_BROADCASTS} if _is_quiet(report, "L205") else set())
+    return FirstStep(replace(report, findings=rank_findings([*named, *others])), setups, call, disproved)
+
+
+def _is_quiet(report: Report, code: str) -> bool:
+    """Return whether a rule was checked and has found nothing."""
+    return code in report.checked_rules and all(finding.code != code for finding in report)
 
 
 def judge_call(call: RecordedCall, checked_rules: Collection[str], seconds: float) -> Report:

@@ -12,11 +12,13 @@ from torch import nn
 from nbdebug.crashes.explanation import ASPECT_INPUT
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding, is_ignored
+from nbdebug.loop_monitor.conclusions import LOSS_RAISES, MODEL_RAISES
 from nbdebug.measurements import Measurements
 from nbdebug.measurements.registry import TOO_SLOW_FOR_QUICK, is_slow
-from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, rank_findings
+from nbdebug.report import FAMILY_ORDER, Report, SkippedRule, merge_reports, rank_findings
 from nbdebug.rule_engine.fix_writer import FixWriter
 from nbdebug.rule_engine.head_rules import HeadRules
+from nbdebug.rule_engine.loop_assumptions import LoopAssumptions
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.rule_engine.rule_selection import effective_options
 from nbdebug.setup import Setup
@@ -39,12 +41,19 @@ class RuleRunner:
     """Runs the rules in the order of the debugging pyramid and collects their findings.
 
     With ``is_copy``, the setup is a copy of the user's: its findings have no line and their fixes are not written.
+    ``loop`` judges what the findings of a checkup assume about the user's loop.
     """
 
     def __init__(
-        self, measurements: Measurements, rules: list[Rule], options: Options, *, is_copy: bool = False
+        self,
+        measurements: Measurements,
+        rules: list[Rule],
+        options: Options,
+        *,
+        is_copy: bool = False,
+        loop: LoopAssumptions | None = None,
     ) -> None:
-        self._is_copy = is_copy
+        self._is_copy, self._loop = is_copy, loop
         self.measurements, self._head_rules = measurements, HeadRules(measurements)
         self._options = effective_options(options)
         self._fixes = FixWriter(measurements, self._options)
@@ -114,12 +123,32 @@ class RuleRunner:
             return
         findings = [locate_finding(setup, rule, finding) for finding in findings]
         findings = [self._fixes.write(rule, finding, others=findings, is_of_whole=is_of_whole) for finding in findings]
+        findings = self._without_refuted(rule, findings)
         suppressed = [finding for finding in findings if is_ignored(finding)]
         reason = "a comment at {} suppresses it"
         self._skipped += [SkippedRule(rule.code, rule.name, reason.format(finding.where)) for finding in suppressed]
         self._findings += [finding for finding in findings if finding not in suppressed]
         if not suppressed or len(suppressed) < len(findings):
             self._checked_codes.add(rule.code)
+
+    def _without_refuted(self, rule: Rule, findings: list[Finding]) -> list[Finding]:
+        """Return the findings that the user's loop does not refute; what is unknown of the loop makes notes of them."""
+        loop = self._loop
+        if loop is None:
+            return findings
+        findings = [self._with_assumption(finding) for finding in findings]
+        refuted = [finding for finding in findings if loop.refutation(finding)]
+        self._skipped += [SkippedRule(rule.code, rule.name, loop.refutation(finding)) for finding in refuted[:1]]
+        return [loop.weaken(finding) for finding in findings if finding not in refuted]
+
+    def _with_assumption(self, finding: Finding) -> Finding:
+        """Return a finding on an exception of the first pass with what it assumes about the loop."""
+        first_pass = self.measurements.get_if_measured("first_pass")
+        if finding.assumes or not finding.code.startswith("X") or first_pass is None or first_pass.failure is None:
+            return finding
+        if first_pass.stage == "loss":
+            return replace(finding, assumes=(LOSS_RAISES,))
+        return replace(finding, assumes=(MODEL_RAISES,)) if finding.aspect == ASPECT_INPUT else finding
 
     def _progress(self, done: int, rule: Rule) -> CheckupProgress:
         """Return the progress, with the seconds left at the current rate."""
@@ -134,8 +163,8 @@ class RuleRunner:
 
     def report(self) -> Report:
         """Return the report so far."""
-        pass_error = _get_unmet_expectation(self.measurements)
-        return Report(
+        pass_error = _get_unmet_expectation(self.measurements, self._loop)
+        report = Report(
             findings=rank_findings(_weaken_crash(finding, pass_error) for finding in self._findings),
             not_checked=tuple(self._skipped),
             checked_rules=frozenset(self._checked_codes),
@@ -145,6 +174,9 @@ class RuleRunner:
             stopped=self._stopped,
             pass_error=pass_error,
         )
+        if self._loop is None or not self._loop.disproved:
+            return report
+        return merge_reports([replace(report, disproved=self._loop.disproved)])
 
 
 def _weaken_crash(finding: Finding, pass_error: str) -> Finding:
@@ -182,20 +214,22 @@ def _is_listed_activation(setup: Setup, path: str | None) -> bool:
     return has_no_parts and isinstance(parent, nn.Sequential)
 
 
-def _get_unmet_expectation(measurements: Measurements) -> str:
+def _get_unmet_expectation(measurements: Measurements, loop: LoopAssumptions | None = None) -> str:
     """Return the error of a model or a loss that may be called differently in the loop; empty if none raised."""
     setup, first_pass = measurements["setup"], measurements.get_if_measured("first_pass")
     if first_pass is None or first_pass.failure is None:
         return ""
-    is_custom = get_loss_kind(setup.loss_fn) == "other"
-    if first_pass.stage == "loss" and (is_custom or not has_known_remedy(first_pass.failure)):
+    assumption = LOSS_RAISES if first_pass.stage == "loss" else MODEL_RAISES
+    is_doubtful = loop is not None and (loop.is_changed(assumption) or loop.is_unknown(assumption))
+    may_differ = is_doubtful or not has_known_remedy(first_pass.failure)
+    if first_pass.stage == "loss" and (may_differ or get_loss_kind(setup.loss_fn) == "other"):
         return (
             f"{first_pass.failure_message}; expected a loss of (output, target). "
             "Pass step_fn= if your loop calls it differently."
         )
     has_adapter = any(option is not None for option in (setup.forward, setup.unpack, setup.step_fn))
     makes_inputs = len(tree_tensors(first_pass.batch.raw)) == 1  # of which the loop makes inputs and targets
-    if first_pass.stage != "loss" and not has_adapter and (makes_inputs or not has_known_remedy(first_pass.failure)):
+    if first_pass.stage != "loss" and not has_adapter and (may_differ or makes_inputs):
         return (
             f"{first_pass.failure_message}; expected a model that takes a batch as the loader yields it. "
             "Pass forward= or unpack= if your loop calls it differently; watch() needs neither."

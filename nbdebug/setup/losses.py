@@ -64,6 +64,14 @@ def get_loss_kind(loss_fn: Any) -> LossKind:
         return "other"
 
 
+def is_from_torch(loss_fn: Any) -> bool:
+    """Return whether a loss is a module or function of torch, also under ``functools.partial``."""
+    while isinstance(loss_fn, partial):
+        loss_fn = loss_fn.func
+    origin = type(loss_fn).__module__ if isinstance(loss_fn, nn.Module) else getattr(loss_fn, "__module__", None)
+    return str(origin).startswith("torch.nn.")
+
+
 def is_torch_loss(kind: LossKind, scores: Tensor, target: Tensor, value: float) -> bool:
     """Return whether torch's own mean loss of some kind has a value for scores and targets."""
     function = next((function for function, name in _FUNCTION_KINDS.items() if name == kind), None)

@@ -17,7 +17,7 @@ from nbdebug.distributed.rank_group import RankGroup
 from nbdebug.distributed.rank_report import RankReport, RankReports
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
-from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS, disproved_assumptions
+from nbdebug.loop_monitor.conclusions import disproved_assumptions
 from nbdebug.loop_monitor.summary import LoopSummary, summarize_loop
 from nbdebug.options import StopOn
 from nbdebug.records import Record
@@ -42,7 +42,6 @@ from nbdebug.watching.run_outputs import SAVE_SECONDS, RunOutputs
 from nbdebug.watching.session import WatchSession
 from nbdebug.watching.time_budget import TimeBudget
 
-_BROADCAST_LOSS = "L205"
 _IGNORED_OUTPUTS = "L214"  # other backward passes of the same step may use these outputs
 MIN_REFRESH_SECONDS = 0.05
 
@@ -377,12 +376,8 @@ class Watch:
                 **({} if self.ranks is None else {"ranks": self.ranks}),
                 **({} if test_model else {"decay_balance": NotChecked("the trained model is not tested")}),
             )
-            disproved = {
-                **dict.fromkeys(disproved_assumptions(loop_summary, self.record), ""),
-                **disproved_predictions(self.record),
-            }
-            if _BROADCAST_LOSS in session.first_step.report.checked_rules - {f.code for f in session.first_step.report}:
-                disproved[LOSS_BROADCASTS] = ""
+            assumptions = disproved_assumptions(loop_summary, self.record) | session.first_step.disproved
+            disproved = {**dict.fromkeys(assumptions, ""), **disproved_predictions(self.record)}
             first_step = self.first_step_report()
             own_codes = {finding.code for finding in first_step}
             others = tuple(finding for finding in report_of_rules if finding.code not in own_codes)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nbdebug.autograd import Graph, Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.loop_monitor.conclusions import LABELS_OUT_OF_RANGE
+from nbdebug.loop_monitor.conclusions import LABELS_OUT_OF_RANGE, TARGET_VALUES_UNCHANGED
 from nbdebug.measurements.dataset_rows import SplitRows, samples_title
 from nbdebug.measurements.forward_pass import ForwardPass, get_extra_axes
 from nbdebug.measurements.non_finite import find_ignored_labels, find_wrapped_labels
@@ -94,7 +94,9 @@ def label_out_of_range(
                 finding = _blame_axis(finding, class_axis, other_axis)
             # The loss raises for such a label: a loop that ran on all training samples uses other labels.
             is_raised = losses.get_loss_kind(setup.loss_fn) != "other" or min(values) >= 0
-            yield replace(finding, assumes=(LABELS_OUT_OF_RANGE,) if is_raised and values <= train_values else ())
+            is_refuted_by_epoch = is_raised and values <= train_values
+            assumption = LABELS_OUT_OF_RANGE if is_refuted_by_epoch else TARGET_VALUES_UNCHANGED
+            yield replace(finding, assumes=(assumption,))
 
 
 def _ctc_findings(setup: Setup, node: Node, indices: Sequence[int]) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from nbdebug.autograd import Pattern
 from nbdebug.autograd.patterns import BOUNDED_NODES, FUNCTION_NAMES, ValueRange, get_value_range, suggest_removal
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor.conclusions import OPERAND_VALUES_UNCHANGED
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_sensitivity import Comparison
 from nbdebug.measurements.output_range import OutputRange
@@ -121,6 +122,7 @@ def _findings(
             **_target_range(target),
         },
         explains=_CONSEQUENCES,
+        assumes=(OPERAND_VALUES_UNCHANGED,),
     )
 
 

@@ -17,16 +17,15 @@ from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
 from nbdebug.setup import Setup
+from nbdebug.setup.loop_calls import call_lines
 from nbdebug.setup.sample_functions import added_axis_line
-from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.creation import find_creation
 from nbdebug.source.edits import describe_edits, wrap_node
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.notebook_cells import current_cells
 from nbdebug.source.producers import SHAPE_CHANGES, part_producer
 from nbdebug.source.scopes import Expression, file_scope
-from nbdebug.source.search import call_name, find_lines, matches_call, search_files
+from nbdebug.source.search import call_name
 
 _TORCH_LOSSES = ("_loss", "kl_div")
 _OPERATORS: dict[str, type[ast.operator]] = {
@@ -67,7 +66,7 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
     Documentation of torch.nn.functional.mse_loss, which warns about differing sizes; PyTorch broadcasting semantics.
     """
     for first in broadcasts[:1]:
-        calls = _calls_of_loss(setup)
+        calls = call_lines(setup.loss_fn, setup) if setup.loss_fn is not None else set()
         unchanged = {line for line in calls if not _is_reshaped(line)}
         if calls and not unchanged:
             raise NotChecked("the loop changes the shape of an operand of the loss; run it inside `with dbg.watch():`")
@@ -124,16 +123,6 @@ def _cause(is_unknown: bool, has_no_line: bool) -> str:
     if is_unknown:
         return f"{text}, unless your loop changes the shapes: no cell with a call of the loss has run yet."
     return f"{text}, unless your loop changes the shapes before the loss." if has_no_line else f"{text}."
-
-
-def _calls_of_loss(setup: Setup) -> set[SourceLine]:
-    """Return the lines of the user's program that call the loss of the setup; none if it was seen in their loop."""
-    if setup.loss_fn is None:
-        return set()
-    context = user_written_objects(setup)
-    creation = find_creation(setup.loss_fn, search_files(context))
-    names = creation.names if creation is not None else {getattr(setup.loss_fn, "__name__", "")}
-    return find_lines(lambda node: any(matches_call(name)(node) for name in names), context)
 
 
 def _is_reshaped(line: SourceLine) -> bool:

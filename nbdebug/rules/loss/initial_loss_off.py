@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from nbdebug.autograd.broadcasts import Broadcast
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Severity
+from nbdebug.loop_monitor.conclusions import OPERAND_VALUES_UNCHANGED
 from nbdebug.measurements.loss_reference import ExpectedLoss
 from nbdebug.measurements.oversized_tensors import OversizedTensor, find_oversized_tensor
 from nbdebug.measurements.perturbation import EvalOutputs
@@ -140,7 +141,8 @@ def initial_loss_off(
         if tensor and tensor.usual_loss - expected_loss.uniform < remainder * (initial_loss - expected_loss.uniform):
             finding = _tensor_finding(finding, tensor, setup)
         is_pretrained = any(not p.requires_grad for p in setup.eager_model.parameters())
-        yield replace(finding, severity="note" if is_pretrained else None)
+        severity: Severity | None = "note" if is_pretrained else None
+        yield replace(finding, severity=severity, assumes=(OPERAND_VALUES_UNCHANGED,))
 
 
 def _dominant_target_finding(shares: dict[int, float], setup: Setup) -> Finding:

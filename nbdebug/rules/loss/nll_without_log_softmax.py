@@ -14,6 +14,7 @@ from nbdebug.autograd import Graph, Node, Pattern
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
+from nbdebug.loop_monitor.conclusions import OUTPUT_VALUES_UNCHANGED
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.expression_edits import expressions_at, line_of, rename_call
 from nbdebug.rule_engine.rule_registry import rule
@@ -93,6 +94,7 @@ def nll_without_log_softmax(
             else "log_p = F.log_softmax(logits, dim=1)  # instead of softmax",
             evidence={"sum of exponentials": total, "fed": input_kind},
             explains=_CONSEQUENCES,
+            assumes=(OUTPUT_VALUES_UNCHANGED,),
         )
     for node in graph.get_nodes_by_name("CtcLoss"):
         yield from _ctc_findings(node, tolerance)

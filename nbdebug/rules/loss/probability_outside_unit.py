@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.formatting import join_names
-from nbdebug.loop_monitor.conclusions import LOSS_TARGETS_MISMATCH
+from nbdebug.loop_monitor.conclusions import LOSS_TARGETS_MISMATCH, OUTPUT_VALUES_UNCHANGED
 from nbdebug.measurements.endless_targets import EndlessTargets
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.rule_registry import rule
@@ -104,6 +104,7 @@ def _output_finding(first_pass: ForwardPass, predictions: Tensor, share: float) 
         fix="loss_fn = nn.BCEWithLogitsLoss()",
         evidence={"share outside": share, "lowest": low, "highest": high},
         explains=_CONSEQUENCES,
+        assumes=(OUTPUT_VALUES_UNCHANGED,),
     )
 
 

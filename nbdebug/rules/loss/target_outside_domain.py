@@ -15,6 +15,7 @@ from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.loss_terms import bind_arguments
 from nbdebug.autograd.patterns import FUNCTION_NAMES
 from nbdebug.finding import Finding, Location
+from nbdebug.loop_monitor.conclusions import OUTPUT_VALUES_UNCHANGED, TARGET_VALUES_UNCHANGED
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -176,6 +177,7 @@ def _outside_finding(
         fix=_fix(domain, arguments),
         evidence={"loss": call.name, "share outside": share, "lowest": low, "highest": high},
         explains=_CONSEQUENCES,
+        assumes=(TARGET_VALUES_UNCHANGED if role == "targets" else OUTPUT_VALUES_UNCHANGED,),
     )
 
 

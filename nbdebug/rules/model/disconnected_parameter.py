@@ -32,10 +32,12 @@ from nbdebug.measurements.parameter_coverage import (
 from nbdebug.measurements.sampled_gradients import SampledGradients
 from nbdebug.measurements.unread_arguments import unread_argument_of_parameters
 from nbdebug.rule_engine.expression_edits import bind_loop_variables
+from nbdebug.rule_engine.loop_assumptions import ASPECT_OTHER_OUTPUT
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import collect_in_loop
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.setup.losses import is_from_torch
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name
@@ -163,11 +165,13 @@ def _findings_in_batches(
             groups.setdefault(re.sub(r"\d+", "*", path), []).append((path, entry))
     for similar in groups.values():
         path = similar[0][0]
-        unused = _lost_by_loss(setup, graph, first_pass, similar[0][1]) or _unused_part(
-            setup, first_pass, path, [entry.parameter for _, entry in similar]
-        )
+        ignored = _lost_by_loss(setup, graph, first_pass, similar[0][1])
+        unused = ignored or _unused_part(setup, first_pass, path, [entry.parameter for _, entry in similar])
         finding = _finding([entry for _, entry in similar], *unused, path)
-        yield replace(finding, edits=collect_in_loop(unused[1]) or _stored_result_edits(unused[1], unused[3]))
+        edits = collect_in_loop(unused[1]) or _stored_result_edits(unused[1], unused[3])
+        # A loss of torch takes one output, and the loop may compute other losses of the others.
+        is_open = ignored is not None and is_from_torch(setup.loss_fn)
+        yield replace(finding, edits=edits, aspect=ASPECT_OTHER_OUTPUT if is_open else "")
 
 
 def _detached_findings(

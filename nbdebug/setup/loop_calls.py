@@ -1,0 +1,82 @@
+"""How the user's code calls the model and the loss: with values as they come, or with changed ones."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from nbdebug.setup.setup import Setup
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.assignments import covering_statement
+from nbdebug.source.creation import find_creation
+from nbdebug.source.location import SourceLine
+from nbdebug.source.producers import SHAPE_CHANGES, part_producer
+from nbdebug.source.references import find_names
+from nbdebug.source.scopes import Expression, file_scope
+from nbdebug.source.search import find_lines, matches_call, search_files
+
+_DTYPE_CHANGES = {"float", "double", "half", "bfloat16", "long", "int", "short", "bool", "type", "type_as"}
+_VALUE_CHANGES = {"sigmoid", "softmax", "log_softmax", "logsigmoid", "exp", "log", "log1p", "tanh", "relu", "clamp"}
+_VALUE_CHANGES |= {"argmax", "one_hot", "normalize", "where", "masked_select", "permute", "transpose", "movedim"}
+_CHANGES = SHAPE_CHANGES | _DTYPE_CHANGES | _VALUE_CHANGES
+_ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.Compare)
+
+
+def call_names(called: Any, setup: Setup) -> set[str]:
+    """Return the names under which the user's code may call a function or module of the setup."""
+    creation = find_creation(called, search_files(user_written_objects(setup)))
+    names = creation.names if creation is not None and creation.names else find_names(called, None)
+    return {*names, getattr(called, "__name__", "")} - {""}
+
+
+def call_lines(called: Any, setup: Setup) -> set[SourceLine]:
+    """Return the lines of the user's code that call a function or module of the setup."""
+    names = call_names(called, setup)
+    return find_lines(lambda node: any(matches_call(name)(node) for name in names), user_written_objects(setup))
+
+
+def changed_arguments(called: Any, setup: Setup) -> frozenset[int] | None:
+    """Return the positions of the arguments that each call in the user's code changes first; None without a call.
+
+    A change is one of the shape, the dtype or the values, such as ``target.float()``, ``output[:, 0]`` or
+    ``inputs / 255``, in the call or in the assignment of the variable that it passes.
+    """
+    names = call_names(called, setup)
+    changes = [
+        frozenset(position for position in range(len(call.args)) if _is_changed(call, position, line))
+        for line in call_lines(called, setup)
+        for call in ast.walk(covering_statement(line) or ast.Pass())
+        if isinstance(call, ast.Call) and call.lineno == line.number and any(matches_call(name)(call) for name in names)
+    ]
+    return frozenset.intersection(*changes) if changes else None
+
+
+def _is_changed(call: ast.Call, position: int, line: SourceLine) -> bool:
+    """Return whether the expression that makes an argument changes another value, or is an input of the first one."""
+    node = _maker(call.args[position], line)
+    if position:
+        first = _maker(call.args[0], line)
+        inputs = {ast.dump(argument) for argument in first.args} if isinstance(first, ast.Call) else set()
+        if ast.dump(call.args[position]) in inputs:
+            return True  # as in an autoencoder, whose target is not that of the loader
+    while isinstance(node, ast.Call):
+        function = node.func
+        if getattr(function, "attr", getattr(function, "id", "")) in _CHANGES or _casts(node):
+            return True
+        if not isinstance(function, ast.Attribute):
+            return False
+        node = function.value  # as of ``outputs.float().to(device)``
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, (ast.Tuple, ast.Slice))
+    return isinstance(node, _ARITHMETIC)
+
+
+def _maker(argument: ast.expr, line: SourceLine) -> ast.expr:
+    return part_producer(Expression(file_scope(line.file), argument), None, enters=lambda _: False).node
+
+
+def _casts(call: ast.Call) -> bool:
+    """Return whether a call of ``to`` names a dtype of torch."""
+    values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
+    is_to = isinstance(call.func, ast.Attribute) and call.func.attr == "to"
+    return is_to and any(isinstance(value, ast.Attribute) and value.attr[-1:].isdigit() for value in values)
