@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from nbdebug.loop_monitor.batch_alignment import BatchAlignmentMonitor, BatchSample
 from nbdebug.loop_monitor.gradient_accumulation import StepInterval, TrackedOptimizer
-from nbdebug.loop_monitor.row_relations import RowSample
+from nbdebug.loop_monitor.row_relations import RowSample, find_row_relation
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -100,12 +101,17 @@ def _is_adaptive(tracked: TrackedOptimizer) -> bool:
 
 
 class BatchPartCounter:
-    """Counts in the intervals of the optimizers the passes that took rows of the latest batch for the first time."""
+    """Counts in the intervals of the optimizers the passes that took rows of the latest batch for the first time.
+
+    Rows that the loop has rescaled are recognized once all of them were passed: then they are those of the batch after
+    one scaling and shift of each position.
+    """
 
     def __init__(self, alignment: BatchAlignmentMonitor, tracked_optimizers: Mapping[int, TrackedOptimizer]) -> None:
         self.alignment, self.tracked_optimizers = alignment, tracked_optimizers
         self.batch: BatchSample | None = None
         self.unused_rows: list[Counter[bytes]] = []
+        self.rescaled = _RescaledParts()
 
     def on_forward_begin(self, split: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the inputs of a pass of the whole model."""
@@ -113,10 +119,11 @@ class BatchPartCounter:
         if not batches or not self.alignment.is_active or split != "train" or not torch.is_grad_enabled():
             return
         if batches[-1] is not self.batch:
-            self.batch, self.unused_rows = batches[-1], []
-        if any(map(self._take_rows, tree_tensors((args, kwargs)))):
-            for tracked in self.tracked_optimizers.values():
-                tracked.interval.parts += 1
+            self.batch, self.unused_rows, self.rescaled = batches[-1], [], _RescaledParts()
+        tensors, intervals = tree_tensors((args, kwargs)), [t.interval for t in self.tracked_optimizers.values()]
+        parts = int(any(map(self._take_rows, tensors))) or self.rescaled.add(tensors, self.batch.samples, intervals)
+        for interval in intervals:
+            interval.parts += parts
 
     def _take_rows(self, tensor: Tensor) -> bool:
         """Return whether a tensor has some rows of the batch, but not all, that no earlier pass took; note them."""
@@ -133,6 +140,33 @@ class BatchPartCounter:
                 unused.subtract(rows)
                 return True
         return False
+
+
+@dataclass
+class _RescaledParts:
+    """Inputs of passes in the same intervals whose rows are not those of the batch as they are."""
+
+    parts: list[RowSample] = field(default_factory=list)
+    intervals: list[StepInterval] = field(default_factory=list)
+
+    def add(self, tensors: Sequence[Tensor], samples: Sequence[RowSample], intervals: list[StepInterval]) -> int:
+        """Add the inputs of a pass; return the number of passes if they have taken each row of the batch once."""
+        if any(one is not other for one, other in zip_longest(self.intervals, intervals)):
+            self.parts, self.intervals = [], intervals
+        parts = [part for tensor in tensors if tensor.dim() and (part := RowSample.of(tensor))]
+        pairs = [(part, sample) for part in parts for sample in samples if _is_smaller(part, sample)]
+        if not pairs:
+            return 0
+        part, sample = pairs[0]
+        self.parts = [*(other for other in self.parts if other.row_size == part.row_size), part]
+        if sum(map(len, self.parts)) != len(sample):
+            return 0
+        together = RowSample(torch.cat([other.values for other in self.parts]), part.row_size)
+        return len(self.parts) if find_row_relation(together, sample) else 0
+
+
+def _is_smaller(part: RowSample, sample: RowSample) -> bool:
+    return part.row_size == sample.row_size and len(part) < len(sample)
 
 
 def _count_rows(sample: RowSample) -> Counter[bytes]:

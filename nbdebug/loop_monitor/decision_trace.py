@@ -46,6 +46,10 @@ class DecisionTrace(CallTrace):
         if not torch.is_grad_enabled():
             self.open([scores])
 
+    def discard(self) -> None:
+        """Forget the indices."""
+        self.counts.clear()
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.addresses and len(args) > 1 and getattr(func, "__name__", "").strip("_") in _COMPARING_CALLS:
             self.attempt(self.on_comparison, *args[:2])

@@ -28,7 +28,7 @@ class CutTrace(LoopMode):
     def __init__(self, parameter_ids: set[int]) -> None:
         super().__init__()
         self.parameter_ids = parameter_ids
-        self.was_used = False
+        self.was_used = self.has_failed = False
         self.clear()
 
     def clear(self) -> None:
@@ -36,6 +36,11 @@ class CutTrace(LoopMode):
         self.recorder = DetachRecorder(ModuleStack())
         # The numbers of detach points by tensor; weak, so that no tensor stays in memory.
         self.cuts: MutableMapping[Tensor, frozenset[int]] = WeakTensorKeyDictionary()
+
+    def fail(self) -> None:
+        """Record nothing more: the rest of a step whose beginning is lost gives other cuts and leaves."""
+        self.has_failed = True
+        self.clear()
 
     def open(self) -> None:
         """Start to record, unless that was done before."""
@@ -70,17 +75,20 @@ class CutTrace(LoopMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         frame, kwargs = sys._getframe(1), kwargs or {}
+        if self.has_failed:
+            return func(*args, **kwargs)
         inputs, before = list[Tensor](), dict[int, Any]()
         try:
             inputs = tree_tensors((args, kwargs))
             before = self.recorder.on_call(func, args, inputs, frame)
         except Exception:  # must not reach the user's loop
-            self.clear()
+            self.fail()
         result = func(*args, **kwargs)
         try:
-            self.record(func, inputs, before, result, frame)
+            if not self.has_failed:
+                self.record(func, inputs, before, result, frame)
         except Exception:
-            self.clear()
+            self.fail()
         return result
 
     def record(

@@ -173,6 +173,8 @@ class StepTrace(LoopMode):
         except Exception as error:  # must not reach the user's loop
             self.stop(error)
         result = _call_quietly(func, args, kwargs or {})
+        if self.batch is None:  # an error or a backward pass has ended the trace
+            return result
         try:
             self.draw_trace.on_result(func, inputs, tree_tensors(result), sys._getframe(1))
             if self.is_in_model:

@@ -211,6 +211,11 @@ class _AliasTrace(CallTrace):
             _have_one_direction(first_values(alias).double(), before.double()) for alias, before in values
         )
 
+    def discard(self) -> None:
+        """Forget what the loop has read and written."""
+        self.uses_alias = self.uses_parameter = self.writes = False
+        self.differences.end()
+
     def record(self, function: Any, args: tuple[Any, ...], line: SourceLine) -> None:
         """Record which tensors a call reads, and whether it writes to their memory; skips forward passes."""
         writes = writes_to_first_argument(function)

@@ -86,6 +86,10 @@ class CallTrace(LoopMode):
             method(*args)
         except Exception as error:
             self.error, self.addresses = error, set()
+            self.discard()
+
+    def discard(self) -> None:
+        """Forget what was recorded before an exception, of which a part tells nothing."""
 
     def record(self, function: Any, args: tuple[Any, ...], line: SourceLine) -> None:
         """Record a call that is about to run."""

@@ -15,10 +15,12 @@ from torch import Tensor
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.fixed_outputs import find_fixed_parts, read_outputs, replace_tensors
 from nbdebug.measurements.forward_pass import ForwardPass, class_axis
+from nbdebug.measurements.loss_reference import ExpectedLoss
+from nbdebug.measurements.oversized_tensors import MIN_SCALE, has_oversized_tensor
 from nbdebug.measurements.perturbation import compute_loss
 from nbdebug.measurements.random_batches import read_random_batches
 from nbdebug.measurements.reading_limit import PATIENCE, ReadingLimit
-from nbdebug.measurements.registry import measurement
+from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import dataset_length, reads_tensor_dataset
 from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
@@ -95,6 +97,24 @@ def _validate(value: float) -> float:
     if not math.isfinite(value) or value <= 0:
         raise NotChecked(f"the lowest loss of a constant prediction is {value:.3g}")
     return value
+
+
+@slow_measurement
+def own_loss_reference(
+    setup: Setup,
+    first_pass: ForwardPass,
+    output: Any,
+    loss_kind: LossKind,
+    loss: Tensor,
+    judging_weights: list[Tensor],
+    expected_loss: ExpectedLoss | NotChecked,
+) -> float:
+    """The lowest loss of one constant output, where no formula gives it and a tensor of the model is oversized."""
+    if isinstance(expected_loss, ExpectedLoss):
+        raise NotChecked("a formula gives the loss of a constant prediction")
+    if not has_oversized_tensor(setup, MIN_SCALE):
+        raise NotChecked("no tensor of the model has an unusual scale")
+    return float(constant_loss(setup, first_pass, output, loss_kind, loss, judging_weights).value)
 
 
 @measurement

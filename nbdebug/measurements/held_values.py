@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,9 +10,7 @@ from typing import Any
 from nbdebug.preserve.object_snapshots import take_store_snapshot
 from nbdebug.preserve.process_snapshots import STORE_TYPES
 from nbdebug.source.location import is_user_code
-from nbdebug.source.shared_origins import used_functions, used_variables, user_classes
-
-_CACHE_TYPE = type(functools.cache(int))
+from nbdebug.source.shared_origins import CACHE_TYPE, used_functions, used_variables, user_classes
 
 
 def held_values(components: Iterable[Any]) -> list[Any]:
@@ -27,17 +24,17 @@ def held_values(components: Iterable[Any]) -> list[Any]:
         held += [member for kind in user_classes(type(component)) for member in vars(kind).items()]
         held += [variable for function in used_functions(component) for variable in used_variables(function).items()]
     values = [value for name, value in held if not name.startswith("__")]
-    return [*values, *(result for value in values if _keeps_results(value) for result in _kept_results(value))]
+    return [*values, *(result for value in values if keeps_results(value) for result in _kept_results(value))]
 
 
 def has_caches(components: Iterable[Any]) -> bool:
     """Return whether some objects use a function that keeps its results."""
-    return any(map(_keeps_results, held_values(components)))
+    return any(map(keeps_results, held_values(components)))
 
 
-def _keeps_results(value: Any) -> bool:
-    """Check for a user's function with ``functools.cache`` or ``functools.lru_cache``."""
-    code = getattr(value.__wrapped__, "__code__", None) if type(value) is _CACHE_TYPE else None
+def keeps_results(value: Any) -> bool:
+    """Return whether a value is a user's function with ``functools.cache`` or ``functools.lru_cache``."""
+    code = getattr(value.__wrapped__, "__code__", None) if type(value) is CACHE_TYPE else None
     return code is not None and is_user_code(code.co_filename)
 
 
@@ -50,7 +47,7 @@ def _kept_results(function: Any) -> list[Any]:
 @contextmanager
 def emptied_again(components: Iterable[Any]) -> Iterator[None]:
     """Empty the functions of some objects after a block that had kept no results before it."""
-    functions = [value for value in held_values(components) if _keeps_results(value) and not _size(value)]
+    functions = [value for value in held_values(components) if keeps_results(value) and not _size(value)]
     try:
         yield
     finally:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +15,8 @@ from torch import Tensor, nn
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 
+MIN_SCALE = 3.0
+_MAX_DEFAULT_RATIO = 2.0  # of a drawn scale to another one
 _MAX_TENSORS = 8  # each costs a forward pass
 
 
@@ -26,6 +30,25 @@ class OversizedTensor:
     name: str
     scale: float
     usual_loss: float
+
+
+def has_oversized_tensor(setup: Setup, min_scale: float) -> bool:
+    """Return whether a matrix of the model has a scale above a minimum."""
+    return any(True for _ in _wide_tensors(setup.eager_model, min_scale))
+
+
+def has_default_scale(setup: Setup, name: str) -> bool:
+    """Return whether a parameter has the scale that its module draws by default, as the vectors of an embedding do."""
+    path, _, attribute = name.rpartition(".")
+    module = setup.eager_model.get_submodule(path)
+    copied = deepcopy(module)
+    reset: Any = getattr(copied, "reset_parameters", None)
+    if reset is None:
+        return False
+    with Preserve(), torch.no_grad():
+        reset()
+    sizes = [float(getattr(one, attribute).float().square().mean().sqrt()) for one in (module, copied)]
+    return sizes[0] < _MAX_DEFAULT_RATIO * sizes[1]
 
 
 def find_oversized_tensor(setup: Setup, batch: Batch, min_scale: float) -> OversizedTensor | None:

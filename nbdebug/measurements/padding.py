@@ -25,7 +25,7 @@ from nbdebug.tensors.pytree import tree_tensors
 
 _MIN_PADDED_SHARE, _MIN_DISTINCT_LENGTHS, _MIN_RELATIVE_CHANGE = 0.2, 3, 1e-3
 _MAX_NEUTRAL_ROWS, _MIN_HELD_ENDS = 4, 2
-_RECURRENT_CALLS = {"gru", "lstm", "rnn_tanh", "rnn_relu"}
+RECURRENT_CALLS = {"gru", "lstm", "rnn_tanh", "rnn_relu"}
 _MAX_PADDED_ENDS = 0.5  # share of the samples whose last real step has the value of padding
 
 
@@ -171,7 +171,7 @@ def _find_unmasked_call(answers: EvalOutputs, embedding: nn.Module, padded: Tens
     if not masks_padding(record_pass(pair, pair.batch), padded[[row, row]]):
         return None
     call = _find_reading_call(answers, embedding, padded)
-    return None if call is None or call.name in _RECURRENT_CALLS else call
+    return None if call is None or call.name in RECURRENT_CALLS else call
 
 
 def _find_reading_call(answers: EvalOutputs, embedding: nn.Module, padded: Tensor) -> TorchCall | None:

@@ -9,16 +9,17 @@ from torch import Tensor
 
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
-from nbdebug.measurements.padding import find_trailing_frames, find_trailing_padding, position_axis
+from nbdebug.measurements.padding import RECURRENT_CALLS, find_trailing_frames, find_trailing_padding, position_axis
 from nbdebug.measurements.padding_calls import find_losing_call, find_width_call, record_pass
 from nbdebug.measurements.padding_masks import masks_padding
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch
-from nbdebug.tensors.pytree import tree_map
+from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MIN_RELATIVE_CHANGE = 1e-3
 _MIN_CHANGED_SHARE, _MIN_ROW_CHANGE = 0.9, 5e-3  # of the real positions of a row, and its mean change in deviations
+_MIN_END_CHANGE = 0.1  # of a real position, in standard deviations of the outputs of its row
 _MAX_ALONE = 8  # rows that are compared with themselves alone
 _MAX_SPREAD = 0.5  # of the outputs of rows that their padding makes forget, relative to that of the rows alone
 
@@ -34,6 +35,8 @@ class TrailingPadding:
     first changes other values, or the last mask applied before it. ``is_masked`` tells whether the model marks these
     positions in any of its calls. If ``is_padded_inside``, the model itself pads the rows to the longest one of their
     batch, which trimming cannot undo: they were compared with themselves alone, and ``call`` loses their content.
+    If ``is_at_ends``, the output has a value for each position, of which those near the ends of the rows change: a
+    recurrent layer that runs backward reads the padding first, although labels, a mask or lengths mark it.
     """
 
     token: int | None
@@ -45,6 +48,7 @@ class TrailingPadding:
     is_masked: bool = False
     is_whole: bool = False
     is_padded_inside: bool = False
+    is_at_ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,8 @@ def _measure_trimming(answers: EvalOutputs, batches: list[Batch]) -> TrailingPad
             alone := _compare_alone(padded_outputs, name, padding.axis, padded, in_batch)
         ):
             return replace(alone, token=padding.token, widths=widths)
+        if 2 * changed_rows <= len(rows) and (ends := _compare_ends(padded_outputs, name, padding.axis, padded)):
+            return replace(ends, token=padding.token, widths=widths)
         return _with_call(result, padded_outputs, trimmed, padded) if changed_rows else result
     return None
 
@@ -150,6 +156,50 @@ def _compare_alone(
     changed_rows = _count_different(in_batch[rows].reshape(len(rows), -1), alone)
     call = _find_losing_call(answers, name, axis, rows[0], padded)
     return replace(result, changed_rows=changed_rows, call=call, is_padded_inside=True)
+
+
+def _compare_ends(answers: EvalOutputs, name: str, axis: int, padded: Tensor) -> TrailingPadding | None:
+    """Return the effect of all the padding on the real positions of some rows, read backward by a recurrent layer.
+
+    A convolution reads as much of a border of zeros, and its few positions do not depend on the amount of padding.
+    """
+    columns = padded.sum(1)
+    rows = columns.argsort(descending=True, stable=True)[:_MAX_ALONE].tolist()
+    if not _marks_padding(answers.batch, padded) or not bool((~padded).any(1).all()):
+        return None
+    changes = []
+    for row in rows:
+        single = replace(answers, batch=answers.batch.take_samples([row]))
+        trimmed = _trim_columns(single.batch, single.inputs[name], axis, int(columns[row]))
+        before, after = single.predict(single.batch)[0], single.predict(trimmed)[0]
+        place = position_axis(before, padded[[row]])
+        if before.dim() < 2 or before.shape[place] != padded.shape[1] or len(after) != len(before):
+            return None
+        before = before.narrow(place, 0, after.shape[place])
+        changes.append(float((before - after).abs().max()) > _MIN_END_CHANGE * float(after.std().clamp_min(1e-6)))
+    if 2 * sum(changes) <= len(rows):
+        return None
+    pair = replace(answers, batch=answers.batch.take_samples([rows[0]] * 2))
+    narrow = _trim_columns(pair.batch, pair.inputs[name], axis, int(columns[rows[0]]))
+    result = TrailingPadding(None, len(rows), sum(changes), int(columns[rows[0]]), (), is_whole=True, is_at_ends=True)
+    result = _with_call(result, pair, narrow, padded[[rows[0]] * 2])
+    return result if result.call is not None and result.call.name in RECURRENT_CALLS else None
+
+
+def _marks_padding(batch: Batch, padded: Tensor) -> bool:
+    """Return whether a tensor of a batch has a value of its own at padded positions, or their number."""
+    return any(_has_own_value(t, padded) or _are_lengths(t, padded) for t in tree_tensors((batch.raw, batch.targets)))
+
+
+def _has_own_value(labels: Tensor, padded: Tensor) -> bool:
+    if labels.shape != padded.shape or labels.is_floating_point() or not bool(padded.any()):
+        return False
+    value = labels[padded][0]
+    return torch.equal(labels == value, padded.to(labels.device))
+
+
+def _are_lengths(lengths: Tensor, padded: Tensor) -> bool:
+    return lengths.shape == padded.shape[:1] and bool((lengths == (~padded).sum(1).to(lengths.device)).all())
 
 
 def _find_losing_call(answers: EvalOutputs, name: str, axis: int, row: int, padded: Tensor) -> TorchCall | None:

@@ -51,9 +51,18 @@ class Rule:
     affects_learning: bool = True
 
     def __call__(self, measurements: Mapping[str, Any], **options: Any) -> list[Finding]:
-        """Return the findings of the rule, labeled with its code, name and severity."""
-        findings = self.function(*(self._read(measurements, name) for name in self.needs), **options)
-        return [self._label(finding) for finding in findings]
+        """Return the findings of the rule, labeled with its code, name and severity.
+
+        What the rule finds before something it cannot check is returned: the findings are facts of their own.
+        """
+        findings: list[Finding] = []
+        try:
+            for finding in self.function(*(self._read(measurements, name) for name in self.needs), **options):
+                findings.append(self._label(finding))
+        except NotChecked:
+            if not findings:
+                raise
+        return findings
 
     def _label(self, finding: Finding) -> Finding:
         severity = finding.severity or self.severity

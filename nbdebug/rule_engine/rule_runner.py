@@ -102,16 +102,17 @@ class RuleRunner:
         of_heads: list[Finding] | None = None
         try:
             of_heads = self._head_rules.check(rule, options)
-            findings = of_heads or rule(self.measurements, **options)
+            findings = _with_other_aspects(of_heads or [], rule(self.measurements, **options))
             return self._record_findings(rule, findings, is_of_whole=not of_heads)
         except NotChecked as reason:
-            if of_heads is not None:
-                return self._record_findings(rule, of_heads, is_of_whole=False)
-            message = str(reason.without_frames())
+            message, is_judged = str(reason.without_frames()), of_heads is not None
         except SetupError as refusal:
-            self.refusal, message = self.refusal or refusal, str(refusal)
+            message, is_judged = str(refusal), bool(of_heads)
+            self.refusal = self.refusal or (None if is_judged else refusal)
         except Exception as error:
-            message = f"the rule itself failed: {type(error).__name__}: {error}"
+            message, is_judged = f"the rule itself failed: {type(error).__name__}: {error}", bool(of_heads)
+        if is_judged:
+            return self._record_findings(rule, of_heads or [], is_of_whole=False)
         self._skipped.append(SkippedRule(rule.code, rule.name, message))
 
     def _record_findings(self, rule: Rule, findings: list[Finding], *, is_of_whole: bool) -> None:
@@ -248,3 +249,9 @@ def _describe_setup(measurements: Measurements) -> str:
     if expectation := _get_unmet_expectation(measurements):
         parts.append(expectation)
     return " · ".join(parts)
+
+
+def _with_other_aspects(of_heads: list[Finding], of_whole: list[Finding]) -> list[Finding]:
+    """Return the findings on the heads, and those on the whole of kinds that no head shows."""
+    aspects = {"", *(finding.aspect for finding in of_heads)} if of_heads else set()
+    return [*of_heads, *(finding for finding in of_whole if finding.aspect not in aspects)]

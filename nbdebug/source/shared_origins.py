@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from nbdebug.source.search import (
     syntax_tree,
 )
 
+CACHE_TYPE = type(functools.cache(int))
 _MAX_FUNCTIONS = 200
 
 
@@ -56,7 +58,7 @@ def find_shared_origin(value: object, owners: Sequence[object]) -> SharedOrigin 
 
 def user_classes(kind: type) -> list[type]:
     """Return a class and its bases, without those that have no method of the user's."""
-    return [base for base in kind.__mro__ if any(map(_is_user_function, vars(base).values()))]
+    return [base for base in kind.__mro__ if any(_is_user_function(_as_function(m)) for m in vars(base).values())]
 
 
 def used_functions(owner: object) -> Iterator[FunctionType]:
@@ -70,7 +72,7 @@ def used_functions(owner: object) -> Iterator[FunctionType]:
         if _is_user_function(function) and function not in seen:
             seen.add(function)
             yield function
-            pending += used_variables(function).values()
+            pending += map(_as_function, used_variables(function).values())
 
 
 def _is_user_function(member: Any) -> bool:
@@ -78,7 +80,9 @@ def _is_user_function(member: Any) -> bool:
 
 
 def _as_function(member: Any) -> Any:
-    """Return the function of a method or a property; any other object as it is."""
+    """Return the function of a method, a property or a cache; any other object as it is."""
+    if type(member) is CACHE_TYPE:
+        return _as_function(member.__wrapped__)
     if isinstance(member, (MethodType, classmethod, staticmethod)):
         return member.__func__
     return member.fget if isinstance(member, property) else member

@@ -143,7 +143,10 @@ def adversarial_losses(setup: Setup) -> None:
 
 
 def micro_batches(
-    rows: int, divide: Callable[[Tensor, int], Tensor] = lambda loss, parts: loss, divides_gradients: bool = False
+    rows: int,
+    divide: Callable[[Tensor, int], Tensor] = lambda loss, parts: loss,
+    divides_gradients: bool = False,
+    change: Callable[[Tensor], Tensor] = lambda part: part,
 ) -> TrainFunction:
     """One batch in several parts of some rows."""
 
@@ -152,7 +155,7 @@ def micro_batches(
             setup.optimizers[0].zero_grad()
             starts = range(0, len(x), rows)
             for start in starts:
-                loss = F.cross_entropy(setup.model(x[start : start + rows]), y[start : start + rows])
+                loss = F.cross_entropy(setup.model(change(x[start : start + rows])), y[start : start + rows])
                 divide(loss, len(starts)).backward()
             for p in setup.model.parameters() if divides_gradients else ():
                 p.grad.div_(len(starts))  # type: ignore[union-attr]
@@ -199,9 +202,37 @@ def test_undivided_losses_of_the_parts_of_a_batch_are_reported(rows: int, parts:
     assert source_line(finding) == "divide(loss, len(starts)).backward()"
 
 
+def normalized(part: Tensor) -> Tensor:
+    return (part - torch.tensor([0.1, 0.2, 0.3, 0.4])) / torch.tensor([0.5, 1.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    "change", [lambda part: part / 255, normalized, lambda part: part.flip(0).double().float() / 3]
+)
+@pytest.mark.parametrize(("rows", "parts"), [(8, 2), (1, 16)])
+def test_parts_of_a_batch_that_the_loop_rescales_are_reported(
+    change: Callable[[Tensor], Tensor], rows: int, parts: int
+) -> None:
+    (finding,) = o511_findings(micro_batches(rows, change=change), descent())
+    assert f"the gradients of {parts} parts of a batch" in finding.message
+
+
+def steps_of_rescaled_parts(setup: Setup) -> None:
+    """A step after each part."""
+    for x, y in batches(setup):
+        for part in (slice(0, 8), slice(8, 16)):
+            setup.optimizers[0].zero_grad()
+            batch_loss(setup, x[part] / 2, y[part]).backward()
+            setup.optimizers[0].step()
+
+
 @pytest.mark.parametrize(
     "train",
     [
+        micro_batches(4, lambda loss, parts: loss / parts, change=normalized),
+        micro_batches(4, change=lambda part: part + 0.1 * torch.randn_like(part)),
+        micro_batches(4, change=lambda part: part.softmax(1)),
+        steps_of_rescaled_parts,
         micro_batches(4, lambda loss, parts: loss / parts),
         micro_batches(4, divides_gradients=True),
         micro_batches(16),
@@ -209,7 +240,18 @@ def test_undivided_losses_of_the_parts_of_a_batch_are_reported(rows: int, parts:
         the_same_rows_twice,
         cached_gradients,
     ],
-    ids=["divided", "gradients divided", "whole batch", "views", "same rows", "cached gradients"],
+    ids=[
+        "rescaled",
+        "with noise",
+        "in another way",
+        "steps",
+        "divided",
+        "gradients divided",
+        "whole batch",
+        "views",
+        "same rows",
+        "cached gradients",
+    ],
 )
 def test_parts_of_a_batch_that_are_averaged_or_overlap_are_quiet(train: TrainFunction) -> None:
     assert not o511_findings(train, descent())

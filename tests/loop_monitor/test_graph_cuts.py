@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.autograd.tracing import DetachRecorder
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import graph_cuts
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import all_findings, load_loop
 
@@ -85,6 +89,29 @@ def test_cut_before_another_network_is_named_at_its_line(tmp_path: Path, name: s
 
 def test_graph_through_another_network_is_no_cut(tmp_path: Path) -> None:
     assert _unreached(tmp_path, "with torch.no_grad():\n    critic(picture)\nreturn critic(picture)", 5) == []
+
+
+@pytest.mark.parametrize("failing", [1, 4])
+@pytest.mark.parametrize("method", ["on_call", "on_result"])
+def test_trace_with_an_error_names_no_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, failing: int
+) -> None:
+    """The rest of the step would name another place."""
+    calls = itertools.count(1)
+
+    class FailingRecorder(DetachRecorder):
+        """A recorder of which one call fails."""
+
+    def fail_once(*args: Any) -> Any:
+        if next(calls) == failing:
+            raise RuntimeError
+        return getattr(DetachRecorder, method)(*args)
+
+    setattr(FailingRecorder, method, fail_once)
+    monkeypatch.setattr(graph_cuts, "DetachRecorder", FailingRecorder)
+    findings = _unreached(tmp_path, _CUTS["list"][0], 5)
+    assert next(calls) == failing + 1
+    assert all("cuts the graph" not in finding.message for finding in findings)
 
 
 def test_two_cuts_give_no_place(tmp_path: Path) -> None:

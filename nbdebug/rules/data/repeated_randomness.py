@@ -204,7 +204,9 @@ def _frozen_finding(frozen: FrozenAugmentation) -> Finding:
         "returns other values.",
         where=get_location(frozen.line),
         cause="The sample is stored after the random transform, so each epoch repeats the same augmentation.",
-        fix="if index not in self.cache:\n    self.cache[index] = self.load(index)   # without the random transform\n"
+        fix=f"# Move the random transform out of {frozen.function}, to where {frozen.function} is called"
+        if frozen.function
+        else "if index not in self.cache:\n    self.cache[index] = self.load(index)   # without the random transform\n"
         "return self.transform(self.cache[index])",
         evidence={"samples": frozen.samples},
         explains=("T609", "E703"),

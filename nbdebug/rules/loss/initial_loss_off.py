@@ -16,7 +16,12 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor.conclusions import OPERAND_VALUES_UNCHANGED
 from nbdebug.measurements.loss_reference import ExpectedLoss
-from nbdebug.measurements.oversized_tensors import OversizedTensor, find_oversized_tensor
+from nbdebug.measurements.oversized_tensors import (
+    MIN_SCALE,
+    OversizedTensor,
+    find_oversized_tensor,
+    has_default_scale,
+)
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.rule_engine.initialization_edits import undo_initialization
@@ -46,6 +51,7 @@ def initial_loss_off(
     output: Any,
     finite_loss: Tensor,
     expected_loss: ExpectedLoss | NotChecked,
+    own_loss_reference: float | NotChecked,
     outputs_are_cosines: bool,
     target_shares: dict[int, float] | NotChecked,
     broadcasts: list[Broadcast] | NotChecked,
@@ -54,7 +60,8 @@ def initial_loss_off(
     ratio: float = 10.0,
     trained: float = 0.7,
     larger: float = 1000.0,
-    wide: float = 3.0,
+    wide: float = MIN_SCALE,
+    own: float = 2.5,
     remainder: float = 0.1,
     negligible: float = 1e-4,
 ) -> Iterator[Finding]:
@@ -81,8 +88,10 @@ def initial_loss_off(
 
     Parameters and buffers whose root mean square exceeds ``wide`` = 3 / √n, for n values in a row, are scaled down to
     1 / √n one at a time. The finding names the one that lowers the loss most, if less than ``remainder`` = 10% of the
-    excess remains. If the loss of a constant prediction is not known, as for some losses of your own, only such a
-    tensor is reported: the loss without its scale must be ``ratio`` times as low.
+    excess remains. For a loss of your own, whose constant prediction no formula gives, only such a tensor is reported:
+    the loss without its scale must be ``ratio`` times as low. Or its scale is not the default one of its module, the
+    loss is more than ``own`` = 2.5 times its numerical minimum over one constant output, and less than 10% of that
+    excess remains.
 
     A model with frozen weights is pretrained and may be confident about what it learned: reported as a note. A loss
     below ``trained`` times that of the class frequencies belongs to a trained model and is not judged. Scores that are
@@ -111,9 +120,18 @@ def initial_loss_off(
         raise NotChecked("the loss broadcasts its operands, so it is not that of the predictions (L205)")
     if isinstance(expected_loss, NotChecked):
         tensor = find_oversized_tensor(setup, batches[0], wide)
-        if tensor is None or not 0 <= ratio * tensor.usual_loss < initial_loss:
+        if tensor is None:
             raise expected_loss
-        yield _tensor_finding(_scale_finding(initial_loss, tensor), tensor, setup)
+        constant = None if isinstance(own_loss_reference, NotChecked) else own_loss_reference
+        if 0 <= ratio * tensor.usual_loss < initial_loss:
+            yield _tensor_finding(_scale_finding(initial_loss, tensor, constant), tensor, setup)
+            return
+        is_above = constant is not None and initial_loss > own * constant
+        if constant is None or not is_above or has_default_scale(setup, tensor.name):
+            raise expected_loss
+        if tensor.usual_loss - constant >= remainder * (initial_loss - constant):
+            raise expected_loss
+        yield _tensor_finding(_scale_finding(initial_loss, tensor, constant), tensor, setup)
         return
     if expected_loss.prior > 0 and initial_loss < trained * expected_loss.prior:
         raise NotChecked(
@@ -161,13 +179,14 @@ def _dominant_target_finding(shares: dict[int, float], setup: Setup) -> Finding:
     )
 
 
-def _scale_finding(initial_loss: float, tensor: OversizedTensor) -> Finding:
-    """Return the finding for a loss of which no constant prediction is known."""
+def _scale_finding(initial_loss: float, tensor: OversizedTensor, constant: float | None) -> Finding:
+    """Return the finding for a loss of which no formula gives the constant prediction; ``constant`` is its loss."""
     factor = initial_loss / tensor.usual_loss if tensor.usual_loss else math.inf
+    lowest = "" if constant is None else f" The lowest loss of one constant output is {constant:.4g}."
     return Finding(
         message=f"The loss before training is {initial_loss:.4g}. If {tensor.name} had a usual scale, it would "
-        f"be {tensor.usual_loss:.4g}. The ratio is {factor:.1f}.",
-        evidence={"loss": initial_loss, "ratio": factor},
+        f"be {tensor.usual_loss:.4g}. The ratio is {factor:.1f}.{lowest}",
+        evidence={"loss": initial_loss, "ratio": factor, **({} if constant is None else {"constant": constant})},
         explains=("O502", "T601", "T606", "T607", "T608", "T610"),
     )
 

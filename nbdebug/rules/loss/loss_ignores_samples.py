@@ -127,7 +127,6 @@ def loss_ignores_samples(
         return
     if isinstance(overwritten_outputs, OverwrittenOutputs):
         yield overwritten_finding(overwritten_outputs)
-        return
     for call in loss_calls if isinstance(loss_calls, list) else ():
         if (label := _only_label_is_ignored(call)) is not None:
             yield _ignored_labels_finding(setup, call, label)

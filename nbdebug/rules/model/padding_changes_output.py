@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -75,7 +76,9 @@ def padding_changes_output(
     Rows are also compared with themselves without their padding, and alone in their batch: a model that unpacks a
     packed sequence pads its rows to the longest one, so that the last step of all others is empty. With an output for
     each position, a row counts if 90% of its real positions change, on average (RMS) by 0.5% of the standard deviation
-    of the outputs: attention, normalization and means change all positions, a convolution those near the end.
+    of the outputs: attention, normalization and means change all positions, a convolution those near the end. A
+    recurrent layer that runs backward is reported too if labels, a mask or lengths in the batch mark the padding and a
+    real position of a row changes by 10% of their standard deviation when all padding of the row is cut off.
 
     ## How to fix
     Pass the mask on as ``src_key_padding_mask`` or ``key_padding_mask`` (true at padding), pack sequences before a
@@ -102,6 +105,9 @@ def padding_changes_output(
             yield (
                 _inner_padding_finding(trailing_padding) if is_inside else _batch_width_finding(setup, trailing_padding)
             )
+        return
+    if not padding.has_mask_or_lengths and padding.mixing_call is None and _changes_at_ends(trailing_padding, share):
+        yield _batch_width_finding(setup, trailing_padding)
         return
     outweighs = padding.relative_effect is not None and padding.relative_effect > dominant
     effect = f" It changes them {padding.relative_effect:.3g} times as much as other content does." if outweighs else ""
@@ -154,6 +160,10 @@ def _changes_with_width(padding: TrailingPadding, share: float) -> bool:
     return is_changing and (padding.is_masked or padding.is_padded_inside or len(set(padding.widths)) > 1)
 
 
+def _changes_at_ends(padding: TrailingPadding | NotChecked, share: float) -> TypeGuard[TrailingPadding]:
+    return isinstance(padding, TrailingPadding) and padding.is_at_ends and _changes_with_width(padding, share)
+
+
 def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
     edits = invert_padding_mask(line_of(influence.where))
     return Finding(
@@ -195,6 +205,10 @@ _INVERSION = (
     "Invert the mask: src_key_padding_mask, key_padding_mask and masked_fill expect one that is "
     "true at padding. A Boolean attn_mask of scaled_dot_product_attention and the weights of a mean are true at real "
     "positions."
+)
+_PACKING = (
+    "packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)\n"
+    "states = pad_packed_sequence(rnn(packed)[0], batch_first=True)[0]"
 )
 _READERS = {
     **dict.fromkeys(("softmax", "scaled_dot_product_attention", "multi_head_attention_forward"), "The attention"),
@@ -242,6 +256,12 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
     cause = f"{_describe_reader(call)} reads padded positions as if they were real, {known}."
     fix = f"mask = {is_padding}\nx = encoder(x, src_key_padding_mask=mask)   # average over ~mask only"
     edits = add_padding_mask(setup, call, token) if call and token is not None else ()
+    if padding.is_at_ends:
+        cause = (
+            f"{_describe_reader(call)} runs backward and reads the padding first, so it reaches real positions with "
+            "the state of the padding."
+        )
+        fix, edits = _PACKING, ()
     if (value := _weak_fill(call)) is not None:
         cause = f"The mask sets the scores of padding to {value:.3g}, so a softmax still gives them weight."
         edits = exclude_by_fill(line_of(call.where)) if call else ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +72,106 @@ class KeptWithOwnGenerator(Recordings):
         return self.kept[index]
 
 
+class KeptInTensor(Recordings):
+    """Keeps the waves in rows of a tensor, with flags in an array."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.zeros(_COUNT, _LENGTH)
+        self.is_filled = np.zeros(_COUNT, bool)
+
+    def wave(self, index: int) -> Tensor:
+        if not self.is_filled[index]:
+            self.rows[index] = with_noise(self.load(index))
+            self.is_filled[index] = True
+        return self.rows[index]
+
+
+class KeptInEmptyRows(Recordings):
+    """Marks empty rows of an array by their values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = np.full((_COUNT, _LENGTH), np.nan, np.float32)
+
+    def wave(self, index: int) -> Tensor:
+        if np.isnan(self.rows[index, 0]):
+            self.rows[index] = with_noise(self.load(index)).numpy()
+        return torch.from_numpy(self.rows[index])
+
+
+class KeptWithSet(KeptInTensor):
+    """Keeps the indices of the filled rows in a set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filled: set[int] = set()
+
+    def wave(self, index: int) -> Tensor:
+        if index not in self.filled:
+            self.rows[index] = with_noise(self.load(index))
+            self.filled.add(index)
+        return self.rows[index]
+
+
+class RowsKeptBeforeNoise(KeptInTensor):
+    def wave(self, index: int) -> Tensor:
+        if not self.is_filled[index]:
+            self.rows[index] = self.load(index)
+            self.is_filled[index] = True
+        return with_noise(self.rows[index])
+
+
+class GeneratedRows(KeptInTensor):
+    """Waves that are made for each index, and kept in a tensor beside labels alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waves = self.waves[:1]
+
+    def load(self, index: int) -> Tensor:
+        seeded = torch.Generator().manual_seed(index)
+        return torch.randn(_LENGTH, generator=seeded).cumsum(0)
+
+
+class CachedMethod(Recordings):
+    @functools.lru_cache(maxsize=None)  # noqa: B019, UP033 - the fault
+    def wave(self, index: int) -> Tensor:
+        return with_noise(self.load(index))
+
+
+class CachedAttribute(Recordings):
+    """Keeps the results of two functions, of which one draws numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wave = functools.cache(self.augmented)  # type: ignore[method-assign]
+
+    @functools.cache  # noqa: B019 - harmless
+    def load(self, index: int) -> Tensor:
+        return super().load(index)
+
+    def augmented(self, index: int) -> Tensor:
+        return with_noise(self.load(index))
+
+
+class CachedBeforeNoise(Recordings):
+    @functools.cache  # noqa: B019 - harmless
+    def load(self, index: int) -> Tensor:
+        return super().load(index)
+
+    def wave(self, index: int) -> Tensor:
+        return with_noise(self.load(index))
+
+
+class CachedShortly(Recordings):
+    """Keeps fewer samples than the epoch has, so that the next epoch draws again."""
+
+    @functools.lru_cache(maxsize=32)  # noqa: B019 - harmless
+    def wave(self, index: int) -> Tensor:
+        return with_noise(self.load(index))
+
+
 class KeptBeforeNoise(Recordings):
     def wave(self, index: int) -> Tensor:
         if index not in self.kept:
@@ -116,7 +218,58 @@ def test_samples_kept_after_their_random_transform_are_a_warning(
     assert f"{finding.evidence['samples']} inspected samples" in finding.message
 
 
-@pytest.mark.parametrize("kind", [Recordings, KeptBeforeNoise, KeptUnchanged, Generated])
+@pytest.mark.parametrize("kind", [KeptInTensor, KeptInEmptyRows, KeptWithSet])
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_rows_kept_after_their_random_transform_are_a_warning_and_stay(
+    kind: Callable[[], KeptInTensor], *, is_filled: bool
+) -> None:
+    dataset = kind()
+    if is_filled:
+        _ = [dataset[index] for index in range(_COUNT)]
+    names, copies = dict(vars(dataset)), copy.deepcopy(vars(dataset))
+    _ = Measurements(setup_of(dataset))["frozen_augmentation"]
+    assert [*vars(dataset)] == [*names]
+    assert all(vars(dataset)[name] is value for name, value in names.items())
+    assert np.asarray(dataset.rows).tobytes() == np.asarray(copies["rows"]).tobytes()
+    assert vars(dataset).get("filled") == copies.get("filled")
+    assert np.array_equal(vars(dataset).get("is_filled", ()), copies.get("is_filled", ()))
+    (finding,) = rule_findings(setup_of(dataset), "D117")
+    assert finding.where is not None
+    assert (finding.where.source or "").strip().startswith(("self.rows[index] =", "self.filled.add"))
+
+
+@pytest.mark.parametrize(("kind", "function"), [(CachedMethod, "wave"), (CachedAttribute, "augmented")])
+@pytest.mark.parametrize("read", [0, 3, _COUNT])
+def test_results_kept_by_a_cached_function_after_a_random_transform_are_a_warning_and_stay(
+    kind: Callable[[], Recordings], function: str, read: int
+) -> None:
+    dataset = kind()
+    samples = [dataset[index][0] for index in range(read)]
+    setup = setup_of(dataset)
+    wave, info = dataset.wave, dataset.wave.cache_info()  # type: ignore[attr-defined]
+    _ = Measurements(setup)["frozen_augmentation"]
+    assert dataset.wave == wave
+    assert dataset.wave.cache_info() == info  # type: ignore[attr-defined]
+    assert all(dataset[index][0] is sample for index, sample in enumerate(samples))
+    (finding,) = rule_findings(setup_of(dataset), "D117")
+    assert finding.where is not None
+    assert "lru_cache" in (finding.where.source or "") or "def augmented" in (finding.where.source or "")
+    assert finding.fix.startswith(f"Move the random transform out of {function},")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Recordings,
+        KeptBeforeNoise,
+        KeptUnchanged,
+        Generated,
+        RowsKeptBeforeNoise,
+        GeneratedRows,
+        CachedBeforeNoise,
+        CachedShortly,
+    ],
+)
 def test_samples_kept_before_a_transform_or_made_by_design_are_quiet(kind: Callable[[], Recordings]) -> None:
     assert rule_findings(setup_of(kind()), "D117") == []
 

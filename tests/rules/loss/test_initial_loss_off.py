@@ -214,6 +214,44 @@ def test_initial_loss_off_of_a_loss_without_known_constant_names_the_weights_tha
     assert [finding.where.parameter for finding in findings] == ["2.weight"] * (factor > 1)
 
 
+def hand_written_logistic(output: Tensor, target: Tensor) -> Tensor:
+    return torch.log1p(torch.exp(-output * target)).mean()
+
+
+def hand_written_hinge(output: Tensor, target: Tensor) -> Tensor:
+    return (1 - output * target).clamp(min=0).square().mean()
+
+
+def contrast(output: Tensor, target: Tensor) -> Tensor:
+    """A loss of pairs, whose constant answer is a margin."""
+    distances = (output - output.roll(1, 0)).norm(dim=1)
+    same = (target == target.roll(1, 0)).float().flatten()
+    return (same * distances.square() + (1 - same) * (1 - distances).clamp(min=0).square()).mean()
+
+
+@pytest.mark.parametrize("loss_fn", [nn.SoftMarginLoss(), hand_written_logistic, hand_written_hinge])
+@pytest.mark.parametrize("factor", [1.0, 10.0])
+def test_initial_loss_off_of_a_loss_of_ones_own_is_compared_with_one_constant_answer(
+    loss_fn: LossFunction, factor: float
+) -> None:
+    torch.manual_seed(0)
+    head = nn.Linear(32, 1)
+    head.weight.data.mul_(factor)
+    model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), head)
+    signs = 1 - 2 * (torch.arange(len(X)) % 2).float()[:, None]
+    findings = rule_faults(minimal_setup(model, 4 * X, signs, loss_fn), "L208")
+    assert [finding.where.parameter for finding in findings] == ["2.weight"] * (factor > 1)
+    for finding in findings:
+        assert f"one constant output is {finding.evidence['constant']:.4g}." in finding.message
+
+
+def test_initial_loss_off_of_tokens_with_usual_vectors_under_a_loss_of_ones_own_is_quiet() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(20, 64), nn.Flatten(), nn.Linear(128, 8))
+    tokens = torch.randint(20, (64, 2))
+    assert rule_faults(minimal_setup(model, tokens, (tokens[:, :1] > 9).float(), contrast), "L208") == []
+
+
 @pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize(("targets", "count"), [(100 * X[:, 0] + 900, 0), (100 * X[:, :1] + 900, 1)])
 def test_initial_loss_off_of_a_loss_that_broadcasts_is_left_to_the_shapes(targets: Tensor, count: int) -> None:

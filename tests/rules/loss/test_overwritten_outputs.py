@@ -143,11 +143,13 @@ def loss_of(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
     return F.cross_entropy(output[0], target) + 0.1 * output[1]
 
 
-def of_layers(layer: type[nn.Module], call: Callable[[Any, Tensor], Any]) -> list[Finding]:
+def of_layers(
+    layer: type[nn.Module], call: Callable[[Any, Tensor], Any], loss_fn: Callable[..., Tensor] = loss_of
+) -> list[Finding]:
     torch.manual_seed(0)
     x = torch.randn(64, WIDTH)
     loader = DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), 16)
-    report = Debugger(Network(layer, call), loader, loss_fn=loss_of).checkup()
+    report = Debugger(Network(layer, call), loader, loss_fn=loss_fn).checkup()
     return [finding for finding in report if finding.code == "L214"]
 
 
@@ -169,6 +171,25 @@ def test_terms_of_earlier_layers_that_are_lost_are_reported(
     assert f"those of the other {lost}" in finding.message
     assert finding.evidence["slope"] == pytest.approx(0.1)
     assert f"total + {variable or 'term'}" in finding.fix
+
+
+def of_first_sample(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    return F.cross_entropy(output[0][:3], target[:3]) + 0.1 * output[1]
+
+
+def of_graph(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    """A loss that takes no other outputs than those of the model."""
+    assert output[0].grad_fn is not None
+    return loss_of(output, target)
+
+
+@pytest.mark.parametrize(("loss_fn", "ignored"), [(of_first_sample, 1), (of_graph, 0)])
+def test_lost_terms_hide_no_other_findings(loss_fn: Callable[..., Tensor], ignored: int) -> None:
+    findings = of_layers(Gate, overwritten, loss_fn)
+    messages = [finding.message for finding in findings]
+    assert sum("reaches the loss from the last of 3 calls" in message for message in messages) == 1
+    assert sum("inspected samples" in message for message in messages) == ignored
+    assert len(findings) == 1 + ignored
 
 
 @pytest.mark.parametrize(
