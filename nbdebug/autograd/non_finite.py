@@ -24,10 +24,11 @@ _UNINITIALIZED_CALLS = ("empty", "empty_strided", "empty_like", "new_empty", "ne
 
 @dataclass(frozen=True)
 class NonFiniteOrigin:
-    """One operation that produced NaN or Inf from finite inputs.
+    """One operation that produced NaN, or Inf from finite inputs.
 
     ``kind`` is "NaN" or "Inf"; ``input_min`` and ``input_max`` are the range of the finite inputs; ``rows`` are the
-    affected rows. ``is_of_weights`` tells whether an input is what weights made, without a function that bounds it.
+    affected rows. ``is_of_weights`` tells whether an input is what weights made, without a function that bounds it,
+    ``has_infinite_input`` whether an input also contains infinities, which are no fault by themselves.
     """
 
     operation: str
@@ -39,6 +40,7 @@ class NonFiniteOrigin:
     module: str | None
     line: SourceLine | None
     is_of_weights: bool = False
+    has_infinite_input: bool = False
 
     @property
     def where(self) -> Location:
@@ -106,6 +108,7 @@ class NonFiniteRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._stack.innermost,
                 line,
                 any(map(_is_of_weights, inputs)),
+                not all(map(is_finite, inputs)),
             )
         )
         return self.origins[-1]

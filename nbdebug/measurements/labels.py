@@ -179,7 +179,9 @@ def label_order(setup: Setup, batches: list[Batch], tables: dict[str, SplitTable
     is_drawn = bool(drawn) and len(set(drawn or ())) > 1
     labels = torch.tensor(drawn) if is_drawn else labels
     batch_labels = [part for part in parts if part is not None]
-    if not is_complete and _compute_agreement([labels]) == 1:
+    if not is_complete and not is_drawn and _compute_agreement([torch.cat(batch_labels)]) < 1:
+        labels = torch.cat(batch_labels)  # the classes of the other split may have other shares
+    elif not is_complete and _compute_agreement([labels]) == 1:
         labels = torch.cat([labels, *_read_more_labels(setup)])
     overall_agreement = _compute_agreement([labels])
     if overall_agreement == 1:

@@ -22,7 +22,7 @@ _CHANGES = SHAPE_CHANGES | _DTYPE_CHANGES | _VALUE_CHANGES
 _ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.Compare)
 
 
-def call_names(called: Any, setup: Setup) -> set[str]:
+def _call_names(called: Any, setup: Setup) -> set[str]:
     """Return the names under which the user's code may call a function or module of the setup."""
     creation = find_creation(called, search_files(user_written_objects(setup)))
     names = creation.names if creation is not None and creation.names else find_names(called, None)
@@ -31,7 +31,7 @@ def call_names(called: Any, setup: Setup) -> set[str]:
 
 def call_lines(called: Any, setup: Setup) -> set[SourceLine]:
     """Return the lines of the user's code that call a function or module of the setup."""
-    names = call_names(called, setup)
+    names = _call_names(called, setup)
     return find_lines(lambda node: any(matches_call(name)(node) for name in names), user_written_objects(setup))
 
 
@@ -41,7 +41,7 @@ def changed_arguments(called: Any, setup: Setup) -> frozenset[int] | None:
     A change is one of the shape, the dtype or the values, such as ``target.float()``, ``output[:, 0]`` or
     ``inputs / 255``, in the call or in the assignment of the variable that it passes.
     """
-    names = call_names(called, setup)
+    names = _call_names(called, setup)
     changes = [
         frozenset(position for position in range(len(call.args)) if _is_changed(call, position, line))
         for line in call_lines(called, setup)

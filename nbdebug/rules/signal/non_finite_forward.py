@@ -89,10 +89,11 @@ def non_finite_forward(non_finite_batch: NonFiniteBatch | None) -> Iterator[Find
 def _finding(non_finite: NonFiniteBatch, origin: NonFiniteOrigin) -> Finding:
     samples = _affected_samples(non_finite, origin)
     cause, fix, edits = _repair(origin)
+    inputs = f"from {origin.input_min:.4g} to {origin.input_max:.4g}"
+    inputs = f"inputs {inputs} and Inf" if origin.has_infinite_input else f"finite inputs {inputs}"
     return Finding(
         message=f"The {non_finite.quantity} of {non_finite.description} is not finite: {origin.operation} gives "
-        f"{origin.kind} for finite inputs from {origin.input_min:.4g} to "
-        f"{origin.input_max:.4g}{describe_samples(samples, non_finite.batch)}.",
+        f"{origin.kind} for {inputs}{describe_samples(samples, non_finite.batch)}.",
         where=replace(origin.where, sample=samples[0] if samples else None, step=non_finite.step),
         cause=cause,
         fix=fix,
@@ -144,6 +145,8 @@ def _explain(origin: NonFiniteOrigin) -> str:
         return "There is no value to average." if name == "mean" else f"{name} of a single value is undefined."
     if name == "mul" and is_nan:
         return "An infinite value, such as that of a mask, is multiplied by 0."
+    if origin.has_infinite_input and is_nan:
+        return f"{name} multiplies infinite values of its inputs by 0, or subtracts one from another."
     return f"{name} is undefined for some of these inputs." if is_nan else _explain_overflow(origin)[0]
 
 
@@ -153,6 +156,8 @@ def _other_fix(origin: NonFiniteOrigin) -> str:
         return _explain_overflow(origin)[1]
     if origin.operation == "mul":
         return "Set masked values by masked_fill(mask, value) in place of a product with the mask."
+    if origin.has_infinite_input:
+        return "Replace the infinite values where they are made, such as by a minimum before a logarithm or a division."
     return f"Keep the inputs of {origin.operation.strip('_')} inside the range where it is defined."
 
 

@@ -193,3 +193,19 @@ def test_unshuffled_training_of_sorted_real_targets_is_reported(
     assert [f"a {direction} target than the sample before" in finding.message for finding in findings] == (
         [True] if direction else []
     )
+
+
+class MostlyUnlabeled(IterableDataset[Any]):
+    """A shuffled stream with the label -1 for seven of eight samples, beside a validation split with all labels."""
+
+    def __iter__(self) -> Iterator[Any]:
+        generator = torch.Generator().manual_seed(0)
+        for index in torch.randperm(len(X), generator=generator).tolist():
+            yield X[index], Y[index] if index % 8 == 0 else torch.tensor(-1)
+
+
+def test_shares_of_other_split_are_no_order() -> None:
+    setup = minimal_setup(network(3), X, Y, nn.CrossEntropyLoss(ignore_index=-1))
+    setup.val_loader = setup.train_loader
+    setup.train_loader = DataLoader(MostlyUnlabeled(), batch_size=16)
+    assert rule_findings(setup, "D116") == []

@@ -201,3 +201,15 @@ def test_bounded_value_keeps_the_usual_fix(function: Callable[[Tensor], Tensor])
 def test_non_finite_forward_is_the_only_fault_for_nan_in_hidden_layer() -> None:
     report = Debugger.of(minimal_setup(HiddenFunction(lambda h: torch.log(h.relu())), X, Y, CE)).checkup()
     assert [finding.code for finding in report.faults] == ["G405"]
+
+
+def test_non_finite_forward_with_infinite_inputs_says_so() -> None:
+    setup = classifier()
+    x, y = setup.train_loader.dataset.tensors
+    x = x.clone()
+    x[2, 1] = torch.inf
+    inputs = minimal_setup(nn.Sequential(nn.Linear(x.shape[1], 8), nn.Linear(8, 3)), x, y, nn.CrossEntropyLoss())
+    (finding,) = findings(inputs)
+    assert "and Inf, in sample 2" in finding.message
+    assert "finite inputs" not in finding.message
+    assert "infinite values" in finding.cause
