@@ -159,7 +159,7 @@ class _ProducerSearch:
             return False
         before, after = (values.detach().flatten().double() for values in (self.producer.outputs[0], self.signal))
         is_first = self.layer_numbers.get(id(self.producer)) == 0
-        return not _is_affine(before, after) and (is_first or len(after.unique()) < len(before.unique()))
+        return not _is_affine(before, after) and (is_first or len(torch.unique(after)) < len(torch.unique(before)))
 
 
 def _is_affine(before: Tensor, after: Tensor) -> bool:
