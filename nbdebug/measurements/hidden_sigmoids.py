@@ -16,6 +16,7 @@ from nbdebug.measurements.loss_reference import ExpectedLoss
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.measurements.short_trials import Intervention, TrialPair, run_trials
+from nbdebug.records import Record
 from nbdebug.setup import Batch, Setup
 
 _SIGMOID_CALLS = frozenset({"sigmoid", "special_expit", "expit"})
@@ -47,10 +48,13 @@ def hidden_sigmoids(
     setup: Setup,
     eval_outputs: EvalOutputs,
     expected_loss: ExpectedLoss | NotChecked,
+    record: Record | NotChecked,
     batches: list[Batch],
     budget: str,
 ) -> HiddenSigmoids | None:
     """The sigmoids between layers of a model that has several, with two trials of a copy; None for another."""
+    if not isinstance(record, NotChecked):
+        raise NotChecked("trials of untrained copies end before the loop starts")
     if _SIGMOID_CALLS.isdisjoint(eval_outputs.called_functions):
         return None
     search = _SigmoidSearch(eval_outputs.batch.size)

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.registry import Measurements
+from nbdebug.records import Record
 from nbdebug.rules.examples import mlp, rings, training_setup
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_faults
@@ -85,3 +87,8 @@ def test_other_activations_and_sigmoids_that_learn_are_not_reported(make: Callab
 
 def test_gates_are_not_tried() -> None:
     assert Measurements(setup(Gated, 3e-3))["hidden_sigmoids"] is None
+
+
+def test_nothing_is_tried_while_the_loop_runs() -> None:
+    with pytest.raises(NotChecked):
+        Measurements(setup(ByHand, 3e-3), record=Record())["hidden_sigmoids"]
