@@ -37,7 +37,7 @@ SMALL_BY_NATURE = {
     "nbdebug.tools.repeatable.caches": "one source of differences, which nothing else needs",
     "nbdebug.crashes.stuck_samples": "one search, for the sample at which a loader hangs",
     **dict.fromkeys(
-        [f"nbdebug.measurements.{name}" for name in ("nominal_targets", "sorted_targets")],
+        [f"nbdebug.measurements.{name}" for name in ("large_weights", "nominal_targets", "sorted_targets")],
         "one measurement",
     ),
     "nbdebug.tools.provenance.state_history": "one state, apart from the snapshots",

@@ -84,7 +84,8 @@ def _disproved_by_learning(record: Record) -> set[str]:
     except NotChecked:
         return set()
     assumptions = {LABELS_UNRELATED} if _beats_majority_class(summary) or _beats_constant(summary) else set()
-    if _beats_majority_class(summary) and _clearly_beats_constant_on_validation(summary, record):
+    is_better = not summary.majority or _beats_majority_class(summary)
+    if is_better and _clearly_beats_constant_on_validation(summary, record):
         assumptions.add(LABELS_UNPREDICTABLE)
     return assumptions | ({INITIAL_SCALE_HINDERS} if _has_learned_well(summary) else set())
 
@@ -109,7 +110,7 @@ def _clearly_beats_constant_on_validation(summary: RunSummary, record: Record) -
 def _beats_constant(summary: RunSummary) -> bool:
     """Check whether the loss of real values is clearly below that of a constant prediction."""
     share = summary.remaining_share
-    return summary.majority is None and share is not None and share < 1 - _MIN_GAIN
+    return not summary.majority and share is not None and share < 1 - _MIN_GAIN
 
 
 def _has_learned_well(summary: RunSummary) -> bool:

@@ -77,7 +77,7 @@ def target_holes(output: Any, loss: Tensor, loss_call: LossCall) -> Holes | None
             others = values[~is_hole]
             share, learned = is_hole.float().mean(), (gradient.to(values.device)[is_hole] != 0).float().mean()
             low, high = float(others.min()), float(others.max())
-            return Holes(_name(path), filler, float(share), low, high, float(learned))
+            return Holes(name_target(path), filler, float(share), low, high, float(learned))
     return None
 
 
@@ -117,15 +117,15 @@ def known_positions(first_pass: ForwardPass, output: Any, loss: Tensor, loss_cal
     """
     leaves = [(path, leaf) for path, leaf in tree_leaves(loss_call.targets) if isinstance(leaf, Tensor)]
     outputs = [tensor for tensor in tree_tensors(output) if tensor.is_floating_point()]
-    masks = list(_find_masks(loss_call.targets))
-    others = [item for item in _find_masks(first_pass.batch.raw) if not any(item[1] is mask for _, mask in masks)]
+    masks = list(find_masks(loss_call.targets))
+    others = [item for item in find_masks(first_pass.batch.raw) if not any(item[1] is mask for _, mask in masks)]
     other_ids = {id(mask) for _, mask in others}
     masks += others
     path_in_batch = {id(leaf): path for path, leaf in tree_leaves(first_pass.batch.raw)} if others else {}
     for path, values in leaves if masks else ():
         fitting = [tensor for tensor in outputs if tensor.shape == values.shape]
         for mask_path, mask in masks if len(fitting) == 1 and values.is_floating_point() else ():
-            marked = _expand(mask, values) if mask is not values else None
+            marked = expand_mask(mask, values) if mask is not values else None
             for known in (marked, ~marked) if marked is not None else ():
                 filler = _filler(values, known)
                 gradient = compute_output_gradients(loss, fitting)[0] if filler is not None else None
@@ -133,13 +133,13 @@ def known_positions(first_pass: ForwardPass, output: Any, loss: Tensor, loss_cal
                     continue
                 has_gradient = gradient.to(known.device) != 0
                 positions = KnownPositions(
-                    _name(path_in_batch.get(id(values), path)),
-                    _name(mask_path),
+                    name_target(path_in_batch.get(id(values), path)),
+                    name_target(mask_path),
                     filler,
                     float((~known).float().mean()),
                     float(has_gradient[known].float().mean()),
                     float(has_gradient[~known].float().mean()),
-                    id(mask) in other_ids or _changes_loss(loss_call, mask),
+                    id(mask) in other_ids or changes_loss(loss_call, mask),
                     known is not marked,
                 )
                 if positions.is_inverted or not (positions.marks_unknown or id(mask) in other_ids):
@@ -147,20 +147,20 @@ def known_positions(first_pass: ForwardPass, output: Any, loss: Tensor, loss_cal
     return None
 
 
-def _find_masks(tree: Any) -> Iterator[tuple[tuple[Any, ...], Tensor]]:
+def find_masks(tree: Any) -> Iterator[tuple[tuple[Any, ...], Tensor]]:
     """Yield the masks in a tree of tensors with their paths."""
     for path, leaf in tree_leaves(tree):
         if isinstance(leaf, Tensor) and leaf.numel() >= 2 * _MIN_POSITIONS and is_mask(leaf):
             yield path, leaf
 
 
-def _name(path: tuple[Any, ...]) -> str:
+def name_target(path: tuple[Any, ...]) -> str:
     """Return the name of a part of the targets, whose first key is the position of the target, else its position."""
     inner = ".".join(map(str, path[1:]))
     return inner if any(isinstance(key, str) for key in path[1:]) else f"target {'.'.join(map(str, path))}"
 
 
-def _expand(mask: Tensor, values: Tensor) -> Tensor | None:
+def expand_mask(mask: Tensor, values: Tensor) -> Tensor | None:
     """Return a mask of all values; None if its shape is not that of the values, or of their first axes."""
     if mask.shape != values.shape[: mask.dim()]:
         return None
@@ -177,12 +177,12 @@ def _filler(values: Tensor, known: Tensor) -> float | None:
     return float(outside[0]) if is_varied and is_rare else None
 
 
-def _changes_loss(loss_call: LossCall, mask: Tensor) -> bool:
-    """Return whether the loss changes if a mask is inverted; an exception counts as a change."""
+def changes_loss(loss_call: LossCall, mask: Tensor) -> bool:
+    """Return whether the loss changes if a mask among targets or outputs is inverted; so does it if that raises."""
     inverted = (~mask.bool()).to(mask.dtype)
     targets = tree_map(loss_call.targets, lambda leaf: inverted if leaf is mask else leaf)
     try:
-        before, after = loss_call(), replace(loss_call, targets=targets)()
+        before, after = loss_call(), replace(loss_call, targets=targets)({id(mask): inverted})
     except Exception:
         return True
     return not torch.isclose(torch.tensor(after), torch.tensor(before), rtol=_TOLERANCE).item()

@@ -75,7 +75,7 @@ def large_positions(
                 divisors[numbers[id(call)], operand] = ratio
     if not divisors:
         return None
-    trials = run_trials(setup, batches, _STEPS, budget, intervention=_SmallerPositions(divisors))
+    trials = run_trials(setup, batches, _STEPS, budget, intervention=_SmallerPositions(divisors), is_suspected=True)
     (number, _), ratio = max(divisors.items(), key=lambda item: item[1])
     return LargePositions(ratio, sums[number].where, trials)
 

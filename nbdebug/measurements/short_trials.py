@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 
 import torch
@@ -21,6 +21,8 @@ from nbdebug.training.trainer import Trainer
 
 _MAX_PRODUCTS = 2e7  # of parameters and samples of a batch, so that both trials are short on any machine
 _MAX_SECONDS, _TIMED_STEPS = 2.0, 8  # of both trials unless a checkup is thorough, predicted from the first steps
+_MAX_SECONDS_OF_SUSPICION = 4.0  # if a measured fact, which few models show, makes the trials worth their time
+_MIN_GAIN = 0.05  # of the loss, in the better trial: shares of less are noise
 _MAX_INITIAL_RISE = 1.5  # of the loss by the change: beyond it, the starts of the two trials cannot be compared
 
 
@@ -41,15 +43,17 @@ class TrialPair:
     changed_initial_loss: float
     changed_loss: float
 
-    def is_hindered(self, progress: float) -> bool:
+    def is_hindered(self, progress: float, constant_loss: float = math.inf) -> bool:
         """Return whether the model gains less than a share of what it gains with the change.
 
-        The gains are those over the smaller of both initial losses: outputs of a large scale start with a larger one.
+        The gains are those over the smaller of both initial losses, since outputs of a large scale start with a larger
+        one, and over the loss of a constant prediction, which any model learns soon.
         """
-        start = min(self.initial_loss, self.changed_initial_loss)
+        start = min(self.initial_loss, self.changed_initial_loss, constant_loss)
         has_comparable_start = self.changed_initial_loss < _MAX_INITIAL_RISE * self.initial_loss
         gain = start - self.changed_loss
-        return has_comparable_start and gain > 0 and start - self.loss < progress * gain
+        is_clear = gain > _MIN_GAIN * abs(start)
+        return has_comparable_start and is_clear and start - self.loss < progress * gain
 
 
 def run_trials(
@@ -63,12 +67,15 @@ def run_trials(
     changed_settings: Mapping[str, float] | None = None,
     held_out: bool = False,
     from_new_weights: bool = False,
+    changed_from_new_weights: bool = False,
+    is_suspected: bool = False,
 ) -> TrialPair:
     """Return the losses of two trials with the user's optimizer, the second with other batches, calls or settings.
 
     With ``held_out``, the losses are those of the last batch, and the trials train on the others. With
-    ``from_new_weights``, both start from the same newly initialized weights instead of those of the model. Raises
-    NotChecked if copies cannot be trained, or not in the time that the ``budget`` of a checkup allows.
+    ``from_new_weights``, both start from the same newly initialized weights instead of those of the model; with
+    ``changed_from_new_weights``, the second one does. Raises NotChecked if copies cannot be trained, or not in the time
+    that the ``budget`` of a checkup allows, which is more for what ``is_suspected``.
     """
     if len(setup.optimizers) != 1 or setup.step_fn is not None:
         raise NotChecked("a trial needs one optimizer and a loss of the output")
@@ -80,11 +87,13 @@ def run_trials(
     with Preserve(*setup.mutable_objects), torch.enable_grad():
         if obstacle := copy_obstacle(setup, batches[0]):
             raise NotChecked(obstacle)
-        seconds = math.inf if budget == "thorough" else _MAX_SECONDS
+        allowed_seconds = _MAX_SECONDS_OF_SUSPICION if is_suspected else _MAX_SECONDS
+        seconds = math.inf if budget == "thorough" else allowed_seconds
         trial = _TrainedCopy(setup, steps, held_out, from_new_weights, seconds)
+        changed = replace(trial, from_new_weights=from_new_weights or changed_from_new_weights)
         losses = [
             *trial.run(batches, None, {}),
-            *trial.run(changed_batches or batches, intervention, changed_settings or {}),
+            *changed.run(changed_batches or batches, intervention, changed_settings or {}),
         ]
     if not all(map(math.isfinite, losses)):
         raise NotChecked("the loss of a trial is not finite")

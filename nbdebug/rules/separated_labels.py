@@ -1,8 +1,9 @@
-"""What separates labels from their inputs: rows that were removed from one of them, or arrays of different lengths."""
+"""What separates labels from their inputs: rows removed from one of them, unequal lengths, or the order of a loss."""
 
 from __future__ import annotations
 
 from nbdebug.finding import Finding
+from nbdebug.measurements.crossed_targets import CrossedTargets
 from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
 from nbdebug.rule_engine.order_edits import remove_from_both
 from nbdebug.setup import Setup
@@ -59,4 +60,18 @@ def _length_finding(unequal: UnequalLengths) -> Finding:
         fix=f"self.{shorter}, self.{longer} = self.{shorter}[keep], self.{longer}[keep]",
         evidence={"split": "train", shorter: fewer, longer: more},
         severity="warning",
+    )
+
+
+def crossed_finding(targets: CrossedTargets) -> Finding:
+    """Report a loss that compares the targets of samples with the outputs of others."""
+    row, other = targets.pairs[0]
+    return Finding(
+        message=f"The loss compares the output of each sample with the target of another one. If {targets.target} of "
+        f"sample {row} of the first batch is changed, only the gradient at the output of sample {other} changes. "
+        f"{len(targets.pairs) - 1} more samples that were tried have such a partner.",
+        where=targets.where,
+        cause="The loss puts this target in another order than the outputs, such as by flip, roll or an index.",
+        fix="loss = loss_fn(output, target)   # both in the order of the batch",
+        evidence={"target": targets.target, "pairs": [list(pair) for pair in targets.pairs]},
     )

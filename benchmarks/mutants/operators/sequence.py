@@ -81,7 +81,7 @@ def values_rolled_by_one_position(s: ProgramSource) -> Iterator[Mutation]:
             yield mutate(s.replace(parts.value, text), modules=parts.modules, blamed=[s.statement(parts.mixture)])
 
 
-@operator("M320 M306 M311", "M310", fact="computes otherwise")
+@operator("M320 M306 M311 M301", "M310", fact="computes otherwise")
 def attention_to_itself_only(s: ProgramSource) -> Iterator[Mutation]:
     """Each position sees itself and no other one."""
     for call, _axis, modules in softmaxes(s):

@@ -19,6 +19,7 @@ from nbdebug.loss_curves.convergence import MIN_STEPS, is_stuck_at_chance
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.axes import TransposedTarget
 from nbdebug.measurements.collation import CollateMisalignment
+from nbdebug.measurements.crossed_targets import CrossedTargets
 from nbdebug.measurements.inverted_ranks import InvertedRanks
 from nbdebug.measurements.label_alignment import LabelAlignment
 from nbdebug.measurements.label_predictability import LabelPredictability, LabelProbe
@@ -33,7 +34,7 @@ from nbdebug.rule_engine.order_edits import find_reordering
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.drawn_targets import redrawn_finding, separate_draws_finding
 from nbdebug.rules.examples import network
-from nbdebug.rules.separated_labels import separation_finding
+from nbdebug.rules.separated_labels import crossed_finding, separation_finding
 from nbdebug.rules.transformed_targets import moved_finding, unmoved_finding, unpaired_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
@@ -57,6 +58,7 @@ def labels_unrelated(
     target_relations: dict[str, LabelPredictability] | NotChecked,
     loop: LoopSummary | NotChecked,
     collate_misalignments: list[CollateMisalignment],
+    crossed_targets: CrossedTargets | NotChecked | None,
     unpaired_transforms: UnpairedTransforms | NotChecked | None,
     transposed_target: TransposedTarget | NotChecked | None,
     moved_target: MovedTarget | NotChecked | None,
@@ -86,7 +88,8 @@ def labels_unrelated(
     the pairs of input and target may not depend on it. An image with a target of its height and width is read several
     times: both must be flipped, rotated and shifted alike. If an image is mirrored and its few real-valued targets stay
     the same, a linear learner of the validation images tells whether one of them is a position. A linear learner
-    predicts the target at each position from the image around it, for the target in all eight orientations. In your own
+    predicts the target at each position from the image around it, for the target in all eight orientations. The target
+    of one sample is changed: the loss must not answer with a gradient at the output of another one alone. In your own
     loop, it compares the rows that the model receives and the targets that the loss receives with those of the loader.
 
     ## Why it matters
@@ -158,6 +161,9 @@ def labels_unrelated(
     if collate_misalignments:
         yield _collate_finding(collate_misalignments[0])
         return
+    if isinstance(crossed_targets, CrossedTargets):
+        yield replace(crossed_finding(crossed_targets), explains=_CONSEQUENCES)
+        return
     if isinstance(transposed_target, TransposedTarget):
         yield _transposed_finding(setup, transposed_target)
         return
@@ -228,7 +234,8 @@ def labels_unrelated(
             finding = _finding(
                 setup, split, relation, _describe_reference(standard_splits[0], standard), None, standard
             )
-            yield finding if relation.is_detectable else replace(finding, assumes=(LABELS_UNPREDICTABLE,))
+            is_certain = relation.is_detectable and split == "train"
+            yield finding if is_certain else replace(finding, assumes=(LABELS_UNPREDICTABLE,))
         elif split == "train" and not label_probe.is_by_position and loss_kind in _CLASS_LOSSES:
             yield _finding(setup, split, relation, "This learner may be too simple for the task", "note")
 
@@ -253,7 +260,8 @@ def _unrelated_target_findings(
             has_relation = reference.sigma >= related and reference.gain >= _MIN_GAIN
             is_unrelated = relation.sigma < unrelated or relation.is_faint_beside(reference, faint)
             if is_unrelated and has_relation and reference.rows <= 2 * relation.rows:
-                yield _finding(setup, split, relation, _describe_reference(other, reference), None, reference)
+                finding = _finding(setup, split, relation, _describe_reference(other, reference), None, reference)
+                yield finding if split == "train" else replace(finding, assumes=(LABELS_UNPREDICTABLE,))
 
 
 def _describe_reference(split: str, reference: LabelPredictability) -> str:

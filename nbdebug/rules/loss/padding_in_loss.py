@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
+from nbdebug.measurements.copied_targets import CopiedTargets
 from nbdebug.measurements.known_positions import KnownPositions
 from nbdebug.measurements.loss_places import producing_line
 from nbdebug.measurements.padding_gradient import PaddingGradient
@@ -26,6 +28,7 @@ from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.scopes import user_function
 from nbdebug.source.search import call_name, find_unique_line
 
+_Positions = TypeVar("_Positions", KnownPositions, CopiedTargets)
 _CLASS_LOSSES = ("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss")
 
 
@@ -34,6 +37,7 @@ def padding_in_loss(
     setup: Setup,
     padding_gradient: PaddingGradient | NotChecked,
     known_positions: KnownPositions | NotChecked | None,
+    copied_targets: CopiedTargets | NotChecked | None,
     graph: Graph | NotChecked,
     *,
     share: float = 0.05,
@@ -44,7 +48,7 @@ def padding_in_loss(
     ## What it does
     Finds the padded positions of the input whose targets all have one value, and checks whether the loss has a gradient
     at their outputs. Does the same for real-valued targets that come with a mask and all have one value where it is
-    zero.
+    zero, and for targets that are copies of the input except where a mask hides it.
 
     ## Why it matters
     The model is rewarded for predicting padding, which is easy: the loss decreases, and real tokens weigh less the more
@@ -57,7 +61,8 @@ def padding_in_loss(
     their last value, as running maxima do, have no padding, and neither has a token at the ends of rows whose targets
     differ. Reported when more than ``share`` of the targets are padding and the gradient there is not exactly zero.
     Unknown targets are reported if more than ``most`` of them have a gradient, and the loss is the same with the
-    inverse of their mask.
+    inverse of their mask. So are targets that equal the input wherever a mask does not hide it, if the loss receives
+    that mask: as a target, or as a part of the output.
 
     ## How to fix
     Give padded targets the index that the loss ignores, as in ``nn.CrossEntropyLoss(ignore_index=-100)``, or multiply
@@ -71,8 +76,13 @@ def padding_in_loss(
     """
     if isinstance(known_positions, KnownPositions):
         if known_positions.learned_unknown > most and not known_positions.is_mask_used:
-            line = producing_line(graph) if isinstance(graph, Graph) else None
-            yield _unknown_targets_finding(_with_own_names(setup, known_positions), line, _parameters(setup))
+            yield _unknown_targets_finding(
+                _with_own_names(setup, known_positions), _loss_line(graph), _parameters(setup)
+            )
+        return
+    if isinstance(copied_targets, CopiedTargets):
+        if copied_targets.learned_share > most:
+            yield _copied_targets_finding(_with_own_names(setup, copied_targets), _loss_line(graph))
         return
     if isinstance(padding_gradient, NotChecked):
         raise padding_gradient
@@ -106,6 +116,10 @@ def _padding_line(setup: Setup, padding: PaddingGradient) -> SourceLine | None:
     return origin_line(setup, "padded targets") if is_class and (chooses_index or pads_with_class) else None
 
 
+def _loss_line(graph: Graph | NotChecked) -> SourceLine | None:
+    return producing_line(graph) if isinstance(graph, Graph) else None
+
+
 def _parameters(setup: Setup) -> list[str]:
     """Return the names under which the user's loss takes the output and the targets; none for a loss of torch."""
     own_loss = user_function(setup.loss_fn)
@@ -113,7 +127,7 @@ def _parameters(setup: Setup) -> list[str]:
     return [name for name in code.co_varnames[: code.co_argcount] if name != "self"] if code else []
 
 
-def _with_own_names(setup: Setup, positions: KnownPositions) -> KnownPositions:
+def _with_own_names(setup: Setup, positions: _Positions) -> _Positions:
     """Return positions with the names that values and mask have as arguments of the user's loss."""
     names = {f"target {position}": name for position, name in enumerate(_parameters(setup)[1:])}
     values, mask = (names.get(name, name) for name in (positions.values, positions.mask))
@@ -139,6 +153,21 @@ def _unknown_targets_finding(positions: KnownPositions, line: SourceLine | None,
         edits=edits,
         evidence={"share of unknown": positions.unknown_share, "filler": positions.filler},
         explains=("L208", "D113", "T606", "T610"),
+    )
+
+
+def _copied_targets_finding(targets: CopiedTargets, line: SourceLine | None) -> Finding:
+    """Report copies of the input that count like the values that a mask hides from the model."""
+    values, mask, share = targets.values, targets.mask, targets.copied_share
+    return Finding(
+        message=f"{share:.0%} of the values of {values} in the first batch are copies of the input, and they "
+        f"contribute to the loss. {mask} is {targets.hidden_value} only where the input is hidden, and the loss does "
+        "not use it.",
+        where=get_location(line),
+        cause=f"The loss does not use {mask}, so the model is rewarded for copying what it sees.",
+        fix=f"Compute the loss only where {mask} is {targets.hidden_value}.",
+        evidence={"share of copies": share},
+        explains=("L208", "T606", "T610"),
     )
 
 

@@ -36,10 +36,10 @@ def capacity_too_small(
     """The model has too few parameters to memorize even the tiny batch, or a layer too narrow for the signal.
 
     ## What it does
-    Finds a layer that reduces each sample to a single number, which a later layer expands again, and a module that is
-    listed several times where several modules are expected, so that outputs are equal. Also compares the
-    number of trainable parameters with the number of target values of a tiny batch that could not be memorized,
-    although all gradients are finite and none is missing.
+    Finds a layer that reduces each sample to a single number, which a later layer expands again, a hidden layer of one
+    unit before an output of one value, and a module that is listed several times where several modules are expected,
+    so that outputs are equal. Also compares the number of trainable parameters with the number of target values of a
+    tiny batch that could not be memorized, although all gradients are finite and none is missing.
 
     ## Why it matters
     A model that is too small underfits: no learning rate and no amount of training will reduce the loss. A layer with
@@ -47,11 +47,13 @@ def capacity_too_small(
 
     ## How it is measured
     The narrow layer by intervention: if its number is the same for all samples, in eval mode, so is the output. A gate
-    or an attention score, which multiplies values that are wide, does not decide the output alone. The repeated module
-    by its identity and by as many outputs that are equal for every sample, bit for bit. The number of parameters by the
-    tiny-batch test, with your settings and with Adam, and by counting: n target values are n equations, which fewer
-    than n parameters cannot solve in general. A linear model with few features is not reported, and neither is a model
-    with several target values per example, since shared weights are not meant to memorize every pixel.
+    or an attention score, which multiplies values that are wide, does not decide the output alone. A single weight that
+    scales the output is not reported, unless an activation before it makes samples equal that differed, or follows the
+    first layer. The repeated module by its identity and by as many outputs that are equal for every sample, bit for
+    bit. The number of parameters by the tiny-batch test, with your settings and with Adam, and by counting: n target
+    values are n equations, which fewer than n parameters cannot solve in general. A linear model with few features is
+    not reported, and neither is a model with several target values per example, since shared weights are not meant to
+    memorize every pixel.
 
     ## How to fix
     Make the layers wider, or unfreeze some of them.
@@ -74,12 +76,13 @@ def capacity_too_small(
 
 
 def _narrow_finding(passage: NarrowPassage) -> Finding:
-    name, widened_by = (
+    name, used_by = (
         format_module(where.module or call)
-        for where, call in ((passage.where, passage.call), (passage.widened_by, "the next layer"))
+        for where, call in ((passage.where, passage.call), (passage.used_by, "the next layer"))
     )
+    reaches = f"which {used_by} expands again" if passage.is_widened else f"the only input of {used_by}"
     return Finding(
-        message=f"{name} reduces each sample to a single number, which {widened_by} expands again: a sample has "
+        message=f"{name} reduces each sample to a single number, {reaches}: a sample has "
         f"{passage.input_values} values in the input, 1 here and {passage.output_values} in the output. If this number "
         "is the same for all samples, so is the output.",
         where=passage.where,

@@ -15,6 +15,7 @@ from nbdebug.finding import Finding, Location, format_module
 from nbdebug.loop_monitor.conclusions import INITIAL_SCALE_HINDERS
 from nbdebug.measurements.activations import LayerSpread, RecurrentGrowth, SampleSpread
 from nbdebug.measurements.hidden_softmax import HiddenSoftmax
+from nbdebug.measurements.large_weights import LargeWeights
 from nbdebug.measurements.position_tables import LargePositions
 from nbdebug.rule_engine.initialization_edits import undo_initialization
 from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
@@ -42,6 +43,7 @@ def init_scale(
     recurrent_growth: list[RecurrentGrowth] | NotChecked,
     hidden_softmax: HiddenSoftmax | NotChecked | None,
     large_positions: LargePositions | NotChecked | None,
+    large_weights: LargeWeights | NotChecked | None,
     *,
     most: float = 1000.0,
     small: float = 0.5,
@@ -50,6 +52,7 @@ def init_scale(
     tiny: float = 0.02,
     progress: float = 0.25,
     drowned: float = 0.5,
+    hindered: float = 0.5,
 ) -> Iterator[Finding]:
     """The scale of the activations grows or decays from layer to layer, or over the steps of a sequence.
 
@@ -73,6 +76,10 @@ def init_scale(
     In a model of any depth, weights below ``tiny`` = 1/50 of torch's initialization in every layer are reported if they
     leave less than that share of the spread of the inputs. It is withdrawn if a watched run then ends below a tenth of
     the loss of a constant prediction.
+
+    Weights that exceed 4 times 1/√fan_in in every layer of a model of any depth are tried too: two copies of the model
+    are trained for 100 steps on the first batches with your optimizer, one of them with newly initialized weights.
+    Reported if the loss of another batch falls less than ``hindered`` = half as much as in that trial.
 
     If a layer receives shares that sum to one, as from a softmax over n units, their spread is about 1/n. Two copies of
     the model are then trained for 60 steps on the first batches with your optimizer, one of them with that input times
@@ -126,6 +133,9 @@ def init_scale(
     layers = [layer for layer in sample_spread.passes[0].layers if layer.gain is not None]
     if len(layers) > 1 and _is_tiny(layers, tiny):
         yield _at_initialization(setup, _tiny_finding(layers, tiny))
+        return
+    if isinstance(large_weights, LargeWeights) and large_weights.trials.is_hindered(hindered):
+        yield _at_initialization(setup, _large_finding(large_weights))
         return
     if len(layers) < 3 or not layers[1].std:
         raise NotChecked("needs at least three layers, and samples that still differ after the first one")
@@ -273,6 +283,29 @@ def _tiny_finding(layers: Sequence[LayerSpread], tiny: float) -> Finding:
         evidence={"scale": [layer.std for layer in layers], "gain": gains},
         explains=(*_CONSEQUENCES, "O502", "T604", "T606", "T610", "T614"),
         assumes=(INITIAL_SCALE_HINDERS,),
+    )
+
+
+def _large_finding(weights: LargeWeights) -> Finding:
+    """Report weights that are large in every layer."""
+    gains, trials = weights.gains, weights.trials
+    return Finding(
+        message=f"The weights of {_every(len(gains), 'layer')} are large: their standard deviation is "
+        f"{min(gains):.2g} to {max(gains):.2g} / √fan_in, and 0.58 / √fan_in in torch's initialization. In a trial of "
+        f"{trials.steps} steps, the loss of another batch fell from {trials.initial_loss:.3g} to {trials.loss:.3g}, "
+        f"and from {trials.changed_initial_loss:.3g} to {trials.changed_loss:.3g} with newly initialized weights.",
+        where=weights.where,
+        cause="Each layer enlarges the signal, so the first predictions are confident and wrong. Training spends its "
+        "first steps on undoing that, and units that are far from zero hardly change sides.",
+        fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
+        setup_fix=RESET_PARAMETERS,
+        evidence={
+            "gain": list(gains),
+            "loss": [trials.initial_loss, trials.loss],
+            "loss with new weights": [trials.changed_initial_loss, trials.changed_loss],
+        },
+        explains=(*_CONSEQUENCES, "G409", "E709", "O508"),
+        predicts=POOR_TRAINING.claim,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, format_module
+from nbdebug.measurements.hidden_sigmoids import HiddenSigmoids
 from nbdebug.records import Record
 from nbdebug.records.layer_signals import (
     MIN_DEPTH_CORRELATION,
@@ -20,6 +22,7 @@ from nbdebug.records.layer_signals import (
     describe_values,
     is_settled,
 )
+from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points, train
 from nbdebug.setup import Setup
@@ -34,17 +37,25 @@ _FIX_OF_ACTIVATION = (
     "Use ReLU in place of {kind}, with torch.nn.init.kaiming_normal_ for the weights, or add residual connections: "
     "x = x + layer(norm(x))."
 )
+_CONSEQUENCES = ("G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614", "G415")
 _SATURATING = (nn.Sigmoid, nn.Tanh, nn.Softsign, nn.Softmax)
 
 
 @rule("G403", "warning")
 def vanishing_gradient(
-    setup: Setup, record: Record, *, decades: float = 4.0, least: int = MIN_SNAPSHOTS
+    setup: Setup,
+    record: Record | NotChecked,
+    hidden_sigmoids: HiddenSigmoids | NotChecked | None,
+    *,
+    decades: float = 4.0,
+    least: int = MIN_SNAPSHOTS,
+    progress: float = 0.25,
 ) -> Iterator[Finding]:
     """Gradients shrink from layer to layer towards the input.
 
     ## What it does
-    Compares the gradients of the layers of your run with each other, both absolute and relative to the weights.
+    Compares the gradients of the layers of your run with each other, both absolute and relative to the weights. Before
+    training, it tries out what sigmoids between layers cost.
 
     ## Why it matters
     With plain SGD the first layers do not change; with Adam they follow rounding errors of the gradient. The loss stays
@@ -57,6 +68,11 @@ def vanishing_gradient(
     after a branch that starts at zero) are excluded, as are normalization layers and embeddings; at least four layers
     are needed, and a hundred steps while the run continues.
 
+    If two or more sigmoids are nothing but inputs of layers, two copies of the model are trained for 100 steps on the
+    first batches with your optimizer: one as it is, and one with 4 · (sigmoid - 1/2), which can learn the same
+    functions. Reported if the model gains less than ``progress`` = a quarter of what the other trial gains, over the
+    loss of a constant prediction where it is known. It is withdrawn if the watched run converges. Gates are not tried.
+
     ## How to fix
     Use ReLU or GELU instead of sigmoids, an initialization that fits the activation, normalization or residual
     connections.
@@ -68,6 +84,12 @@ def vanishing_gradient(
     Hochreiter 1991; Glorot and Bengio 2010. Rules with a fixed bound (a mean of 1e-7) give false alarms under low
     precision and small losses; the comparison with the other layers of the same run does not.
     """
+    if isinstance(record, NotChecked):
+        if isinstance(hidden_sigmoids, NotChecked):
+            raise hidden_sigmoids
+        if hidden_sigmoids is not None and hidden_sigmoids.is_hindered(progress):
+            yield _sigmoid_finding(hidden_sigmoids)
+        return
     if not is_settled(record):
         raise NotChecked("the run is too short; gradients of its first steps may still grow")
     by_layer = depth_profile(record, least)
@@ -118,7 +140,30 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
             "factor per layer": factor_per_layer,
             "much smaller": {"than": 1000, "layers": [by_layer.layers[i] for i in much_smaller]},
         },
-        explains=("G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614", "G415"),
+        explains=_CONSEQUENCES,
+    )
+
+
+def _sigmoid_finding(sigmoids: HiddenSigmoids) -> Finding:
+    """Report sigmoids between layers that hinder learning."""
+    trials, constant_loss = sigmoids.trials, sigmoids.constant_loss
+    known = f"; a constant prediction has {constant_loss:.3g}" if math.isfinite(constant_loss) else ""
+    return Finding(
+        message=f"{sigmoids.count} sigmoids between layers hinder training. In a trial of {trials.steps} steps, the "
+        f"loss fell from {trials.initial_loss:.3g} to {trials.loss:.3g}, and from {trials.changed_initial_loss:.3g} to "
+        f"{trials.changed_loss:.3g} with 4 · (sigmoid - 1/2) in their place{known}.",
+        where=sigmoids.where,
+        cause="The slope of a sigmoid is at most 1/4, and its outputs are around 1/2, not around 0. Each sigmoid "
+        "shrinks the differences between samples, and in the backward pass the gradient, to a quarter or less.",
+        fix=_FIX_OF_ACTIVATION.format(kind="a sigmoid"),
+        evidence={
+            "sigmoids": sigmoids.count,
+            "loss": [trials.initial_loss, trials.loss],
+            "loss with centered sigmoids": [trials.changed_initial_loss, trials.changed_loss],
+            "loss of a constant prediction": constant_loss,
+        },
+        explains=_CONSEQUENCES,
+        predicts=POOR_TRAINING.claim,
     )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
@@ -111,3 +111,72 @@ def test_fix_selects_the_known_targets_by_the_names_of_the_loss() -> None:
     assert torch.isclose(
         names["every_landmark"](output, VALUES, KNOWN.float()), F.mse_loss(output[KNOWN], VALUES[KNOWN])
     )
+
+
+SERIES = torch.randn(64, 12, generator=torch.Generator().manual_seed(3))
+HIDDEN = torch.rand(64, 12, generator=torch.Generator().manual_seed(4)) < 0.3
+
+
+class Filler(nn.Module):
+    """Fills in the hidden values of a series, and returns the mask too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(24, 16), nn.ReLU(), nn.Linear(16, 12))
+
+    def forward(self, shown: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layers(torch.cat([shown, mask.float()], 1)), mask
+
+
+def every_value(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    filled, _ = output
+    return (filled - target).square().mean()
+
+
+def hidden_values(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    filled, mask = output
+    return (filled - target)[mask.bool()].square().mean()
+
+
+def hidden_values_most(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    filled, mask = output
+    return ((filled - target).square() * torch.where(mask.bool(), 1.0, 0.1)).mean()
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "filler", "noise", "is_reported"),
+    [
+        (every_value, 0.0, 0.0, True),
+        (every_value, -9.0, 0.0, True),
+        (hidden_values, 0.0, 0.0, False),
+        (hidden_values_most, 0.0, 0.0, False),
+        (every_value, 0.0, 0.1, False),  # removes noise too, so no value is copied
+    ],
+)
+@pytest.mark.parametrize("marks_hidden", [True, False])
+def test_losses_of_hidden_values_are_reported_if_they_learn_copies_of_the_input(
+    loss_fn: Callable[..., Tensor], filler: float, noise: float, is_reported: bool, marks_hidden: bool
+) -> None:
+    noisy = SERIES + noise * torch.randn(SERIES.shape, generator=torch.Generator().manual_seed(5))
+    shown, mask = noisy.masked_fill(HIDDEN, filler), HIDDEN if marks_hidden else ~HIDDEN
+    setup = Setup(Filler(), DataLoader(TensorDataset(shown, mask, SERIES), 32), loss_fn=loss_fn)
+    findings = rule_faults(setup, "L215")
+    assert len(findings) == is_reported
+    if is_reported:
+        assert f"output[1] is {int(marks_hidden)} only where the input is hidden" in findings[0].message
+        assert findings[0].message.startswith(f"{float((~HIDDEN[:32]).float().mean()):.0%} of the values of target")
+        assert findings[0].where.source is not None
+        assert "(filled - target).square()" in findings[0].where.source
+
+
+class Denoiser(Filler):
+    """Returns no mask, so that the loss cannot use it."""
+
+    def forward(self, shown: Tensor, mask: Tensor) -> Any:
+        return super().forward(shown, mask)[0]
+
+
+def test_loss_without_a_mask_may_learn_copies_of_the_input() -> None:
+    dataset = TensorDataset(SERIES.masked_fill(HIDDEN, 0.0), HIDDEN, SERIES)
+    setup = Setup(Denoiser(), DataLoader(dataset, 32), loss_fn=F.mse_loss)
+    assert rule_faults(setup, "L215") == []

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, train, training_setup
-from tests.rules.rule_findings import rule_findings
+from tests.rules.rule_findings import rule_faults, rule_findings
 
 X = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
@@ -143,7 +143,6 @@ HEALTHY: dict[str, Callable[[], nn.Module]] = {
     "residual": lambda: ResidualNetwork(8),
     "convolutions": ConvNet,
     "transformer": transformer,
-    "two layers out of scale": lambda: reinitialize(mlp(1), lambda p: nn.init.normal_(p)),
 }
 
 
@@ -264,3 +263,34 @@ def test_two_normalization_layers_are_both_of_them() -> None:
             nn.init.normal_(layer.weight, 0.0, 0.02)
     (finding,) = findings(model)
     assert finding.message.startswith("The scales of both normalization layers are random numbers around zero")
+
+
+@pytest.mark.parametrize(
+    ("make", "is_reported"),
+    [
+        (lambda: scaled(mlp(1), 12.0), True),
+        (lambda: reinitialize(mlp(1), lambda weight: nn.init.normal_(weight)), True),
+        (lambda: scaled(mlp(1), 2.0), False),
+        (lambda: mlp(1), False),
+    ],
+    ids=["times 12", "normal", "times 2", "default"],
+)
+def test_large_weights_of_few_layers_are_reported_if_new_ones_learn_more(
+    make: Callable[[], nn.Module], is_reported: bool
+) -> None:
+    torch.manual_seed(0)
+    setup = training_setup(make(), (X, Y), (X, Y), nn.CrossEntropyLoss(), lr=3e-3)
+    found = rule_faults(setup, "G408")
+    assert len(found) == is_reported
+    if found:
+        assert found[0].message.startswith("The weights of both layers are large")
+        losses, renewed = found[0].evidence["loss"], found[0].evidence["loss with new weights"]
+        start = min(losses[0], renewed[0])
+        assert start - losses[1] < 0.5 * (start - renewed[1])
+
+
+def test_large_weights_that_have_learned_are_not_reported() -> None:
+    torch.manual_seed(0)
+    setup = training_setup(scaled(mlp(1), 12.0), (X, Y), (X, Y), nn.CrossEntropyLoss(), lr=3e-2)
+    train(setup, 60)
+    assert rule_faults(setup, "G408") == []

@@ -27,6 +27,7 @@ from nbdebug.tensors.histogram_bins import BIN_COUNT, pack_counts
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 UNAVAILABLE = {
     "saturation": NotChecked("before training"),
+    "hidden_sigmoids": NotChecked("before training"),
     "loop": NotChecked("only recorded"),
     "setup": classifier(),
 }
