@@ -72,7 +72,8 @@ def test_related_line_in_schema_is_read_back_and_may_be_missing() -> None:
     assert relative_paths(content["findings"], Path("/repo"))[0]["related"] == [{**written, "file": "data.py"}]
     first, second = read_findings(content)
     assert first.related == (RelatedLine(replace(SHIFTED.where, source="y = x[1:]"), SHIFTED.role),)
-    assert "related" not in content["findings"][1] and second.related == ()
+    assert "related" not in content["findings"][1]
+    assert second.related == ()
 
 
 def test_report_as_dict_holds_all_that_its_page_shows() -> None:
