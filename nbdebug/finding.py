@@ -48,7 +48,7 @@ class RelatedLine:
     role: str
 
     def __str__(self) -> str:
-        """Format like ``In[2], line 4: the dataset shifts the targets here``."""
+        """Format like ``In[2], line 4: the data shift the targets here``."""
         return f"{self.where}: {self.role}"
 
 

@@ -3,7 +3,7 @@
 import { codeBlock, formatNumber, h } from "./kit.js";
 
 /** @typedef {{place: string, removed: string[], added: string[]}} LineChange */
-/** @typedef {{place: string, role: string, file: string | null, line: number | null, source: string | null}} RelatedLine */
+/** @typedef {{place: string, role: string, file: string | null, line: number | null, source: string}} RelatedLine */
 /** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, try_line: string, changes: LineChange[], trial: string, place: string, where: any, related: RelatedLine[], evidence: Record<string, any>, under: number | null}} Card */
 
 /** The sign and the plural of each severity. @type {Record<string, [string, string]>} */

@@ -121,8 +121,8 @@ def _card(finding: Mapping[str, Any], cause: int | None, debugger: str) -> dict[
 def _related_line(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return another line that a finding is about: its place, its source and its role."""
     where = item.get("where") or {}
-    place = {name: where.get(name) for name in ("file", "line", "source")}
-    return dict(to_json_value({"place": _location_text(where), "role": item.get("role") or "", **place}))
+    place = {"place": _location_text(where), "file": where.get("file"), "line": where.get("line")}
+    return dict(to_json_value({**place, "source": (where.get("source") or "").strip(), "role": item.get("role") or ""}))
 
 
 def _location_text(where: Mapping[str, Any]) -> str:

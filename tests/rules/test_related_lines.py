@@ -140,9 +140,9 @@ PROGRAMS = {
         "model = body()\noptimizer = build(model)\nnn.utils.parametrizations.weight_norm(model[0])  # here\n"
     ),
     "O503 optimizer of one part": (
-        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.trunk = nn.Linear(8, 8)\n"
-        "        self.head = nn.Linear(8, 3)  # there\n    def forward(self, x):\n"
-        "        return self.head(self.trunk(x).relu())\nmodel = Net()\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.trunk = nn.Linear(8, 8)\n        self.head = nn.Linear(8, 3)  # there\n"
+        "    def forward(self, x):\n        return self.head(self.trunk(x).relu())\nmodel = Net()\n"
         "optimizer = torch.optim.Adam(model.trunk.parameters(), lr=0.01)  # here\n"
     ),
     "O504 model that is created again": (

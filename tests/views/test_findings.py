@@ -101,13 +101,13 @@ def test_related_line_is_one_line_with_its_source(open_page: OpenPage) -> None:
     assert page.locator(".nb-place").all_inner_texts() == ["In[5], line 4", "In[2], line 9 · <i>they</i> shift here"]
     assert page.locator(".nb-where pre").all_inner_texts() == [
         "4    loss = f(out[:, :-1], y[:, 1:])",
-        "9    return x, '<b>'",
+        "9return x, '<b>'",
     ]
 
 
 def test_related_line_is_escaped_in_html_and_stands_below_the_place_in_text() -> None:
     html = FindingsView(findings=[RELATED.to_dict()], checked=1).html()
-    escaped = "<p>In[2], line 9: &lt;i&gt;they&lt;/i&gt; shift here</p><pre>    return x, &#x27;&lt;b&gt;&#x27;</pre>"
+    escaped = "<p>In[2], line 9: &lt;i&gt;they&lt;/i&gt; shift here</p><pre>return x, &#x27;&lt;b&gt;&#x27;</pre>"
     assert escaped in html
     assert "<i>" not in html
     assert "<b>'" not in html

@@ -237,8 +237,11 @@ def _place(setup: Setup, module: str, first: ParameterEntry) -> tuple[SourceLine
         line = find_unique_line(lambda node: call_name(node) in _PARAMETRIZING_CALLS, context)
     if line is not None:
         return line, get_related_lines((only_optimizer_line(setup), _CREATED))
-    line = parameters_line(setup, setup.optimizers[0]) if len(setup.optimizers) == 1 else None
-    return line, get_related_lines((module_line(setup, module), f"{format_module(module)} is created here"))
+    optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
+    line = parameters_line(setup, optimizer) if optimizer is not None else None
+    was_passed = optimizer is not None and _find_empty_group(optimizer) is not None  # by an iterator without parameters
+    created = None if was_passed else module_line(setup, module)
+    return line, get_related_lines((created, f"{format_module(module)} is created here"))
 
 
 def _unoptimized_loss_parameters(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[str]:
