@@ -14,6 +14,7 @@ from nbdebug.formatting import encodable_text, truncate
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 MAX_REPR_LENGTH = 160  # characters
+_MAX_RELATED_LINES = 2
 _COMMENT = re.compile(r"#\s*nbdebug:\s*ignore\[([^\]]*)\]")
 
 
@@ -37,6 +38,18 @@ class Location:
         sample = f"sample {self.sample}" if self.sample is not None else None
         step = f"step {self.step}" if self.step is not None else None
         return " · ".join(filter(None, [code, self.parameter or format_module(self.module or ""), sample, step]))
+
+
+@dataclass(frozen=True)
+class RelatedLine:
+    """Another line of the user's code that a finding is about, and its role in one short clause."""
+
+    where: Location
+    role: str
+
+    def __str__(self) -> str:
+        """Format like ``In[2], line 4: the data shift the targets here``."""
+        return f"{self.where}: {self.role}"
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,8 @@ class Finding:
     to come; the finding becomes a note if a watched run has disproved it. ``confirms`` names assumptions that this
     finding, on a trained model, supports: a note that makes them becomes a warning. ``edits`` are the changes of the
     user's source that the fix consists of, if it can be written so, and ``changes`` their lines before and after.
+    ``related`` are up to two other lines of the user's code that the fault lies between, such as the loss that shifts
+    the targets and the dataset that has shifted them before; a comment that suppresses a finding stands at ``where``.
     ``trial`` states what the fix did on a copy of the setup, if it was tried. ``setup_fix`` is the fix as code in
     the names of the setup, or the name of a built-in change with its effect, so that ``try_fix`` can train a copy with
     it; empty if it changes the user's loop.
@@ -97,12 +112,21 @@ class Finding:
     changes: tuple[LineChange, ...] = ()
     trial: str = ""
     setup_fix: str = ""
+    related: tuple[RelatedLine, ...] = ()
     code: str = ""
     name: str = ""
     severity: Severity | None = None
 
+    def __post_init__(self) -> None:
+        """Keep the first related lines that are neither the location itself nor given twice."""
+        lines: dict[tuple[str | None, int | None], RelatedLine] = {}
+        for item in self.related:
+            lines.setdefault((item.where.file, item.where.line), item)
+        lines.pop((self.where.file, self.where.line), None)
+        object.__setattr__(self, "related", tuple(lines.values())[:_MAX_RELATED_LINES])
+
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON; ``where`` is a nested dictionary."""
+        """Return plain data, ready for JSON; ``where`` and the lines in ``related`` are nested dictionaries."""
         return asdict(self)
 
     @property
@@ -131,15 +155,21 @@ class Finding:
         return encodable_text(f"<Finding: {truncate(text, MAX_REPR_LENGTH)}>")
 
     def __str__(self) -> str:
-        """Several lines of text: observation, location, cause and fix."""
+        """Several lines of text: observation, location, related lines, cause and fix."""
         lines = [self.headline]
         if location := str(self.where):
             lines.append(f"  at     {location}")
-        source = (self.where.source or "").strip()
-        if source and source not in (line.strip() for change in self.changes for line in change.removed):
-            lines.append(f"         {source}")
+        lines += self._source_lines(self.where)
+        for item in self.related:
+            lines += [f"  see    {item}", *self._source_lines(item.where)]
         lines += [f"  {label:6} {text}" for label, text in (("cause", self.cause), ("fix", self.fix_text)) if text]
         return encodable_text("\n".join(line.replace("\n", "\n         ") for line in lines))
+
+    def _source_lines(self, where: Location) -> list[str]:
+        """Return the source of a location as a line of text, unless the fix shows it as a removed line."""
+        source = (where.source or "").strip()
+        removed = (line.strip() for change in self.changes for line in change.removed)
+        return [f"         {source}"] if source and source not in removed else []
 
 
 def describe_place(file: str, cell: int | None, line: int | None) -> str:

@@ -6,7 +6,7 @@ import pytest
 from torch import Tensor, nn
 
 from nbdebug import Debugger
-from nbdebug.finding import Finding, Location, is_ignored
+from nbdebug.finding import Finding, Location, RelatedLine, is_ignored
 from nbdebug.report import Report
 from nbdebug.rules.examples import classifier
 
@@ -61,3 +61,11 @@ def test_comment_for_other_rule_does_not_suppress() -> None:
 )
 def test_is_ignored_matches_codes_and_prefixes(source: str | None, ignored: bool) -> None:
     assert is_ignored(Finding("Something.", Location(source=source), code="L201")) is ignored
+
+
+def test_comment_on_a_related_line_does_not_suppress() -> None:
+    commented = Location(file="data.py", line=3, source="y = x[1:]  # nbdebug: ignore[D126]")
+    related = (RelatedLine(commented, "the data shift the targets here"),)
+    finding = Finding("Something.", Location(file="train.py", line=9, source="f(y[1:])"), related=related, code="D126")
+    assert finding.related == related
+    assert not is_ignored(finding)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.separate_draws import SeparateDraws
 from nbdebug.measurements.redrawn_targets import RedrawnTargets
-from nbdebug.source.location import get_location
+from nbdebug.source.location import get_location, get_related_lines
 
 _CAUSE = "The target is drawn for itself. The noise that was added to the input is another draw."
 _FIX = "noise = torch.randn_like(x)   # draw once\nnoisy, target = mix(x, noise, t), noise"
@@ -33,6 +33,7 @@ def separate_draws_finding(draws: SeparateDraws) -> Finding:
         f"{draws.values:,} values{place}. The prediction depends on another draw of the same shape. In the first step, "
         f"the correlation of the two draws is {draws.correlation:.2g}.",
         where=get_location(draws.line),
+        related=get_related_lines((draws.target_line, "the target is drawn here")),
         cause=_CAUSE,
         fix=_FIX,
         evidence={

@@ -1,14 +1,33 @@
-"""Messages, causes and fixes of schedules that are too fast, undone, negative or in the wrong mode."""
+"""Messages, causes, fixes and second lines of schedules that are too fast, undone, negative or in the wrong mode."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.planned_rates import UnreachedPeak
 from nbdebug.loop_monitor.schedules import SchedulerUse
+from nbdebug.setup import Setup
+from nbdebug.setup.source_lines import creation_line
+from nbdebug.source.location import get_related_lines
 
 FIX_PER_EPOCH = "Move scheduler.step() behind the loop over batches, so that it runs once per epoch."
+
+
+def relate_schedule(setup: Setup, loop: LoopSummary, use: SchedulerUse | None, finding: Finding) -> Finding:
+    """Return a finding on a schedule with the line that steps it, or with the one that creates it beside that."""
+    if use is None:
+        return finding
+    kind = type(use.scheduler).__name__
+    lines = get_related_lines(
+        (use.line, f"{kind} steps here"),
+        (None if use.steps else loop.lines.get("optimizer"), f"the optimizer steps here, and {kind} never does"),
+        (creation_line(setup, use.scheduler), f"{kind} is created here"),
+    )
+    return replace(finding, related=replace(finding, related=lines).related[:1])
 
 
 def fix_for_undone_changes(use: SchedulerUse, other: SchedulerUse) -> str:
@@ -70,6 +89,17 @@ def describe_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, corre
         f"{loop.rates.final_ratio:.2g} of its peak.",
         f"The metric is {subject}, but the mode is {configured_mode!r}.",
         f"scheduler = ReduceLROnPlateau(optimizer, mode={correct_mode!r})",
+    )
+
+
+def describe_rate_as_factor(kind: str, use: SchedulerUse, highest: float) -> tuple[str, str, str]:
+    """Message, cause and fix for a function that returns rates where the scheduler takes factors."""
+    initial = use.scheduler.base_lrs[0]
+    return (
+        f"The highest factor of {kind} in {use.steps} steps is {highest:.3g}, and the initial rate of its optimizer is "
+        f"{initial:.3g}: the highest rate is their product, {highest * initial:.3g}.",
+        "The function returns a learning rate, but the scheduler multiplies the initial rate by what it returns.",
+        "factor = rate / initial_rate   # return the factor; or create the optimizer with lr=1.0",
     )
 
 

@@ -76,7 +76,9 @@ def collect_sections(subject: Subject, *, samples: bool = False) -> list[Section
 def _user_folders(subject: Subject) -> list[str]:
     """Return the folders of the user's files, longest first: a report that leaves the machine names files only."""
     reports = [subject.findings, *(getattr(result, "findings", ()) for result in subject.results.values())]
-    files = {finding.where.file for report in reports for finding in report if finding.where.file}
+    findings = (finding for report in reports for finding in report)
+    places = (place for finding in findings for place in (finding.where, *(item.where for item in finding.related)))
+    files = {place.file for place in places if place.file}
     folders = {str(PurePath(file).parent) for file in files} | {str(Path.cwd())}
     return sorted((f"{folder}{os.sep}" for folder in folders if PurePath(folder).name), key=len, reverse=True)
 
@@ -105,6 +107,8 @@ def _finding_blocks(findings: Sequence[Finding], samples: bool) -> tuple[Block, 
         blocks += [Paragraph(f"At: {place}")] if place else []
         source = (finding.where.source or "").strip()
         blocks += [Code(source)] if source else []
+        for item in finding.related:
+            blocks += [Paragraph(f"See: {item}"), *([Code(item.where.source.strip())] if item.where.source else [])]
         blocks += [Paragraph(f"Cause: {finding.cause}")] if finding.cause else []
         blocks += [Paragraph("Fix:"), Code(finding.fix_text)] if finding.fix_text else []
         if evidence := _evidence_rows(finding, samples):

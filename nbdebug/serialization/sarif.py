@@ -44,7 +44,18 @@ def _result(finding: Mapping[str, Any], index: int) -> dict[str, Any]:
         "level": finding["severity"],
         "message": {"text": text},
         "locations": _locations(finding),
+        **_related_locations(finding),
     }
+
+
+def _related_locations(finding: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the other lines that a finding is about, each with its role as a message; nothing without any."""
+    described = [
+        {**location, "message": {"text": line["role"]}}
+        for line in finding.get("related", ())
+        for location in _locations(line)
+    ]
+    return {"relatedLocations": described} if described else {}
 
 
 def _locations(finding: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from nbdebug.exceptions import SetupError
-from nbdebug.finding import SEVERITIES, Finding, LineChange, Location, cause_indices
+from nbdebug.finding import SEVERITIES, Finding, LineChange, Location, RelatedLine, cause_indices
 from nbdebug.formatting import to_json_value, truncate
 
 SCHEMA = "nbdebug.findings/1"  # a key may be added; a change of meaning, or a removal, makes another number
@@ -18,7 +19,7 @@ MAX_SUMMARY_BYTES = 4_000
 _TEXT_FIELDS = ("message", "cause", "fix", "trial")
 _LOCATION_FIELDS = ("file", "line", "cell", "source", "module", "parameter", "sample", "step")
 # Parts that a summary leaves out, one after the other, until it is small enough.
-_DROPPED_FIELDS = ("evidence", "context", "trial", "cause", "source", "fix", "changes")
+_DROPPED_FIELDS = ("evidence", "context", "related", "trial", "cause", "source", "fix", "changes")
 _MAX_TEXT_LENGTHS = (400, 200, 100)
 
 
@@ -51,21 +52,25 @@ def document(title: str, findings: Sequence[Finding], **parts: Any) -> dict[str,
 def _describe(finding: Finding, cause: int | None) -> dict[str, Any]:
     where = finding.where
     texts = {name: getattr(finding, name) for name in _TEXT_FIELDS}
-    places = {name: getattr(where, name) for name in _LOCATION_FIELDS}
-    if where.source:
-        places["source"] = where.source.strip()
     values = {
         **{"code": finding.code, "name": finding.name, "severity": finding.severity},
         **texts,
-        **places,
+        **_describe_place(where),
         "changes": [
             vars(change) | {"removed": [*change.removed], "added": [*change.added]} for change in finding.changes
         ],
         "evidence": to_json_value(finding.evidence),
         "context": [[*line] for line in where.context],
+        "related": [{"role": item.role, **_describe_place(item.where)} for item in finding.related],
         "caused_by": cause,
     }
     return {name: value for name, value in values.items() if value not in (None, "", [], {})}
+
+
+def _describe_place(where: Location) -> dict[str, Any]:
+    """Return the fields of a location that have a value, without the code around it."""
+    places = {name: getattr(where, name) for name in _LOCATION_FIELDS} | {"source": (where.source or "").strip()}
+    return {name: value for name, value in places.items() if value not in (None, "")}
 
 
 def read_findings(content: Mapping[str, Any]) -> list[Finding]:
@@ -78,21 +83,25 @@ def read_findings(content: Mapping[str, Any]) -> list[Finding]:
     described = content["findings"]
     findings = []
     for index, item in enumerate(described):
-        places = {name: item[name] for name in _LOCATION_FIELDS if name in item}
         context = tuple((number, text) for number, text in item.get("context", ()))
         texts = {name: item[name] for name in (*_TEXT_FIELDS, "code", "name", "severity") if name in item}
         finding = Finding(
             **texts,
-            where=Location(**places, context=context),
+            where=replace(_read_place(item), context=context),
             evidence=item.get("evidence", {}),
             explains=tuple(other["code"] for other in described if other.get("caused_by") == index),
             changes=tuple(
                 LineChange(change["place"], tuple(change["removed"]), tuple(change["added"]))
                 for change in item.get("changes", ())
             ),
+            related=tuple(RelatedLine(_read_place(other), other["role"]) for other in item.get("related", ())),
         )
         findings.append(finding)
     return findings
+
+
+def _read_place(item: Mapping[str, Any]) -> Location:
+    return Location(**{name: item[name] for name in _LOCATION_FIELDS if name in item})
 
 
 def to_json(content: Mapping[str, Any], indent: int | None = None) -> str:
@@ -143,7 +152,14 @@ def _cut_texts(value: Any, length: int) -> Any:
 
 def relative_paths(findings: Iterable[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
     """Return described findings with the paths of files below a folder relative to it, as reviews need them."""
-    return [{**item, "file": _relative(item["file"], folder)} if "file" in item else item for item in findings]
+    return [_with_relative_paths(item, folder) for item in findings]
+
+
+def _with_relative_paths(item: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a described finding, or a related line of one, with relative paths."""
+    file = {"file": _relative(item["file"], folder)} if "file" in item else {}
+    related = {"related": relative_paths(item["related"], folder)} if "related" in item else {}
+    return {**item, **file, **related}
 
 
 def _relative(file: str, folder: Path) -> str:

@@ -79,6 +79,14 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
     return selection or _data_line(setup, loader, _POSITIONS.get(origin), passes_conversions=passes_conversions)
 
 
+def known_origin_line(setup: Setup, origin: Origin) -> SourceLine | None:
+    """Return the line that makes a part of the setup as ``origin_line`` does; None also if the user's code raises."""
+    try:
+        return origin_line(setup, origin)
+    except Exception:  # a finding is worth more than its second line
+        return None
+
+
 def pairing_line(setup: Setup) -> SourceLine | None:
     """Return the line that makes the target of a training sample in the function that pairs it with the input.
 

@@ -104,6 +104,11 @@ def creation_line(setup: Setup, created: object) -> SourceLine | None:
     return creation.line if creation else None
 
 
+def only_optimizer_line(setup: Setup) -> SourceLine | None:
+    """Return the line that creates the optimizer; None if there are several."""
+    return creation_line(setup, setup.optimizers[0]) if len(setup.optimizers) == 1 else None
+
+
 def argument_line(setup: Setup, owner: object, option: str) -> SourceLine | None:
     """Return the line of an argument in the call that creates an object, or that computes its variable."""
     argument = passed_argument(setup, owner, option)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 
-from nbdebug.finding import Location
+from nbdebug.finding import Location, RelatedLine
 from nbdebug.source.moved_lines import find_shift
 
 PACKAGE_FOLDER = str(Path(__file__).resolve().parents[1])
@@ -71,6 +71,11 @@ def add_line(where: Location, line: SourceLine) -> Location:
     """Return a location with the line of the source added."""
     located = line.where(where.module, where.parameter)
     return replace(located, sample=where.sample, step=where.step)
+
+
+def get_related_lines(*lines: tuple[SourceLine | None, str]) -> tuple[RelatedLine, ...]:
+    """Return those lines that are known and the user's own, each with its role."""
+    return tuple(RelatedLine(line.where(), role) for line, role in lines if line and is_user_code(line.file))
 
 
 @cache

@@ -3,7 +3,8 @@
 import { codeBlock, formatNumber, h } from "./kit.js";
 
 /** @typedef {{place: string, removed: string[], added: string[]}} LineChange */
-/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, try_line: string, changes: LineChange[], trial: string, place: string, where: any, evidence: Record<string, any>, under: number | null}} Card */
+/** @typedef {{place: string, role: string, file: string | null, line: number | null, source: string}} RelatedLine */
+/** @typedef {{severity: string, code: string, name: string, message: string, cause: string, fix: string, is_code: boolean, try_line: string, changes: LineChange[], trial: string, place: string, where: any, related: RelatedLine[], evidence: Record<string, any>, under: number | null}} Card */
 
 /** The sign and the plural of each severity. @type {Record<string, [string, string]>} */
 export const SEVERITY_SIGNS = { error: ["✕", "errors"], warning: ["▲", "warnings"], note: ["●", "notes"] };
@@ -52,16 +53,26 @@ function diffBlock({ place, removed, added }) {
   return codeBlock("Fix", added.join("\n"), h("span.place", {}, place), h("pre.code.diff", {}, ...lines));
 }
 
-/** The location, and the user's code around it. @param {Card} card */
-function locationBlock({ where: at, place: location }) {
+/** The location with the user's code around it, and the other lines that the finding is about. @param {Card} card */
+function locationBlock({ where: at, place: location, related }) {
   const module = /^\d+$/.test(at.module ?? "") ? `module ${at.module}` : at.module;
   const model = [at.parameter ?? module, at.sample != null && `sample ${at.sample}`, at.step != null && `step ${at.step}`].filter(Boolean);
   /** @type {[number | null, string][]} */
   const lines = at.context?.length ? trimBlankLines(at.context) : at.source ? [[at.line, at.source]] : [];
-  return (location || model.length > 0 || lines.length > 0) && h("div.where", {},
+  return (location || model.length > 0 || lines.length > 0 || related.length > 0) && h("div.where", {},
     h("div.place", { title: at.file ?? "" }, h("b", {}, location), location && model.length > 0 && " · ", model.join(" · ")),
-    lines.length > 0 && h("pre.code", {}, ...lines.map(([number, line]) =>
-      h(number === at.line ? "div.hit" : "div", {}, h("span.number", {}, number == null ? "" : String(number)), line.trimEnd()))));
+    lines.length > 0 && h("pre.code", {}, ...lines.map(([number, line]) => codeLine(number === at.line ? "div.hit" : "div", number, line))),
+    ...related.flatMap(relatedLine));
+}
+
+/** @param {string} element @param {number | null} number @param {string} source */
+function codeLine(element, number, source) {
+  return h(element, {}, h("span.number", {}, number == null ? "" : String(number)), source.trimEnd());
+}
+
+/** The place and the role of another line, and its source. @param {RelatedLine} other */
+function relatedLine({ place, role, file, line, source }) {
+  return [h("div.place", { title: file ?? "" }, h("b", {}, place), ` · ${role}`), source && h("pre.code", {}, codeLine("div", line, source))];
 }
 
 /** Remove blank lines at both ends. @param {[number | null, string][]} lines */

@@ -111,10 +111,18 @@ def _card(finding: Mapping[str, Any], cause: int | None, debugger: str) -> dict[
     return {
         **to_json_value({**texts, **parts}),
         "changes": to_json_value([*finding.get("changes", ())]),
+        "related": [_related_line(item) for item in finding.get("related", ())],
         "is_code": is_code(texts["fix"]) or "\n" in texts["fix"],
         "try_line": _TRY_LINE.format(debugger=debugger, code=texts["code"]) if can_try else "",
         "under": cause,
     }
+
+
+def _related_line(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return another line that a finding is about: its place, its source and its role."""
+    where = item.get("where") or {}
+    place = {"place": _location_text(where), "file": where.get("file"), "line": where.get("line")}
+    return dict(to_json_value({**place, "source": (where.get("source") or "").strip(), "role": item.get("role") or ""}))
 
 
 def _location_text(where: Mapping[str, Any]) -> str:
@@ -132,6 +140,7 @@ def _article(card: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> str
         html_paragraph(f"A consequence of {_join_fields(cause, 'code', 'name')}." if cause and card["fix"] else ""),
         html_paragraph(card["place"]),
         _code(card["where"].get("source")),
+        *(html_paragraph(f"{line['place']}: {line['role']}") + _code(line["source"]) for line in card["related"]),
         html_paragraph(f"Cause: {card['cause']}" if card["cause"] else ""),
         _fix_html(card),
         html_paragraph("Train copies with and without this fix:") + _code(card["try_line"]) if card["try_line"] else "",

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.cli import main
 from nbdebug.debugger import Debugger
 from nbdebug.exceptions import SetupError
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, Location, RelatedLine
 from nbdebug.result import Result
 from nbdebug.rules.examples import healthy_classifier, mlp, train
 from nbdebug.run_report import Subject, collect_sections
@@ -119,6 +119,17 @@ def test_text_of_findings_is_escaped(tmp_path: Path) -> None:
     for suffix in (".html", ".md", ".ipynb"):
         text = debugger.report(tmp_path / f"r{suffix}").read_text(encoding="utf-8")
         assert "<script>" not in text.replace("\\\\<", "").replace("\\<", "")
+
+
+def test_related_line_of_finding_is_shown_without_its_folder(tmp_path: Path) -> None:
+    debugger = Debugger.of(healthy_classifier())
+    shift = Location(file="/home/me/project/data.py", line=3, source="    y = x[1:]")
+    finding = Finding("It shifts.", related=(RelatedLine(shift, "<b> shifts here"),), code="D126", severity="error")
+    object.__setattr__(debugger.checkup("quick"), "findings", (finding,))
+    text = debugger.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<p>See: data.py, line 3: &lt;b&gt; shifts here</p>" in text
+    assert "y = x[1:]" in text
+    assert "/home/me" not in text
 
 
 def test_folders_of_the_machine_are_left_out(tmp_path: Path) -> None:

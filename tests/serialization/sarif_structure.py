@@ -25,13 +25,14 @@ def items(schema: dict[str, Any], **limits: Any) -> dict[str, Any]:
 MESSAGE = structure(["text"], text=TEXT)
 RULE = structure(["id"], id=TEXT, name=TEXT, shortDescription=MESSAGE, defaultConfiguration=structure([], level=LEVEL))
 REGION = structure(["startLine"], startLine={"type": "integer", "minimum": 1}, snippet=MESSAGE)
+PHYSICAL_LOCATION = structure(
+    ["artifactLocation"],
+    artifactLocation=structure([], uri={"type": "string", "pattern": r"^[^\s\\]+$"}),
+    region=REGION,
+)
 LOCATION = structure(
     [],
-    physicalLocation=structure(
-        ["artifactLocation"],
-        artifactLocation=structure([], uri={"type": "string", "pattern": r"^[^\s\\]+$"}),
-        region=REGION,
-    ),
+    physicalLocation=PHYSICAL_LOCATION,
     logicalLocations=items(structure([], fullyQualifiedName=TEXT, kind=TEXT)),
 )
 RESULT = structure(
@@ -41,6 +42,7 @@ RESULT = structure(
     level=LEVEL,
     message=MESSAGE,
     locations=items(LOCATION),
+    relatedLocations=items(structure([], physicalLocation=PHYSICAL_LOCATION, message=MESSAGE)),
 )
 DRIVER = structure(["name"], name=TEXT, version=TEXT, rules=items(RULE, uniqueItems=True))
 RUN = structure(

@@ -11,11 +11,19 @@ import pytest
 import torch
 
 from nbdebug.debugger import Debugger
-from nbdebug.finding import Finding, LineChange, Location
+from nbdebug.finding import Finding, LineChange, Location, RelatedLine
 from nbdebug.report import Report, SkippedRule
 from nbdebug.serialization.github import workflow_commands
 from nbdebug.serialization.sarif import sarif_log
-from nbdebug.serialization.schema import MAX_SUMMARY_BYTES, SCHEMA, document, relative_paths, shorten, to_json
+from nbdebug.serialization.schema import (
+    MAX_SUMMARY_BYTES,
+    SCHEMA,
+    document,
+    read_findings,
+    relative_paths,
+    shorten,
+    to_json,
+)
 from nbdebug.watching.result import WatchResult
 from tests.programs import PROGRAMS, train
 from tests.serialization.sarif_structure import LOG
@@ -34,6 +42,7 @@ CAUSE = Finding(
     name="softmax-before-cross-entropy",
     severity="error",
 )
+SHIFTED = RelatedLine(Location(file="/repo/data.py", line=3, source="    y = x[1:]"), "the dataset shifts them here")
 CONSEQUENCE = Finding(message="The loss is flat.", code="T601", name="flat-loss", severity="note")
 
 
@@ -54,6 +63,17 @@ def test_finding_in_schema_has_location_change_and_index_of_cause() -> None:
         "message": "The loss is flat.",
         "caused_by": 0,
     }
+
+
+def test_related_line_in_schema_is_read_back_and_may_be_missing() -> None:
+    content = json.loads(to_json(document("Check", [replace(CAUSE, related=(SHIFTED,)), CONSEQUENCE])))
+    written = {"role": SHIFTED.role, "file": "/repo/data.py", "line": 3, "source": "y = x[1:]"}
+    assert content["findings"][0]["related"] == [written]
+    assert relative_paths(content["findings"], Path("/repo"))[0]["related"] == [{**written, "file": "data.py"}]
+    first, second = read_findings(content)
+    assert first.related == (RelatedLine(replace(SHIFTED.where, source="y = x[1:]"), SHIFTED.role),)
+    assert "related" not in content["findings"][1]
+    assert second.related == ()
 
 
 def test_report_as_dict_holds_all_that_its_page_shows() -> None:
@@ -137,6 +157,7 @@ def test_sarif_log_has_published_structure() -> None:
     rules = run["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == ["L201", "T601", "D101"]
     assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == ["L201", "T601", "L201", "D101"]
+    assert "relatedLocations" not in run["results"][0]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "src/a%20train.py"
     assert place["region"] == {"startLine": 7, "snippet": {"text": "loss.backward()"}}
@@ -144,6 +165,15 @@ def test_sarif_log_has_published_structure() -> None:
     assert (
         run["results"][3]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "file:///other%20dir/x.py"
     )
+
+
+def test_related_line_in_sarif_is_a_related_location_with_its_role() -> None:
+    log = sarif_log(described(replace(CAUSE, related=(SHIFTED,))), "1.0", {})
+    jsonschema.Draft7Validator(LOG).validate(log)
+    (related,) = log["runs"][0]["results"][0]["relatedLocations"]
+    assert related["physicalLocation"]["artifactLocation"] == {"uri": "data.py"}
+    assert related["physicalLocation"]["region"]["startLine"] == 3
+    assert related["message"] == {"text": SHIFTED.role}
 
 
 def test_structure_rejects_log_with_unknown_property_or_level() -> None:

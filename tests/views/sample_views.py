@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nbdebug.crashes.crash_report import CrashView
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding, Location, RelatedLine
 from nbdebug.tools.batch_size.view import BatchSizeRow, BatchSizeView
 from nbdebug.tools.compare_optimizers.view import CandidatePanel, OptimizerComparisonView
 from nbdebug.tools.divergence.strip import DivergenceStrip, StripRow
@@ -292,6 +292,7 @@ def hostile_views() -> list[View]:
         HOSTILE_TEXT,
         HOSTILE_TEXT,
         "error",
+        related=(RelatedLine(Location(file=HOSTILE_TEXT, line=4, source=HOSTILE_TEXT), HOSTILE_TEXT),),
     )
     not_checked = [{"code": HOSTILE_TEXT, "name": HOSTILE_TEXT, "why": HOSTILE_TEXT}]
     examples = [ExampleCard(HOSTILE_TEXT, HOSTILE_TEXT), ExampleCard(1, HOSTILE_TEXT)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from nbdebug.finding import Finding, LineChange, Location
+from nbdebug.finding import Finding, LineChange, Location, RelatedLine
 from nbdebug.views.findings import FindingsView
 from nbdebug.views.kernel_bridge import get_response
 from nbdebug.views.page import static_html
@@ -81,6 +82,48 @@ def test_fix_that_changes_a_line_is_a_diff_in_plain_html_and_text() -> None:
     assert "<pre>In[3], line 7\n- return F.softmax(x, dim=1)\n+ return x  # &lt;logits&gt;</pre>" in html
     assert "Tried: the rule no longer reports it." in html
     assert str(CHANGED).endswith("+ return x  # <logits>\n         tried: the rule no longer reports it")
+
+
+RELATED = Finding(
+    "The targets are 2 tokens ahead.",
+    Location(cell=5, line=4, source="    loss = f(out[:, :-1], y[:, 1:])", file="5.py"),
+    related=(
+        RelatedLine(Location(cell=2, line=9, source="    return x, '<b>'", file="2.py"), "<i>they</i> shift here"),
+    ),
+    code="D126",
+    name="targets-not-shifted",
+    severity="error",
+)
+
+
+def test_related_line_is_one_line_with_its_source(open_page: OpenPage) -> None:
+    page = open_page(FindingsView(findings=[RELATED.to_dict()], checked=1))
+    assert page.locator(".nb-place").all_inner_texts() == ["In[5], line 4", "In[2], line 9 · <i>they</i> shift here"]
+    assert page.locator(".nb-where pre").all_inner_texts() == [
+        "4    loss = f(out[:, :-1], y[:, 1:])",
+        "9return x, '<b>'",
+    ]
+
+
+def test_related_line_is_escaped_in_html_and_stands_below_the_place_in_text() -> None:
+    html = FindingsView(findings=[RELATED.to_dict()], checked=1).html()
+    escaped = "<p>In[2], line 9: &lt;i&gt;they&lt;/i&gt; shift here</p><pre>return x, &#x27;&lt;b&gt;&#x27;</pre>"
+    assert escaped in html
+    assert "<i>" not in html
+    assert "<b>'" not in html
+    assert str(RELATED).splitlines()[1:] == [
+        "  at     In[5], line 4",
+        "         loss = f(out[:, :-1], y[:, 1:])",
+        "  see    In[2], line 9: <i>they</i> shift here",
+        "         return x, '<b>'",
+    ]
+
+
+def test_finding_keeps_two_related_lines_other_than_its_own() -> None:
+    lines = [RelatedLine(Location(file="5.py", line=line), "here") for line in (4, 5, 5, 6, 7)]
+    finding = replace(RELATED, related=tuple(lines))
+    assert [item.where.line for item in finding.related] == [5, 6]
+    assert [item.where.line for item in replace(finding, where=lines[3].where).related] == [5]
 
 
 def test_code_in_a_sentence_is_no_code_block(open_page: OpenPage) -> None:

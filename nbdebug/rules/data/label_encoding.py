@@ -20,12 +20,12 @@ from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import origin_line
+from nbdebug.setup.data_lines import known_origin_line, origin_line
 from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import replace_around
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import find_unique_line, scales_labels
 from nbdebug.tensors.pytree import describe_tensors, tree_tensors
 
@@ -105,6 +105,10 @@ def label_encoding(
         yield Finding(
             message=f"{message} (output {describe_tensors(logits)}, target {describe_tensors(target)}).",
             where=get_location(first_pass.line),
+            related=get_related_lines(
+                (known_origin_line(setup, "targets"), "the targets are made here"),
+                (None if first_pass.line else known_origin_line(setup, "loss"), "the loss is created here"),
+            ),
             cause=f"The loss expects {_EXPECTED_TARGETS[loss_kind]}.",
             fix=repair,
             evidence={

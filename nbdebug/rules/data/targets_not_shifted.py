@@ -23,10 +23,10 @@ from nbdebug.rule_engine.data_edits import shift_right, shift_targets
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import copying_line, unpacked_pair_line
+from nbdebug.setup.data_lines import copying_line, known_origin_line, unpacked_pair_line
 from nbdebug.setup.sample_functions import alias_line
 from nbdebug.source.edits import describe_edits
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.tensors.pytree import tree_tensors
 
 
@@ -89,6 +89,8 @@ def targets_not_shifted(
         yield _decoder_finding(setup, decoder_input, next_token_offset, line)
         return
     edits = shift_targets(setup, position) if is_unshifted else ()
+    shifts_twice = next_token_offset.data_offset > 0 and next_token_offset.loss_offset > 0
+    data_line = known_origin_line(setup, "target order") if shifts_twice else None
     yield Finding(
         message=f"{_describe_offset(eval_outputs, next_token_offset)} "
         f"(the data shift them by {next_token_offset.data_offset}, the loss by {next_token_offset.loss_offset}); "
@@ -107,6 +109,7 @@ def targets_not_shifted(
             "input": next_token_offset.input_name,
         },
         setup_fix=_setup_fix(next_token_offset, position),
+        related=get_related_lines((data_line, "the data shift the targets here")),
         explains=("E703", "T606", "T607", "T611"),
         assumes=(argument_unchanged(position),),
     )

@@ -21,7 +21,7 @@ from nbdebug.setup.loop_calls import call_lines
 from nbdebug.setup.sample_functions import added_axis_line
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import describe_edits, wrap_node
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.notebook_cells import current_cells
 from nbdebug.source.producers import SHAPE_CHANGES, part_producer
 from nbdebug.source.scopes import Expression, file_scope
@@ -73,8 +73,9 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
         is_only_line = first.line is None and len(unchanged) == 1
         broadcast = replace(first, line=unchanged.pop()) if is_only_line else first
         squeezed = _squeezed_operand(broadcast)
+        added = added_axis_line(setup) if squeezed and not squeezed[0] else None
         # A last axis of length 1 may be as right as an output without it.
-        added = added_axis_line(setup) if squeezed and not squeezed[0] and squeezed[1] != -1 else None
+        wrong_axis = added if squeezed and squeezed[1] != -1 else None
         # Only the checkup calls the loss so far, and a cell that has not run may change the shapes.
         is_unknown = first.line is None and not calls and bool(current_cells())
         edits = _squeeze_edits(broadcast)
@@ -82,7 +83,11 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
         yield Finding(
             message=f"{broadcast.call} broadcasts {first_name} {broadcast.output} and {second_name} {broadcast.target} "
             f"to {broadcast.result}.",
-            where=get_location(broadcast.axis_line or added or broadcast.line),
+            where=get_location(broadcast.axis_line or wrong_axis or broadcast.line),
+            related=get_related_lines(
+                (broadcast.line, f"{broadcast.call} compares the two here"),
+                (added, "the target gets an axis of length 1 here"),
+            ),
             cause=_cause(is_unknown, broadcast.line is None)
             if _is_of_loss(broadcast)
             else "Each value of one sample meets the values of all samples.",

@@ -40,9 +40,9 @@ from nbdebug.rules.unlearned_classes import (
     unlearned_token_finding,
 )
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import origin_line, written_line
+from nbdebug.setup.data_lines import known_origin_line, origin_line, written_line
 from nbdebug.setup.source_lines import argument_line, argument_producer_line
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.window_lines import selects_last_step
 
 _LAST_STEP_IS_CHOSEN = (
@@ -148,8 +148,11 @@ def loss_ignores_samples(
     if isinstance(ignored_target, IgnoredTarget):
         finding = _without_ignored_index(setup, ignored_target, _target_finding(ignored_target))
         finding = _with_weight_of_zero(setup, ignored_target, finding)
-        line = producing_line(graph) if ignored_target.are_flags and isinstance(graph, Graph) else None
-        line = origin_line(setup, "targets") if ignored_target.expects_signs else line
+        term_line = producing_line(graph) if isinstance(graph, Graph) else None
+        line = term_line if ignored_target.are_flags else None
+        if ignored_target.expects_signs:
+            line, term_line = origin_line(setup, "targets"), term_line or known_origin_line(setup, "loss")
+            finding = replace(finding, related=get_related_lines((term_line, "the loss expects -1 and 1")))
         yield replace(finding, where=get_location(line)) if line else finding
         return
     if isinstance(first_pass, NotChecked):

@@ -19,6 +19,8 @@ from nbdebug.loop_monitor.conclusions import OUTPUT_VALUES_UNCHANGED, TARGET_VAL
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import known_origin_line
+from nbdebug.source.location import get_related_lines
 
 _Arguments = dict[str, Any]
 _CONSEQUENCES = (
@@ -116,7 +118,9 @@ _NAMES = {function.__name__: function for function in _DOMAINS}
 
 
 @rule("L219", "error", origin="targets")
-def target_outside_domain(graph: Graph, loss_calls: list[TorchCall], *, share: float = 0.02) -> Iterator[Finding]:
+def target_outside_domain(
+    setup: Setup, graph: Graph, loss_calls: list[TorchCall], *, share: float = 0.02
+) -> Iterator[Finding]:
     """A loss gets targets, or predictions, that it is not defined for.
 
     ## What it does
@@ -152,7 +156,7 @@ def target_outside_domain(graph: Graph, loss_calls: list[TorchCall], *, share: f
             is_outside = domain.find_outside(arguments)
             if is_outside.numel() and float(is_outside.float().mean()) > share:
                 where = _get_place(loss_calls, call, arguments[domain.argument])
-                yield _outside_finding(call, domain, arguments, is_outside, where)
+                yield _outside_finding(setup, call, domain, arguments, is_outside, where)
         if function is F.poisson_nll_loss and arguments["log_input"]:
             yield from _positive_log_rate_findings(graph, call, arguments["input"])
 
@@ -164,15 +168,17 @@ def _get_place(loss_calls: list[TorchCall], call: TorchCall, values: Tensor) -> 
 
 
 def _outside_finding(
-    call: TorchCall, domain: _Domain, arguments: _Arguments, is_outside: Tensor, where: Location
+    setup: Setup, call: TorchCall, domain: _Domain, arguments: _Arguments, is_outside: Tensor, where: Location
 ) -> Finding:
     values = arguments[domain.argument].detach()[is_outside].float()
     share, low, high = float(is_outside.float().mean()), float(values.min()), float(values.max())
     span = f"are {low:.3g}" if low == high else f"range from {low:.3g} to {high:.3g}"
     role = "targets" if domain.argument == "target" else "predictions"
+    loss_line = (call.line or known_origin_line(setup, "loss")) if role == "targets" else None
     return Finding(
         message=f"{share:.0%} of the {role} of {call.name} in the first batch are outside its domain: these {span}.",
         where=call.where if role == "predictions" else where,
+        related=get_related_lines((loss_line, f"the loss expects {domain.expected}")),
         cause=f"{call.name} expects {domain.expected} as {role}.",
         fix=_fix(domain, arguments),
         evidence={"loss": call.name, "share outside": share, "lowest": low, "highest": high},

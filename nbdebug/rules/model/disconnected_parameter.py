@@ -39,7 +39,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import is_from_torch
 from nbdebug.source.edits import describe_edits
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import call_name
 from nbdebug.source.unused_results import find_discarded_call, find_unused_result, keep_result, store_result
 
@@ -199,6 +199,7 @@ def _model_copy_finding(loop: LoopSummary) -> Finding:
         message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: they end in "
         f"{loop.copied_parameters} parameters of the same shapes that do not belong to it.",
         where=get_location(line),
+        related=get_related_lines((loop.lines.get("backward"), "backward() reaches only the copy")),
         cause="The loss was computed with a copy of the model, but the optimizer holds the model itself.",
         fix=statement_without_calls(line, ("deepcopy",))
         or "loss = loss_fn(model(x), y)   # with the model that the optimizer was created for",
@@ -217,6 +218,7 @@ def _cut_finding(loop: LoopSummary, cut: DetachPoint) -> Finding:
         f"cuts the graph between the model and the loss. The passes end in {count} parameters that do not belong to "
         "the model.",
         where=get_location(cut.line),
+        related=get_related_lines((loop.lines.get("backward"), "backward() does not pass the cut")),
         cause=cause,
         fix=fix,
         evidence={"backward passes": loop.backward_passes, "cut by": operation, "other parameters": count},

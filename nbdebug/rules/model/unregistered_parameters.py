@@ -11,7 +11,7 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from nbdebug.finding import Edit, Finding, Location
+from nbdebug.finding import Edit, Finding, RelatedLine
 from nbdebug.measurements.parameter_coverage import UnregisteredAttribute, UnregisteredTensors
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
@@ -19,8 +19,9 @@ from nbdebug.rules.unregistered_tensors import unregistered_tensors_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.assignments import covering_statement, find_assignments
+from nbdebug.source.attribute_makers import made_line
 from nbdebug.source.edits import wrap_node
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 
 _REGISTERING = re.compile(r"=\s*(\w+\.)*(Parameter|ModuleList|ModuleDict|ParameterList|ParameterDict|Sequential)\(")
 _CONSEQUENCES = ("O503", "O504", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614")
@@ -80,7 +81,8 @@ def _finding(items: list[UnregisteredAttribute], optimized: set[int]) -> Finding
     more = f" (and in {len(items) - 1} more modules of its class)" if len(items) > 1 else ""
     return Finding(
         message=f"{_attribute_path(first)} {stored}{more}: {subject} not among model.parameters(), so {consequence}.",
-        where=_assignment_location(first),
+        where=get_location(_storing_line(first), first.path or None),
+        related=_related_lines(first),
         cause="Only an nn.Parameter, an nn.Module or a torch container of them is registered on assignment.",
         fix=_registration_fix(first),
         setup_fix="\n".join(map(_registration_code, items)) if _is_registrable(first) else "",
@@ -111,15 +113,28 @@ def _describe_container(item: UnregisteredAttribute) -> str:
     return "a closure" if callable(item.value) else f"a plain {type(item.value).__name__}"
 
 
-def _assignment_location(item: UnregisteredAttribute) -> Location:
-    """The line that sets the attribute, preferably one that does not register anything.
+def _storing_line(item: UnregisteredAttribute) -> SourceLine | None:
+    """Return the line that sets the attribute, preferably one that does not register anything.
 
     If the attribute is an object that was not made for modules, such as a configuration, that is the line which adds
     them to it.
     """
     lines = [line for name in _names_in_object(item) for line in _unregistering_lines(item.owner, name)]
-    lines = lines if len(lines) == 1 else _unregistering_lines(item.owner, item.attribute)
-    return get_location(lines[0] if lines else None, item.path or None)
+    return lines[0] if len(lines) == 1 else _attribute_line(item)
+
+
+def _attribute_line(item: UnregisteredAttribute) -> SourceLine | None:
+    return next(iter(_unregistering_lines(item.owner, item.attribute)), None)
+
+
+def _related_lines(item: UnregisteredAttribute) -> tuple[RelatedLine, ...]:
+    """Return the line that makes the stored container or tensor, or the one that sets the attribute to an object."""
+    line, name = _attribute_line(item), f"self.{item.attribute}"
+    if not _is_registrable(item):
+        return get_related_lines((line, f"{name} stores the object"))
+    made = made_line(line, item.owner, item.attribute) if line else None
+    noun = "tensor" if isinstance(item.value, Tensor) else f"plain {type(item.value).__name__}"
+    return get_related_lines((made, f"the {noun} is made here"))
 
 
 def _unregistering_lines(owner: object, attribute: str) -> list[SourceLine]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Edit, Finding, Location
+from nbdebug.finding import Edit, Finding, RelatedLine, format_module
 from nbdebug.formatting import join_names
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import parameter_not_updated
@@ -20,15 +20,17 @@ from nbdebug.rule_engine.statement_edits import move_before_in_block
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.attribute_paths import member_code
+from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.setup.setup import optimized_parameters
-from nbdebug.setup.source_lines import find_setup_creation, parameters_line
+from nbdebug.setup.source_lines import creation_line, find_setup_creation, only_optimizer_line, parameters_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.edits import replace_node
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import call_name, find_unique_line, matches_replacement, may_assign
 
 _MAX_MODULES = 3
+_CREATED = "the optimizer is created here"
 _CONSEQUENCES = ("G409", "G414", "T601", "T606", "T607", "T608", "T610", "M314", "O502", "T614")
 _ADD_MISSING = (
     "held = {id(p) for group in optimizer.param_groups for p in group['params']}\n"
@@ -90,10 +92,12 @@ def parameter_not_optimized(
             yield _replaced_part_finding(setup, module, entries, replaced)
             continue
         values = sum(entry.parameter.numel() for entry in entries)
+        line, related = _place(setup, module, entries[0])
         yield Finding(
             message=f"No parameter group contains {format_names(entries)} ({values:,} trainable values), "
             "so no step updates them.",
-            where=_parameter_location(setup, module, entries[0]),
+            where=get_location(line, module, entries[0].name),
+            related=related,
             cause=_describe_cause(optimizers[0])
             if optimizer_count == 1 or _find_empty_group(optimizers[0]) is not None
             else "None of the optimizers was created from this part.",
@@ -112,6 +116,7 @@ def parameter_not_optimized(
         yield Finding(
             message=f"No parameter group contains {', '.join(loss_parameters)} of the loss, so no step updates them.",
             where=get_location(parameters_line(setup, optimizers[0]), None, loss_parameters[0]),
+            related=get_related_lines((creation_line(setup, setup.loss_fn), "the loss is created here")),
             cause="The optimizer was created from the model, but the loss has its own parameters.",
             fix=f"optimizer = {optimizer_code(optimizers[0], '[*model.parameters(), *loss_fn.parameters()]')}",
             evidence={"parameters": loss_parameters},
@@ -120,6 +125,9 @@ def parameter_not_optimized(
 
 def _replaced_part_finding(setup: Setup, module: str, entries: list[ParameterEntry], replaced: ReplacedPart) -> Finding:
     """Report a part of the model that replaced the one which the optimizer still holds."""
+    line, related = replaced.creation, get_related_lines((replaced.replacement, f"{module} is replaced here"))
+    if line is None:
+        line, related = _place(setup, module, entries[0])
     after = f"line {replaced.replacement.present.number}" if replaced.replacement else "the line that replaces it"
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in replaced.tensors[:4])
     held = f"{len(replaced.tensors)} tensors that are" if len(replaced.tensors) > 1 else "a tensor that is"
@@ -127,9 +135,8 @@ def _replaced_part_finding(setup: Setup, module: str, entries: list[ParameterEnt
     return Finding(
         message=f"No parameter group contains {_with_shapes(entries)}, so no step updates {pronoun}. The optimizer "
         f"holds {held} in no module any more, with shape{'s' * (len(replaced.tensors) > 1)} {shapes}.",
-        where=get_location(replaced.creation, module, entries[0].name)
-        if replaced.creation
-        else _parameter_location(setup, module, entries[0]),
+        where=get_location(line, module, entries[0].name),
+        related=related,
         cause=f"{module} was replaced after the optimizer was created, which still holds the parameters of the old "
         "one.",
         fix=f"# create the optimizer after {after}",
@@ -159,6 +166,7 @@ def _unfrozen_finding(setup: Setup, names: tuple[str, ...], parameters: list[Par
         message=f"{len(names)} parameters ({join_names(names, 4)}) were unfrozen while your loop ran and have a "
         "gradient, but no parameter group contains them, so no step updates them.",
         where=get_location(line, module, names[0]),
+        related=get_related_lines((only_optimizer_line(setup), _CREATED)),
         cause="The optimizer was created from the parameters that were trainable before.",
         fix=f"optimizer.add_param_group({{'params': list(model.get_submodule({module!r}).parameters())}})"
         "   # after unfreezing it",
@@ -177,6 +185,7 @@ def _added_finding(setup: Setup, names: tuple[str, ...]) -> Finding:
         message=f"{len(names)} parameters ({join_names(names, 4)}) were added to the model while your loop ran and "
         "have a gradient, but no parameter group contains them, so no step updates them.",
         where=get_location(line, module, names[0]),
+        related=get_related_lines((only_optimizer_line(setup), _CREATED)),
         cause="The optimizer was created before these layers were.",
         fix=f"optimizer.add_param_group({{'params': list(model.get_submodule({module!r}).parameters())}})"
         "   # after adding it",
@@ -217,15 +226,22 @@ def _describe_cause(optimizer: torch.optim.Optimizer) -> str:
     return "The optimizer was created from a part of the model, or before this part was added."
 
 
-def _parameter_location(setup: Setup, module: str, first: ParameterEntry) -> Location:
-    """The parameter, with the line that assigned its module from outside the model, else that of the only optimizer."""
+def _place(setup: Setup, module: str, first: ParameterEntry) -> tuple[SourceLine | None, tuple[RelatedLine, ...]]:
+    """Return the line that assigned a module from outside the model, and the line that creates the only optimizer.
+
+    Without the first, those that make the parameters of the optimizer and the module.
+    """
     context = user_written_objects(setup)
     line = find_unique_line(matches_replacement(module.rpartition(".")[2]), context)
     if line is None and ".parametrizations." in f".{first.name}":
         line = find_unique_line(lambda node: call_name(node) in _PARAMETRIZING_CALLS, context)
-    if line is None and len(setup.optimizers) == 1:
-        line = parameters_line(setup, setup.optimizers[0])
-    return get_location(line, module, first.name)
+    if line is not None:
+        return line, get_related_lines((only_optimizer_line(setup), _CREATED))
+    optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
+    line = parameters_line(setup, optimizer) if optimizer is not None else None
+    was_passed = optimizer is not None and _find_empty_group(optimizer) is not None  # by an iterator without parameters
+    created = None if was_passed else module_line(setup, module)
+    return line, get_related_lines((created, f"{format_module(module)} is created here"))
 
 
 def _unoptimized_loss_parameters(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,15 +46,23 @@ from nbdebug.rules.schedule_texts import (
     describe_foreign_schedule,
     describe_negative_rate,
     describe_plateau_mode,
+    describe_rate_as_factor,
     describe_unfinished_schedule,
     describe_unreached_rate,
     fix_for_undone_changes,
+    relate_schedule,
 )
 from nbdebug.setup import Setup, loaders
 from nbdebug.setup.schedule_lines import factor_line
 from nbdebug.setup.setup import unwrap_optimizer
-from nbdebug.setup.source_lines import creation_line, option_line, rate_write_line, state_loading_line
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.setup.source_lines import (
+    creation_line,
+    only_optimizer_line,
+    option_line,
+    rate_write_line,
+    state_loading_line,
+)
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 
 _SLOW = 0.01  # of the highest rate
 _CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610", "T614")
@@ -140,7 +149,7 @@ def schedule_misused(
     for scheduler in setup.schedulers:
         scheduled = _scheduled_optimizers(scheduler)
         if scheduled and not any(part is optimizer for part in scheduled for optimizer in optimizers):
-            yield _other_optimizer_finding(scheduler, len(optimizers))
+            yield _other_optimizer_finding(setup, scheduler, len(optimizers))
 
 
 def _loop_findings(
@@ -152,13 +161,15 @@ def _loop_findings(
     max_zero_share: float,
 ) -> Iterator[Finding]:
     """Check the schedulers of a watched loop and the rates of its steps."""
-    findings = [finding for use in loop.schedulers for finding in _relation_findings(loop, use)]
+    relate = partial(relate_schedule, setup, loop)
+    findings = [relate(use, finding) for use in loop.schedulers for finding in _relation_findings(loop, use)]
     for use in loop.schedulers:
         is_passed = any(use.scheduler is scheduler for scheduler in setup.schedulers)
         is_first = any(optimizer is optimizers[0] for optimizer in _scheduled_optimizers(use.scheduler))
         if (is_passed or is_first) and not findings:
-            findings += _schedule_findings(setup, loop, use, losses, max_slow_share)
-    findings = findings or [*_rate_findings(setup, loop, max_zero_share)]
+            findings += [relate(use, item) for item in _schedule_findings(setup, loop, use, losses, max_slow_share)]
+    first_use = next((use for use in loop.schedulers if use.line), None)
+    findings = findings or [relate(first_use, item) for item in _rate_findings(setup, loop, max_zero_share)]
     findings = findings or [*_repeated_creation_findings(setup, loop)]
     yield from findings or _resumption_findings(setup, loop.schedule_starts)
 
@@ -310,10 +321,11 @@ def _scheduled_optimizers(scheduler: Any) -> list[torch.optim.Optimizer]:
     return unwrap_optimizer(scheduled) if isinstance(scheduled, torch.optim.Optimizer) else []
 
 
-def _other_optimizer_finding(scheduler: Any, count: int) -> Finding:
+def _other_optimizer_finding(setup: Setup, scheduler: Any, count: int) -> Finding:
     kind = type(scheduler).__name__
     return Finding(
         message=f"{kind} changes the rate of an optimizer that is not among the {count} passed.",
+        related=get_related_lines((only_optimizer_line(setup), "the optimizer that steps is created here")),
         cause="The optimizer was created again after the scheduler.",
         fix=f"Create the {kind} after the optimizer, with the optimizer that steps.",
         evidence={"scheduler": kind, "optimizer": type(scheduler.optimizer).__name__},
@@ -343,7 +355,7 @@ def _schedule_findings(
         line = option_line(setup, use.scheduler, "mode", use.scheduler.mode) or use.line
     elif loop.rates.final_ratio < 0 and use.steps:
         texts = describe_negative_rate(kind, loop)
-        line = _factor_or_creation_line(setup, use) or line
+        line = _plan_line(setup, [use]) or line
     elif is_slow and (late_texts := describe_late_start(use, loop.rates)):
         texts, line = late_texts, state_loading_line(setup, use.scheduler) or creation_line(setup, use.scheduler)
     elif loop.rates.low_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
@@ -352,7 +364,7 @@ def _schedule_findings(
         if is_per_batch:
             edits = move_after_loop(line)
         else:
-            line = _factor_or_creation_line(setup, use) or line
+            line = _plan_line(setup, [use]) or line
     elif ended_texts := describe_ended_schedule(use.scheduler, use.steps, loop.steps):
         texts, line = ended_texts, state_loading_line(setup, use.scheduler) or creation_line(setup, use.scheduler)
     elif not use.steps and loop.steps > 2 * _batches_per_epoch(setup) > 0:
@@ -372,13 +384,7 @@ def _schedule_findings(
         evidence |= {"highest rate": peak.reached, "planned rate": peak.planned, "planned step": peak.step}
         edits = step_each_batch(line, optimizer_step)
     elif highest := highest_factor_if_rate(use.scheduler, use.steps):
-        texts = (
-            f"The highest factor of {kind} in {use.steps} steps is {highest:.3g}, and the initial rate of its "
-            f"optimizer is {use.scheduler.base_lrs[0]:.3g}: the highest rate is their product, "
-            f"{highest * use.scheduler.base_lrs[0]:.3g}.",
-            "The function returns a learning rate, but the scheduler multiplies the initial rate by what it returns.",
-            "factor = rate / initial_rate   # return the factor; or create the optimizer with lr=1.0",
-        )
+        texts = describe_rate_as_factor(kind, use, highest)
         edits = use_rate_as_factor(setup, use.scheduler)
         line = factor_line(use.scheduler) or line
     elif use.precedes_optimizer and use.steps > 1 and loop.steps and not loop.grad_scaler.requested_steps:
@@ -393,11 +399,6 @@ def _schedule_findings(
         if loop.rates.final_ratio < 0:
             finding = replace(finding, severity="error", explains=(*finding.explains, *_CONSEQUENCES_OF_ASCENT))
         yield finding
-
-
-def _factor_or_creation_line(setup: Setup, use: SchedulerUse) -> SourceLine | None:
-    """Return the line of the user's code that computes the factors, else the line that creates the scheduler."""
-    return factor_line(use.scheduler) or creation_line(setup, use.scheduler)
 
 
 def _steps_of_kind(loop: LoopSummary, use: SchedulerUse) -> int:

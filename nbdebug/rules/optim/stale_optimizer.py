@@ -19,9 +19,9 @@ from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.rules.optim.parameter_not_optimized import recreate_optimizer_fix
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import optimized_parameters
-from nbdebug.setup.source_lines import replacement_line
+from nbdebug.setup.source_lines import only_optimizer_line, replacement_line
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import call_name, find_unique_line, matches_replacement
 
 _CONSEQUENCES = (
@@ -115,6 +115,7 @@ def _stale_optimizer_finding(
         f"and lacks {len(missing)} that do: its steps have no effect on "
         f"{format_names(missing) if is_partial else 'the model'}.",
         where=get_location(line, missing[0].module, missing[0].name),
+        related=get_related_lines((only_optimizer_line(setup) if line else None, "the optimizer is created here")),
         cause=_ASSIGNED
         if assigned
         else "Parameters of the model were replaced after the optimizer was created."
@@ -170,6 +171,7 @@ def _replaced_finding(
         message=f"{len(names)} parameters ({', '.join(names[:4])}) came into the model while your loop ran and have a "
         "gradient, but no optimizer holds them, so no step updates them.",
         where=get_location(line, module, names[0]),
+        related=get_related_lines((only_optimizer_line(setup) if line else None, "the optimizer is created here")),
         cause=_ASSIGNED
         if assign_line
         else "A part of the model was replaced, and the optimizer still holds the parameters of the earlier part.",
