@@ -168,7 +168,7 @@ class _Readings:
         return line or get_definition_line(type(self.dataset).__getitem__)
 
     def find_rewritten(self, index: int, way: _Way, stores: Sequence[RowStore]) -> list[RowStore]:
-        """Return the stores in which a read sets the entry of a sample anew."""
+        """Return the stores in which a read sets the entry of a sample again."""
         with self.reading([index], 1, way):
             before = [store.entry(index) for store in stores]
             self._read(index)
@@ -276,14 +276,14 @@ class _ForgetResults:
 
 @dataclass
 class _ForgetRows:
-    """Marks entries of tensors, arrays and sets as empty, if a read then sets them anew."""
+    """Marks entries of tensors, arrays and sets as empty, if a read then sets them again."""
 
     stores: list[RowStore]
     empty: list[tuple[RowStore, object]]
     keepers: Sequence[Any] = ()
 
     def prepare(self, readings: _Readings, index: int) -> bool:
-        """Find the stores with their empty entries; the dataset must hold samples besides all that a read sets anew."""
+        """Find the stores with their empty entries; the dataset must hold samples besides all that a read sets again."""
         self.empty = [pair for store in self.stores for pair in self._refilled(readings, store, index)]
         if not self.empty:
             return False
