@@ -34,7 +34,8 @@ class ClassCounts:
 
     ``complete_splits`` names the splits that were read completely; the others were sampled at random. ``sizes`` are the
     numbers of samples of the splits. If there is a class at each position of a sample (``is_dense``), the counts of a
-    split are those of samples with the class, and ``sampled`` counts the positions.
+    split are those of samples with the class, and ``sampled`` counts the positions. ``marked_splits`` have negative
+    labels, which stand for no class, such as those of unlabeled samples.
     """
 
     splits: dict[str, Counter[int]]
@@ -42,6 +43,12 @@ class ClassCounts:
     complete_splits: frozenset[str]
     sizes: dict[str, int]
     is_dense: bool = False
+    marked_splits: frozenset[str] = frozenset()
+
+    def check_comparable(self) -> None:
+        """Raise NotChecked if only one split has negative labels: its other samples were not drawn as in the other."""
+        if len(self.marked_splits) == 1 and not self.is_dense:
+            raise NotChecked("only one split has samples with a negative label, which stands for no class")
 
     @property
     def classes(self) -> list[int]:
@@ -63,7 +70,8 @@ def class_counts(
     if counts.get("train"):
         sampled = _count_sampled_classes(setup, unbiased["train"]) or counts["train"]
         sizes = {split: split_counts.total() for split, split_counts in counts.items()}
-        return ClassCounts(counts, sampled, complete_splits, sizes)
+        marked = {s for s, t in unbiased.items() if t.labels is not None and bool((t.labels < 0).any())}
+        return ClassCounts(counts, sampled, complete_splits, sizes, marked_splits=frozenset(marked))
     classes_by_split = {split: _get_dense_classes(setup, table, task) for split, table in unbiased.items()}
     dense = {split: classes for split, classes in classes_by_split.items() if classes is not None}
     if "train" not in dense:

@@ -32,7 +32,7 @@ def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float =
     By the total variation distance: the share of samples that would have to change their class, from ``apart`` = 0.2,
     and only if the p-value of a chi-squared test of equal shares is below ``level`` = 1 in 10,000. A split that
     contains all classes about equally often (within a quarter) was balanced intentionally and is not reported. Neither
-    is a split with a negative label that the other one lacks: it marks samples, such as those without a known class.
+    are splits of which only one has negative labels, such as those of unlabeled samples.
 
     ## How to fix
     Split a random permutation of the data, or stratify by class.
@@ -48,9 +48,8 @@ def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float =
         raise NotChecked("there are no validation samples with one class each")
     if class_counts.is_dense:
         raise NotChecked("the classes of the positions of a sample depend on each other")
+    class_counts.check_comparable()
     classes = class_counts.classes
-    if any(label < 0 and bool(train[label]) != bool(val[label]) for label in classes):
-        raise NotChecked("one split marks samples by a negative label that the other does not have")
     shares = [[split[label] / split.total() for label in classes] for split in (train, val)]
     distance = sum(abs(a - b) for a, b in zip(*shares, strict=True)) / 2
     if distance < apart or any(_is_balanced(split, classes) for split in (train, val)):

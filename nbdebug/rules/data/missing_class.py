@@ -33,7 +33,8 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
 
     ## How it is measured
     By the probability that a random split misses a class of that size (hypergeometric distribution), for the largest
-    class that is missing. It is a warning below ``level`` = 1 in 1000 over all classes, else a note.
+    class that is missing. It is a warning below ``level`` = 1 in 1000 over all classes, else a note. Splits of which
+    only one has negative labels, such as those of unlabeled samples, are not compared.
 
     ## How to fix
     Split a random permutation of the data, or stratify by class.
@@ -47,6 +48,7 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
     train, val = class_counts.splits.get("train"), class_counts.splits.get("val")
     if train is None or not val:
         raise NotChecked("there are no validation samples with one class each")
+    class_counts.check_comparable()
     sizes = {"training": class_counts.sizes["train"], "validation": class_counts.sizes["val"]}
     total = sum(sizes.values())
     for split, other, present, other_counts in (

@@ -212,6 +212,13 @@ def class_count_setup(train: list[int], val: list[int]) -> Setup:
     return two_split_setup(*((torch.randn(len(y), 4), y) for y in labels))
 
 
+@pytest.mark.parametrize("code", ["D110", "D119"])
+def test_split_with_unlabeled_samples_is_not_compared(code: str) -> None:
+    known = torch.where(torch.arange(300) % 4 == 0, torch.where(Y[:300] == 2, 2, -1), -1)  # positives and unlabeled
+    assert not fault_messages(two_split_setup((X[:300], known), (X[300:], Y[300:])), code)
+    assert fault_messages(two_split_setup((X[:300][known == 2], known[known == 2]), (X[300:], Y[300:])), "D119")
+
+
 @pytest.mark.parametrize(
     ("build", "code"),
     [
