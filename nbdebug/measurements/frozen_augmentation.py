@@ -283,7 +283,7 @@ class _ForgetRows:
     keepers: Sequence[Any] = ()
 
     def prepare(self, readings: _Readings, index: int) -> bool:
-        """Find the stores with their empty entries; the dataset must hold samples besides all that a read sets again."""
+        """Find the stores with their empty entries; the dataset must hold samples besides what a read sets again."""
         self.empty = [pair for store in self.stores for pair in self._refilled(readings, store, index)]
         if not self.empty:
             return False
