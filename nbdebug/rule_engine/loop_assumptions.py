@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from nbdebug.finding import Finding
 from nbdebug.loop_monitor.conclusions import (
@@ -55,14 +56,20 @@ class LoopAssumptions:
         setup = self._setup
         if setup.loss_fn is None or setup.step_fn is not None or not is_from_torch(setup.loss_fn):
             return frozenset()  # a loss of the user's own takes output and target as they are
-        return changed_arguments(setup.loss_fn, setup)
+        return self._changed_arguments(setup.loss_fn)
 
     @cached_property
     def _changed_in_model(self) -> frozenset[int] | None:
         """The positions that each call of the model changes; None if the code shows no call."""
         setup = self._setup
         has_adapter = any(option is not None for option in (setup.forward, setup.unpack, setup.step_fn))
-        return frozenset() if has_adapter else changed_arguments(setup.eager_model, setup)
+        return frozenset() if has_adapter else self._changed_arguments(setup.eager_model)
+
+    def _changed_arguments(self, called: Any) -> frozenset[int] | None:
+        try:
+            return changed_arguments(called, self._setup)
+        except Exception:  # a finding is worth more than what its source may say against it
+            return frozenset()
 
     def is_changed(self, assumption: str) -> bool:
         """Return whether the loop is known to pass other values than an assumption says."""
