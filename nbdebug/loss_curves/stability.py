@@ -317,7 +317,7 @@ def _differs_by_noise(run: RunSummary) -> bool:
     targets, which is the error over its unexplained share. Targets of other samples would have the same variance.
     """
     train, val = run.train.last_score, run.val.last_score
-    if train is None or val is None or not run.majority == 0 or not _MIN_LEARNED_SCORE <= val < 1 or train >= 1:
+    if train is None or val is None or run.majority != 0 or not _MIN_LEARNED_SCORE <= val < 1 or train >= 1:
         return False
     excess = float(run.train.loss[-1] - run.val.loss[-1])
     explained = [float(part.loss[-1]) * score / (1 - score) for part, score in ((run.train, train), (run.val, val))]
