@@ -80,10 +80,10 @@ def unexchanged_finding(kept: UnexchangedChannels) -> Finding:
     first, second = kept.first, kept.second
     return Finding(
         message=f"In two reads of each of {kept.samples} training samples, image and target of one read are those of "
-        f"the other one, mirrored {kept.mirror}, with the channels of the target in the same order. Channel {first} lies "
-        f"before channel {second} in {kept.ordered:.0%} of {kept.rows} validation samples, and behind it in each "
-        f"mirrored one. A learner tells the mirrored images around channel {first} from those around channel {second} "
-        f"with an accuracy of {kept.told_apart:.0%}, and images around both from other places with one of "
+        f"the other one, mirrored {kept.mirror}, with the channels of the target in the same order. Channel {first} "
+        f"lies before channel {second} in {kept.ordered:.0%} of {kept.rows} validation samples, and behind it in each "
+        f"mirrored one. A learner tells the mirrored images around channel {first} from those around channel "
+        f"{second} with an accuracy of {kept.told_apart:.0%}, and images around both from other places with one of "
         f"{kept.recognized:.0%}.",
         where=get_location(kept.line),
         cause=f"What the mirror image shows at channel {first} looks like channel {second} of other images. The flip "
