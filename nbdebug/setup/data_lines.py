@@ -25,6 +25,7 @@ from nbdebug.source.assignments import (
 )
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine, is_user_code
+from nbdebug.source.non_finite_makers import NonFiniteKind, find_non_finite_maker
 from nbdebug.source.producers import chosen_branch, executed_return, part_producer, part_steps, returned_expression
 from nbdebug.source.scopes import Expression, Scope, file_scope, user_function
 from nbdebug.source.search import (
@@ -320,6 +321,17 @@ def tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: in
         is_complete = parts and not any(isinstance(part, ast.Starred) for part in parts)
         return Expression(scope, _without_row_selection(parts)[position]) if is_complete else None
     return None
+
+
+def computing_line(setup: Setup, origin: Origin, split: str | None, kind: NonFiniteKind) -> SourceLine | None:
+    """Return the line of the only operation that can make values of stored tensors which are not finite."""
+    loader = setup.val_loader if split in ("val", "validation") else setup.train_loader
+    datasets = [*nested_datasets(getattr(loader, "dataset", None))]
+    try:
+        tensor = tensor_argument(setup, loader, datasets, _POSITIONS[origin])
+        return find_non_finite_maker(tensor, kind) if tensor else None
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
 
 
 def unpacked_pair_line(setup: Setup) -> SourceLine | None:
