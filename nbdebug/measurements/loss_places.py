@@ -202,7 +202,8 @@ def masked_mean_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None
 
 def _is_partial_mask(tensor: Tensor) -> bool:
     """Check for a tensor of zeros and ones that has both."""
-    return tensor.numel() > 1 and set(tensor.unique().tolist()) == {0, 1}
+    values = tensor.unique().tolist()  # type: ignore[no-untyped-call]
+    return tensor.numel() > 1 and set(values) == {0, 1}
 
 
 def _is_even_mask(tensor: Tensor) -> bool:

@@ -55,7 +55,7 @@ class UnexchangedChannels:
 
 
 @dataclass(frozen=True)
-class _Read:
+class _MirroredRead:
     image: Tensor
     target: Tensor
     index: int
@@ -93,7 +93,7 @@ def _as_pair(inputs: tuple[Tensor, ...], targets: tuple[Tensor, ...]) -> tuple[T
     if not is_image or min(images.shape[-2:]) < _MIN_SIDE:
         return None
     if target.dim() == 2 and target.shape[1] % 2 == 0:
-        target = target.unflatten(1, (-1, 2))
+        target = target.reshape(len(target), -1, 2)
     is_points = target.dim() == 3 and target.shape[2] == 2
     if not (is_points or (target.dim() == 4 and min(target.shape[2:]) >= _MIN_SIDE // 2)):
         return None
@@ -101,17 +101,17 @@ def _as_pair(inputs: tuple[Tensor, ...], targets: tuple[Tensor, ...]) -> tuple[T
     return (images, target) if 2 <= target.shape[1] <= _MAX_CHANNELS else None
 
 
-def _read(setup: Setup, index: int, seed: int) -> _Read | None:
+def _read(setup: Setup, index: int, seed: int) -> _MirroredRead | None:
     """Read a sample and collate it alone."""
     loader: Any = setup.train_loader
     seed_all(seed)
     batch = setup.split_batch(loader.collate_fn([loader.dataset[index]]), None)
     parts = (tuple(part.cpu() for part in values if isinstance(part, Tensor)) for values in (batch.args, batch.targets))
     pair = _as_pair(*parts)
-    return _Read(*pair, index, seed) if pair else None
+    return _MirroredRead(*pair, index, seed) if pair else None
 
 
-def _mirrored_reads(setup: Setup) -> Iterator[tuple[str, _Read, _Read]]:
+def _mirrored_reads(setup: Setup) -> Iterator[tuple[str, _MirroredRead, _MirroredRead]]:
     """Yield two reads of each of some samples of which one image is the mirror image of the other, and the mirror."""
     indices, limit = get_visited_indices(setup.train_loader), ReadingLimit(_SECONDS, _MIN_SAMPLES)
     indices = indices[:: max(len(indices) // _SAMPLES, 1)][:_SAMPLES]
@@ -131,7 +131,7 @@ def _mirrored_reads(setup: Setup) -> Iterator[tuple[str, _Read, _Read]]:
 
 
 def _find_unexchanged(
-    setup: Setup, mirror: str, pairs: list[tuple[_Read, _Read]], images: Tensor, targets: Tensor
+    setup: Setup, mirror: str, pairs: list[tuple[_MirroredRead, _MirroredRead]], images: Tensor, targets: Tensor
 ) -> UnexchangedChannels | None:
     """Return two channels with a constant order in validation, whose surroundings are mirror images, if they stay."""
     axis = _AXES[mirror]
@@ -156,7 +156,7 @@ def _find_unexchanged(
     return None
 
 
-def _mirror_center(pairs: list[tuple[_Read, _Read]], axis: int) -> float | None:
+def _mirror_center(pairs: list[tuple[_MirroredRead, _MirroredRead]], axis: int) -> float | None:
     """Return twice the coordinate that stays when points are mirrored, 0 for maps; None if targets move otherwise."""
     targets = [torch.cat(part) for part in zip(*((a.target, b.target) for a, b in pairs), strict=True)]
     if targets[0].dim() == 4:
@@ -189,7 +189,8 @@ def _surroundings(images: Tensor, places: Tensor) -> Tensor:
     """Return the part of each image around its place."""
     size = torch.tensor(images.shape[-2:]).double()
     if max(images.shape[-2:]) > _MAX_SIDE:
-        images = F.adaptive_avg_pool2d(images, [min(int(side), _MAX_SIDE) for side in images.shape[-2:]])
+        height, width = images.shape[-2:]
+        images = F.adaptive_avg_pool2d(images, (min(height, _MAX_SIDE), min(width, _MAX_SIDE)))
     places = places * torch.tensor(images.shape[-2:]) / size
     radius = max(2, round(_RADIUS_SHARE * max(images.shape[-2:])))
     padded = F.pad(images, (radius,) * 4, mode="replicate")

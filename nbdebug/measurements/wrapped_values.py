@@ -43,7 +43,7 @@ class WrappedValues:
 
 
 @dataclass(frozen=True)
-class _Change:
+class _ChannelChange:
     """The numbers by which the values of one channel change between two reads, and which values changed how."""
 
     sample: int
@@ -60,7 +60,11 @@ def wrapped_values(setup: Setup) -> WrappedValues | None:
     if not is_map_style(loader) or reads_tensor_dataset(loader):
         return None
     indices = get_visited_indices(loader)
-    chosen, found, reads = indices[:: max(len(indices) // _SAMPLES, 1)][:_SAMPLES], list[_Change](), list[Tensor]()
+    chosen, found, reads = (
+        indices[:: max(len(indices) // _SAMPLES, 1)][:_SAMPLES],
+        list[_ChannelChange](),
+        list[Tensor](),
+    )
     try:
         with Preserve(loader.dataset), torch.no_grad():
             for index in chosen:
@@ -88,9 +92,9 @@ def _read(dataset: Any, index: int, seed: int) -> Tensor | None:
     return image[None] if image.dim() == 2 else image
 
 
-def _changes(index: int, images: list[Tensor]) -> Iterator[_Change]:
+def _changes(index: int, images: list[Tensor]) -> Iterator[_ChannelChange]:
     """Yield how each channel changes between each two reads; nothing if one of them changes in another way."""
-    changes = list[_Change]()
+    changes = list[_ChannelChange]()
     for (first, image), (second, other) in combinations(enumerate(images), 2):
         scale = float(torch.stack([image, other]).abs().max())
         for channel, difference in enumerate(other - image):
@@ -102,11 +106,11 @@ def _changes(index: int, images: list[Tensor]) -> Iterator[_Change]:
             if len(gaps) == 2 and abs(float(gaps[0] - gaps[1])) > 4 * _ROUNDING * scale:
                 return
             share = 1 - float(counts.max() / counts.sum())
-            changes.append(_Change(index, (first, second), channel, gap, share))
+            changes.append(_ChannelChange(index, (first, second), channel, gap, share))
     yield from changes
 
 
-def _judge(dataset: Any, changes: list[_Change], reads: list[Tensor]) -> WrappedValues | None:
+def _judge(dataset: Any, changes: list[_ChannelChange], reads: list[Tensor]) -> WrappedValues | None:
     """Return the wrapped values if all steps have one size, which is 256 steps of the values and beyond their range."""
     wrapped = [change for change in changes if change.gap > 0]
     samples = {change.sample for change in wrapped}
@@ -116,7 +120,7 @@ def _judge(dataset: Any, changes: list[_Change], reads: list[Tensor]) -> Wrapped
     values = torch.cat([image.flatten() for image in reads])
     span = float(values.max() - values.min())
     rough = float(torch.tensor([change.gap for change in wrapped]).median())
-    steps = values.unique().diff()
+    steps = values.unique().diff()  # type: ignore[no-untyped-call]
     step = float(steps[steps > rough / _LEVELS / 2].min())
     period = step * _LEVELS
     is_period = all(abs(change.gap - period) < 0.01 * period for change in wrapped) and span < period
@@ -129,7 +133,7 @@ def _judge(dataset: Any, changes: list[_Change], reads: list[Tensor]) -> Wrapped
     return WrappedValues(period, pairs, len(samples), share, _find_line(dataset, wrapped))
 
 
-def _find_line(dataset: Any, wrapped: list[_Change]) -> SourceLine | None:
+def _find_line(dataset: Any, wrapped: list[_ChannelChange]) -> SourceLine | None:
     """Return the line that first makes values at the other end, in the two reads that differ most.
 
     The values of a read without any are already stored, up to a factor and a constant, so that the other read has them.
