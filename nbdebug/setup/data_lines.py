@@ -24,6 +24,7 @@ from nbdebug.source.assignments import (
     returned_value,
 )
 from nbdebug.source.creation import Creation
+from nbdebug.source.cut_starts import converted_start_line
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.non_finite_makers import NonFiniteKind, find_non_finite_maker
 from nbdebug.source.producers import chosen_branch, executed_return, part_producer, part_steps, returned_expression
@@ -405,6 +406,16 @@ def _item_window_line(setup: Setup) -> SourceLine | None:
         if pair is not None and isinstance(dataset, Sized) and len(dataset):
             return misplaced_item_line(pair, method.__code__.co_varnames[1], len(dataset) - 1)
     return None
+
+
+def target_start_line(setup: Setup) -> SourceLine | None:
+    """Return the line of the user's dataset that computes where a target starts from where its input starts."""
+    datasets = [*nested_datasets(getattr(setup.train_loader, "dataset", None))]
+    try:
+        pairs = (executed_return(*method) for method in sample_functions(setup.train_loader, datasets))
+        return next(filter(None, (converted_start_line(pair) for pair in pairs if pair)), None)
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
 
 
 def _stored_tensor(setup: Setup, position: int) -> Expression | None:

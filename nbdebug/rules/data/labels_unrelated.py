@@ -37,7 +37,7 @@ from nbdebug.rules.examples import network
 from nbdebug.rules.separated_labels import separation_finding
 from nbdebug.rules.transformed_targets import moved_finding, unexchanged_finding, unmoved_finding, unpaired_finding
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import origin_line
+from nbdebug.setup.data_lines import origin_line, target_start_line
 from nbdebug.setup.losses import LossKind
 from nbdebug.setup.reordered_lines import find_lone_reordering
 from nbdebug.setup.user_code import user_written_objects
@@ -282,7 +282,7 @@ def _finding(
 ) -> Finding:
     extent = "almost no" if relation.is_detectable else "no detectable"
     line, edits = find_reordering(setup)
-    line = line or find_lone_reordering(setup, split)
+    line = line or find_lone_reordering(setup, split) or (target_start_line(setup) if split == "train" else None)
     return Finding(
         message=f"The {split} labels have {extent} relation to the inputs: a simple learner on them reaches an "
         f"{relation.metric} of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} "

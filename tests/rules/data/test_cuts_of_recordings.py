@@ -37,7 +37,7 @@ class Cuts(Dataset[Any]):
     def __getitem__(self, index: int) -> _Series:
         values, classes = self.series[index]
         start = int(torch.randint(_STEPS - _LENGTH, ())) if self.is_random else 0
-        first = start // self.divisor
+        first = start // self.divisor  # from the start of the input
         return values[start : start + _LENGTH], classes[first : first + _LENGTH]
 
 
@@ -59,3 +59,4 @@ def test_classes_of_another_cut_beside_few_validation_series_are_an_error(diviso
     )
     findings = rule_findings(Setup(Tagger(), *loaders, loss_fn=nn.BCEWithLogitsLoss()), "D105")
     assert [finding.severity for finding in findings] == severities
+    assert all("# from the start" in (finding.where.source or "") for finding in findings)
