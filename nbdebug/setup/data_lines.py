@@ -24,7 +24,6 @@ from nbdebug.source.assignments import (
     returned_value,
 )
 from nbdebug.source.creation import Creation
-from nbdebug.source.cut_starts import converted_start_line
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.non_finite_makers import NonFiniteKind, find_non_finite_maker
 from nbdebug.source.producers import chosen_branch, executed_return, part_producer, part_steps, returned_expression
@@ -34,7 +33,7 @@ from nbdebug.source.search import (
     call_name,
     read_names,
 )
-from nbdebug.source.window_lines import misplaced_item_line, misplaced_window_line
+from nbdebug.source.window_lines import converted_start_line, misplaced_item_line, misplaced_window_line
 from nbdebug.source.writes import find_filled_array, find_meeting, find_repetition, find_write, written_columns
 
 Origin = (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nbdebug.source.cut_starts import converted_start_line
 from nbdebug.source.producers import executed_return
+from nbdebug.source.window_lines import converted_start_line
 
 # The lines of a function of two series; the one with "here" computes the start of the target.
 FUNCTIONS = {
