@@ -413,14 +413,19 @@ def _strengthen(finding: Finding, faults: list[Finding]) -> Finding:
 def _is_repeated(finding: Finding, standing: list[Finding]) -> bool:
     """Return whether another finding of the same rule at the same line says more.
 
-    That is one without running for one about a step of a run, and one that explains another aspect.
+    That is one without running for one about a step of a run, and one that explains another aspect; if a finding about
+    a step names no line, at any line.
     """
     where = finding.where
     others = [other for other in standing if other is not finding and _is_of_same_line(finding, other)]
     if where.step is not None and any(other.where.step is None for other in others):
         return True
     aspect = f"{finding.code}:{finding.aspect}"
-    return bool(finding.aspect and where.line) and any(aspect in other.explains for other in others)
+    if where.step is not None and where.line is None:
+        others = [other for other in standing if other.code == finding.code and other.where.step is None]
+    is_placed = where.line is not None or where.step is not None
+    others = [other for other in others if _severity_rank(other) <= _severity_rank(finding)]
+    return bool(finding.aspect and is_placed) and any(aspect in other.explains for other in others)
 
 
 def _is_of_same_line(finding: Finding, other: Finding) -> bool:

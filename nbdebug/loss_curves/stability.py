@@ -19,6 +19,8 @@ MIN_EVALUATIONS = 4  # of which two follow the lowest validation loss
 _EARLY_RISE_FACTOR = 3.0  # of the rise that a single measurement after the lowest one must show
 _MIN_SCORE_GAIN = 0.1  # over the most frequent class, of a model that learned something for other samples
 
+_MIN_LEARNED_SCORE = 0.9  # of validation targets, of a model that learned them well
+_MAX_UNEXPLAINED_EXCESS = 1 / 3  # of the training loss over that of validation, without a higher variance of targets
 _UNBOUNDED_FACTOR, _MIN_LOSSES = 1e4, 3
 _ACCELERATED_FACTOR, _ACCELERATION, _MIN_ACCELERATED_LOSSES = 20.0, 1.2, 20
 _MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
@@ -299,12 +301,27 @@ def find_validation_advantage(run: RunSummary) -> _ValidationAdvantage | None:
         ((val_losses < ratio * initial_ratio * train_losses) & (train_losses - val_losses > 0.1 * reference)).all()
     )
     gap = _score_gap(run, eval_count)
-    training_is_poor = gap > 0.1 and run.train.last_score is not None and run.train.last_score < 0.85
+    has_low_score = run.train.last_score is not None and run.train.last_score < 0.85
+    training_is_poor = gap > 0.1 and has_low_score and not _differs_by_noise(run)
     return (
         _ValidationAdvantage(float(train[-1]), float(val[-1]), training_is_poor)
         if is_easier or (gap > clear_gap and training_is_poor)
         else None
     )
+
+
+def _differs_by_noise(run: RunSummary) -> bool:
+    """Check whether only noise tells training targets from those of validation, and the model learned the latter well.
+
+    The squared error of training samples then exceeds that of validation samples by as much as the variance of their
+    targets, which is the error over its unexplained share. Targets of other samples would have the same variance.
+    """
+    train, val = run.train.last_score, run.val.last_score
+    if train is None or val is None or run.majority != 0 or not _MIN_LEARNED_SCORE <= val < 1 or train >= 1:
+        return False
+    excess = float(run.train.loss[-1] - run.val.loss[-1])
+    explained = [float(part.loss[-1]) * score / (1 - score) for part, score in ((run.train, train), (run.val, val))]
+    return excess > 0 and abs(explained[0] - explained[1]) < _MAX_UNEXPLAINED_EXCESS * excess
 
 
 def _score_gap(run: RunSummary, eval_count: int) -> float:

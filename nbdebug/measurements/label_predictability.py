@@ -18,7 +18,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.losses import ignore_index
 
 _MAX_ROWS, _MAX_COLUMNS, _MIN_ROWS = 300, 128, 100
-_MAX_DENSE_ROWS, _MAX_POSITIONS = 600, 4
+_MAX_DENSE_ROWS, _POSITIONS, _MAX_POSITIONS = 600, 4, 16  # of a sample; more than four if there are few samples
 _NUM_PERMUTATIONS, _RIDGE_STRENGTH, _MIN_SIGMA = 25, 0.1, 2.0
 _MAX_DRAWS, _CLEAR_SIGMA = 4, 5.0  # of other rows, if those of one draw do not show a clear relation
 _MAX_PERMUTED = 10_000  # samples: permuting a million labels takes longer than the rest of the probe
@@ -174,7 +174,8 @@ def _draw_probe_sample(table: SplitTable, ignored: int | None, draw: int = 0) ->
     if classes is None or not table.inputs or not len(table) or (labels is not None and int(labels.min()) < 0):
         return None
     order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
-    drawn = draw_positions(classes, _MAX_POSITIONS)
+    fitting = min(_MAX_DENSE_ROWS // len(table), _MAX_POSITIONS) if len(table) * _POSITIONS >= _MIN_ROWS else 0
+    drawn = draw_positions(classes, max(_POSITIONS, fitting))
     indices, positions = order.repeat_interleave(drawn.shape[1]), drawn[order].flatten()
     flat_classes = classes.flatten(1)
     has_class = flat_classes[indices, positions] >= 0

@@ -22,6 +22,7 @@ from nbdebug.tensors.pytree import tree_tensors
 
 _SELECTIONS = ("Select", "Slice", "Index", "IndexSelect", "Narrow", "Unbind", "Split", "MaskedSelect")
 _REVERSED = -0.999  # correlation: a linear map of the targets
+_MASK_PRODUCTS = ("mul", "rmul", "imul", "multiply", "where")
 _REDUCTIONS = ("Mean", "Sum", "View", "UnsafeView", "Squeeze", "Unsqueeze")
 
 
@@ -184,6 +185,25 @@ def counting_line(setup: Setup, first_pass: ForwardPass, values: Collection[floa
             masks |= dict.fromkeys(results, line) if line else {}
             targets |= results
     return comparing[0] if comparing else None
+
+
+def masked_mean_line(setup: Setup, first_pass: ForwardPass) -> SourceLine | None:
+    """Return the line of the loss that multiplies one number by a mask, which then leaves nothing out."""
+    of_output = {id(leaf) for leaf in tree_tensors(first_pass.output)}
+    for call in _loss_calls(setup, first_pass):
+        own = [tensor for tensor in call.inputs if id(tensor) in of_output]
+        masks = [tensor for tensor in call.inputs if id(tensor) not in of_output]
+        is_reduced = bool(own) and all(tensor.dim() == 0 for tensor in own)
+        if call.name in _MASK_PRODUCTS and is_reduced and any(map(_is_partial_mask, masks)):
+            return call.line
+        of_output |= {id(tensor) for tensor in call.outputs} if own else set()
+    return None
+
+
+def _is_partial_mask(tensor: Tensor) -> bool:
+    """Check for a tensor of zeros and ones that has both."""
+    values = tensor.unique().tolist()  # type: ignore[no-untyped-call]
+    return tensor.numel() > 1 and set(values) == {0, 1}
 
 
 def _is_even_mask(tensor: Tensor) -> bool:

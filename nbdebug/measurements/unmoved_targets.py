@@ -107,14 +107,14 @@ def _mirrored_pairs(setup: Setup) -> Iterator[_Pair]:
             if first is None or other is None or other[0].shape != first[0].shape:
                 return
             has_changed = has_changed or not torch.equal(first[0], other[0])
-            if mirror := _find_mirror(first[0], other[0]):
+            if mirror := find_mirror(first[0], other[0]):
                 yield _Pair(mirror, (first[0], other[0]), torch.equal(first[1], other[1]), index, (0, seed))
                 break
         if limit.ends_after(number + 1) or (number + 1 == _FIRST_SAMPLES and not has_changed):
             return
 
 
-def _find_mirror(first: Tensor, other: Tensor) -> str | None:
+def find_mirror(first: Tensor, other: Tensor) -> str | None:
     """Return how an image is mirrored in another read, if this is clear."""
     errors = {name: float((first.flip(axes) - other).square().mean()) for name, axes in _MIRRORS.items()}
     name = min(errors, key=lambda candidate: errors[candidate])

@@ -288,6 +288,7 @@ def data_finding(batch: Batch, incident: Incident, rerun: Rerun | None) -> Findi
         fix="keep = torch.isfinite(x).flatten(1).all(1)\nx, y = x[keep], y[keep]   # or fill: torch.nan_to_num(x)",
         evidence={"samples": samples[:50], "values": int((~tensor.isfinite()).sum()), "tensors": list(non_finite)},
         explains=NON_FINITE_CONSEQUENCES,
+        aspect="step",
         setup_fix="drop non-finite samples",
         code=rule.code,
         name=rule.name,

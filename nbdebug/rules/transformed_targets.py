@@ -5,6 +5,7 @@ from __future__ import annotations
 from nbdebug.finding import Finding
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
 from nbdebug.measurements.target_symmetries import MovedTarget
+from nbdebug.measurements.unexchanged_channels import UnexchangedChannels
 from nbdebug.measurements.unmoved_targets import UnmovedTarget
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
@@ -71,4 +72,31 @@ def unmoved_finding(unmoved: UnmovedTarget) -> Finding:
             "correlation": unmoved.correlation,
         },
         aspect="positions",
+    )
+
+
+def unexchanged_finding(kept: UnexchangedChannels) -> Finding:
+    """Report channels that are mirrored with the images, and do not change places."""
+    first, second = kept.first, kept.second
+    return Finding(
+        message=f"In two reads of each of {kept.samples} training samples, image and target of one read are those of "
+        f"the other one, mirrored {kept.mirror}, with the channels of the target in the same order. Channel {first} "
+        f"lies before channel {second} in {kept.ordered:.0%} of {kept.rows} validation samples, and behind it in each "
+        f"mirrored one. A learner tells the mirrored images around channel {first} from those around channel "
+        f"{second} with an accuracy of {kept.told_apart:.0%}, and images around both from other places with one of "
+        f"{kept.recognized:.0%}.",
+        where=get_location(kept.line),
+        cause=f"What the mirror image shows at channel {first} looks like channel {second} of other images. The flip "
+        "moves the channels and does not exchange them, so that half of the samples contradict the others.",
+        fix=f"target = target.flip(-1)\ntarget[[{second}, {first}]] = target[[{first}, {second}]]   # left and right",
+        evidence={
+            "channels": [first, second],
+            "mirrored": kept.mirror,
+            "samples": kept.samples,
+            "rows": kept.rows,
+            "ordered": kept.ordered,
+            "told apart": kept.told_apart,
+            "recognized": kept.recognized,
+        },
+        aspect="channels",
     )

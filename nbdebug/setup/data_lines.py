@@ -25,6 +25,7 @@ from nbdebug.source.assignments import (
 )
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine, is_user_code
+from nbdebug.source.non_finite_makers import NonFiniteKind, find_non_finite_maker
 from nbdebug.source.producers import chosen_branch, executed_return, part_producer, part_steps, returned_expression
 from nbdebug.source.scopes import Expression, Scope, file_scope, user_function
 from nbdebug.source.search import (
@@ -32,7 +33,7 @@ from nbdebug.source.search import (
     call_name,
     read_names,
 )
-from nbdebug.source.window_lines import misplaced_item_line, misplaced_window_line
+from nbdebug.source.window_lines import converted_start_line, misplaced_item_line, misplaced_window_line
 from nbdebug.source.writes import find_filled_array, find_meeting, find_repetition, find_write, written_columns
 
 Origin = (
@@ -330,6 +331,17 @@ def tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: in
     return None
 
 
+def computing_line(setup: Setup, origin: Origin, split: str | None, kind: NonFiniteKind) -> SourceLine | None:
+    """Return the line of the only operation that can make values of stored tensors which are not finite."""
+    loader = setup.val_loader if split in ("val", "validation") else setup.train_loader
+    datasets = [*nested_datasets(getattr(loader, "dataset", None))]
+    try:
+        tensor = tensor_argument(setup, loader, datasets, _POSITIONS[origin])
+        return find_non_finite_maker(tensor, kind) if tensor else None
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+
+
 def unpacked_pair_line(setup: Setup) -> SourceLine | None:
     """Return the line that pairs inputs with targets for a call that unpacks them, as ``TensorDataset(*pairs(x))``."""
     loader = setup.train_loader
@@ -401,6 +413,16 @@ def _item_window_line(setup: Setup) -> SourceLine | None:
         if pair is not None and isinstance(dataset, Sized) and len(dataset):
             return misplaced_item_line(pair, method.__code__.co_varnames[1], len(dataset) - 1)
     return None
+
+
+def target_start_line(setup: Setup) -> SourceLine | None:
+    """Return the line of the user's dataset that computes where a target starts from where its input starts."""
+    datasets = [*nested_datasets(getattr(setup.train_loader, "dataset", None))]
+    try:
+        pairs = (executed_return(*method) for method in sample_functions(setup.train_loader, datasets))
+        return next(filter(None, (converted_start_line(pair) for pair in pairs if pair)), None)
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
 
 
 def _stored_tensor(setup: Setup, position: int) -> Expression | None:

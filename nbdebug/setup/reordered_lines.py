@@ -19,6 +19,8 @@ from nbdebug.source.variable_values import Part, assigned_part, possible_assignm
 
 _SHUFFLES = {"shuffle", "permutation", "permuted", "sample", "sorted", "sort", "sort_values", "sort_index", "reversed"}
 _SHUFFLES |= {"roll", "flip", "flipud", "random_permutation"}
+_SORTED_SETS = {"unique"}  # as functions; the method of a table keeps the order
+_STATISTICS = {"mean", "std", "var", "min", "max", "median", "sum", "norm"}  # beside rows: the same in any order
 _SELECTIONS = {"take", "index_select", "reindex", "take_along_axis", "gather"}
 _IN_PLACE = {"shuffle", "sort", "reverse"}
 _ORDERS = _SHUFFLES | {"randperm", "argsort", "lexsort", "arange", "range", "list", "choice", "randint", "multinomial"}
@@ -182,8 +184,11 @@ class _ReorderingHistory:
                 if isinstance(statement, ast.Assign) and ast.unparse(node) in targets:
                     value, own_position = assigned_part(statement, node.attr)
                     yield Expression(scope, value), own_position
+        elif isinstance(node, ast.IfExp):
+            yield from ((Expression(scope, branch), position) for branch in (node.body, node.orelse))
         else:
-            yield from operands(expression, position)
+            sources = operands(expression, position)
+            yield from (source for source in sources if call_name(source[0].node) not in _STATISTICS)
 
     def _selected(self, expression: Expression, value: ast.expr, index: ast.expr) -> Iterator[Part]:
         scope = expression.scope
@@ -224,7 +229,7 @@ class _ReorderingHistory:
         if call_name(call) in _SELECTIONS and arguments:
             order = Expression(expression.scope, arguments[-1])
             self._record(self._order_of(part_producer(order, None), order), expression)
-        elif call_name(call) in _SHUFFLES:
+        elif call_name(call) in _SHUFFLES or (call_name(call) in _SORTED_SETS and arguments):
             self._record(self._order_of(expression), expression)
 
     def _order_of(self, maker: Expression, used: Expression | None = None) -> _Order:

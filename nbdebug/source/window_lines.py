@@ -1,4 +1,4 @@
-"""Find the line that selects windows of a series, or their targets, such that a window includes its target."""
+"""Find the line that selects windows of a series, or their targets, at wrong places."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from types import FunctionType
 
 from nbdebug.source.assignments import covering_statement, own_statements
 from nbdebug.source.location import SourceLine
-from nbdebug.source.producers import executed_return
+from nbdebug.source.producers import executed_return, part_producer
 from nbdebug.source.scopes import Expression, Scope
-from nbdebug.source.search import SourceScope, call_name, enclosing_scope, paired_targets
+from nbdebug.source.search import SourceScope, call_name, enclosing_scope, paired_targets, read_names
+from nbdebug.source.variable_values import possible_assignments
 
 _JOINING_CALLS = {"stack", "vstack", "array", "asarray", "tensor", "as_tensor", "list"}
 _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "array", "asarray", "float", "Tensor", "FloatTensor"}
@@ -236,3 +237,27 @@ def selects_last_step(line: SourceLine | None) -> bool:
         if isinstance(node, ast.Subscript) and "-1" in map(ast.unparse, getattr(node.slice, "elts", ())):
             values.setdefault(ast.unparse(node.slice), set()).add(ast.unparse(node.value))
     return any(len(indexed) > 1 for indexed in values.values())
+
+
+def converted_start_line(pair: Expression) -> SourceLine | None:
+    """Return the only line that computes the start of a target's slice from a variable at which the input's starts.
+
+    ``pair`` is what a function returns, the input first and the target last. None if both start at the same variable.
+    """
+    parts = getattr(pair.node, "elts", [])
+    if len(parts) < 2:
+        return None
+    inputs, targets = ([*_slice_starts(Expression(pair.scope, parts[place]))] for place in (0, -1))
+    names = {start.node.id for start in inputs if isinstance(start.node, ast.Name)}
+    computed = (part for start in targets for part, _ in possible_assignments(start, None))
+    lines = {part.line for part in computed if isinstance(part.node, ast.BinOp) and read_names(part.node) & names}
+    starts_alike = any(getattr(start.node, "id", "") in names for start in targets)
+    return lines.pop() if len(lines) == 1 and not starts_alike else None
+
+
+def _slice_starts(part: Expression) -> Iterator[Expression]:
+    """Yield the starts of the slices in the expression that makes a part of a sample."""
+    made = part_producer(part, None, enters=lambda _: False)
+    for node in ast.walk(made.node):
+        if isinstance(node, ast.Slice) and node.lower is not None:
+            yield Expression(made.scope, node.lower)

@@ -28,6 +28,7 @@ from nbdebug.measurements.redrawn_targets import RedrawnTargetSearch
 from nbdebug.measurements.reference import Reference, compare_with_reference
 from nbdebug.measurements.target_symmetries import MovedTarget
 from nbdebug.measurements.text_order import TextOrder
+from nbdebug.measurements.unexchanged_channels import UnexchangedChannels
 from nbdebug.measurements.unmoved_targets import UnmovedTarget
 from nbdebug.records import Record
 from nbdebug.rule_engine.order_edits import find_reordering
@@ -35,9 +36,9 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.drawn_targets import redrawn_finding, separate_draws_finding
 from nbdebug.rules.examples import network
 from nbdebug.rules.separated_labels import crossed_finding, separation_finding
-from nbdebug.rules.transformed_targets import moved_finding, unmoved_finding, unpaired_finding
+from nbdebug.rules.transformed_targets import moved_finding, unexchanged_finding, unmoved_finding, unpaired_finding
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import origin_line
+from nbdebug.setup.data_lines import origin_line, target_start_line
 from nbdebug.setup.losses import LossKind
 from nbdebug.setup.reordered_lines import find_lone_reordering
 from nbdebug.setup.user_code import user_written_objects
@@ -63,6 +64,7 @@ def labels_unrelated(
     transposed_target: TransposedTarget | NotChecked | None,
     moved_target: MovedTarget | NotChecked | None,
     unmoved_target: UnmovedTarget | NotChecked | None,
+    unexchanged_channels: UnexchangedChannels | NotChecked | None,
     text_order: TextOrder | NotChecked | None,
     inverted_ranks: InvertedRanks | NotChecked | None,
     setup: Setup,
@@ -87,10 +89,11 @@ def labels_unrelated(
     belong to the previous or the next sample. A collate function of your own gets the same samples in several orders:
     the pairs of input and target may not depend on it. An image with a target of its height and width is read several
     times: both must be flipped, rotated and shifted alike. If an image is mirrored and its few real-valued targets stay
-    the same, a linear learner of the validation images tells whether one of them is a position. A linear learner
-    predicts the target at each position from the image around it, for the target in all eight orientations. The target
-    of one sample is changed: the loss must not answer with a gradient at the output of another one alone. In your own
-    loop, it compares the rows that the model receives and the targets that the loss receives with those of the loader.
+    the same, a linear learner of the validation images tells whether one of them is a position. If maps or points are
+    mirrored with it, two channels that are mirror images of each other must change places. A linear learner predicts
+    the target at each position from the image around it, for the target in all eight orientations. The target of one
+    sample is changed: the loss must not answer with a gradient at the output of another one alone. In your own loop, it
+    compares the rows that the model receives and the targets that the loss receives with those of the loader.
 
     ## Why it matters
     A network memorizes random labels as well as correct ones; only the validation score shows the difference.
@@ -135,7 +138,10 @@ def labels_unrelated(
     shows which class each output is compared with.
 
     A real-valued target is a position if the linear learner explains 30% of its variance on validation images that were
-    left out, and its predictions for training images and their mirror images have a correlation below -0.7.
+    left out, and its predictions for training images and their mirror images have a correlation below -0.7. Two
+    channels are mirror images if they have one order along the mirrored axis in 95% of the validation samples, and if a
+    kernel ridge regression recognizes the images around both, with an accuracy of at least 0.8 against other places,
+    and does not tell mirrored ones around the first from those around the second, with one of at most 0.6.
 
     Real-valued targets are random numbers if they have nothing in common between two reads of the same samples. They
     are reported after a run whose loss stayed at that of a constant prediction, if a kernel ridge regression predicts
@@ -175,6 +181,9 @@ def labels_unrelated(
         return
     if isinstance(unmoved_target, UnmovedTarget):
         yield replace(unmoved_finding(unmoved_target), explains=_CONSEQUENCES)
+        return
+    if isinstance(unexchanged_channels, UnexchangedChannels):
+        yield replace(unexchanged_finding(unexchanged_channels), explains=_CONSEQUENCES)
         return
     if isinstance(loop, LoopSummary):
         of_loop = [*_loop_findings(loop, least)]
@@ -281,7 +290,7 @@ def _finding(
 ) -> Finding:
     extent = "almost no" if relation.is_detectable else "no detectable"
     line, edits = find_reordering(setup)
-    line = line or find_lone_reordering(setup, split)
+    line = line or find_lone_reordering(setup, split) or (target_start_line(setup) if split == "train" else None)
     return Finding(
         message=f"The {split} labels have {extent} relation to the inputs: a simple learner on them reaches an "
         f"{relation.metric} of {relation.accuracy:.0%}, and {relation.chance_accuracy:.0%} ± {relation.chance_std:.0%} "

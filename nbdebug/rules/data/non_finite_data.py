@@ -21,12 +21,14 @@ from nbdebug.measurements.non_finite import (
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
-from nbdebug.setup.data_lines import Origin, origin_line, written_line
+from nbdebug.setup.data_lines import Origin, computing_line, origin_line, written_line
 from nbdebug.setup.wrong_value_lines import non_finite_line
 from nbdebug.source.location import get_location
+from nbdebug.source.non_finite_makers import NonFiniteKind
 
 _Tensor = tuple[Tensor, Sequence[int]]  # with the dataset indices of its rows
 
+_REPEATED = ("D103:val", "D103:step")  # the same values in the other split, and in a step of the loop
 _DROP_TARGETS = "keep = torch.isfinite(y).view(len(y), -1).all(1)\nx, y = x[keep], y[keep]"
 _DROP_INPUTS = (
     "keep = torch.isfinite(x).view(len(x), -1).all(1)\n"
@@ -95,6 +97,8 @@ def _tensor_findings(
     line = written_line(setup, origin, split, written)
     if line is None and samples:
         line = non_finite_line(setup, split, samples[0], is_nan=kind == "NaN")
+    if line is None and _has_finite_columns(tensor):
+        line = computing_line(setup, origin, split, _kind_of(tensor))
     line = line or origin_line(setup, origin, split)
     listed = f"sample {', '.join(map(str, samples[:5]))}" + (", …" if len(samples) > 5 else "")
     tensor_name = name if name.startswith("target") else f"input {name}".strip()
@@ -114,10 +118,24 @@ def _tensor_findings(
             "values": sum(int((~tensor.isfinite()).sum()) for tensor, *_ in wrong_parts),
             "rows": rows_read,
         },
-        explains=NON_FINITE_CONSEQUENCES,
+        explains=(*NON_FINITE_CONSEQUENCES, *_REPEATED) if split == "train" else NON_FINITE_CONSEQUENCES,
+        aspect=split,
         severity="note" if is_masked else None,
         setup_fix="drop non-finite samples",
     )
+
+
+def _has_finite_columns(tensor: Tensor) -> bool:
+    """Check whether each column with values that are not finite has finite ones too: it is not scaled by zero."""
+    rows = tensor if tensor.dim() > 1 else tensor[:, None]
+    return bool(rows.isfinite().any(0).all())
+
+
+def _kind_of(tensor: Tensor) -> NonFiniteKind:
+    """Return which values that are not finite a tensor has."""
+    if bool(tensor.isnan().any()):
+        return "NaN"
+    return "-Inf" if bool((tensor == -torch.inf).any()) else "Inf"
 
 
 def _explain(kind: str, columns: list[Any], *, is_target: bool, is_everywhere: bool) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from nbdebug.finding import Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import INPUTS_UNCHANGED
 from nbdebug.measurements.rewritten_samples import RewrittenSamples
+from nbdebug.measurements.wrapped_values import WrappedValues
 from nbdebug.rule_engine.data_edits import change_copy
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
@@ -48,6 +49,7 @@ def unscaled_input(
     loop_layer_calls: list[FirstLayerCall] | NotChecked,
     loop: LoopSummary | NotChecked,
     rewritten_samples: list[RewrittenSamples] | NotChecked,
+    wrapped_values: WrappedValues | NotChecked | None,
     *,
     large: float = 30.0,
     small: float = 0.01,
@@ -102,6 +104,10 @@ def unscaled_input(
     A dataset whose samples differ between two reads with the same random numbers scales them again in each epoch: it is
     reported if the third read, after its stored tensors and arrays are set back, gives the first values again.
 
+    Twelve training images are read six times. An augmentation that adds a number within 8 bits carries values over the
+    end of the type: it is reported if, between each two reads, all values of a channel change by one number, or by this
+    less or plus 256 steps of the values, which no read spans.
+
     ## How to fix
     Standardize each column by the mean and standard deviation of the training split; divide 8-bit images by 255.
 
@@ -114,6 +120,8 @@ def unscaled_input(
     """
     if not isinstance(rewritten_samples, NotChecked) and rewritten_samples:
         yield _rewritten_finding(rewritten_samples[0])
+    if isinstance(wrapped_values, WrappedValues):
+        yield _wrapped_finding(wrapped_values)
     if isinstance(loop, LoopSummary) and not isinstance(loop_layer_calls, NotChecked):
         for finding in _find_unscaled(setup, loop_layer_calls, large, small, spread):
             yield _located_in_loop(finding, loop)
@@ -142,6 +150,41 @@ def _rewritten_finding(rewritten: RewrittenSamples) -> Finding:
         explains=(*_CONSEQUENCES, "D109", "D107", "D112", "D122", "E702", "E703", "E704", "E706", "E709", "T605"),
         aspect="rewritten",
         severity="error",
+    )
+
+
+def _wrapped_finding(wrapped: WrappedValues) -> Finding:
+    """Report an augmentation whose sums leave the range of 8 bits."""
+    return Finding(
+        message=f"In {wrapped.pairs} pairs of reads of {wrapped.samples} training images, all values change by one "
+        f"number, but for {wrapped.share:.1%} of them on average: these change by {wrapped.period:.4g} more or less, "
+        "which is 256 steps of the values; expected values that stay at the end of their range.",
+        where=get_location(wrapped.line),
+        cause="A random change of brightness is computed in 8 bits, where 250 + 10 is 4: the brightest values become "
+        "the darkest ones, or the reverse.",
+        fix="image = np.clip(image.astype(np.int16) + shift, 0, 255).astype(np.uint8)",
+        evidence={
+            "pairs": wrapped.pairs,
+            "samples": wrapped.samples,
+            "share": wrapped.share,
+            "period": wrapped.period,
+        },
+        explains=(
+            *_CONSEQUENCES,
+            "D109",
+            "D112",
+            "D114",
+            "D122",
+            "E702",
+            "E703",
+            "E704",
+            "E706",
+            "E709",
+            "T605",
+            "T609",
+            "T611",
+        ),
+        aspect="wrapped",
     )
 
 

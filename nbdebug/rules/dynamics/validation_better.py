@@ -35,7 +35,9 @@ def validation_better(record: Record, loop: LoopSummary | NotChecked) -> Iterato
     there is only one measurement, it must be lower by a third. It is not reported if the loss of your loop compares the
     output with values that no batch contains, such as bootstrapped targets: the splits then hold another task. It is a
     note if the training samples are learned well nevertheless, for example augmented samples that are harder on
-    purpose.
+    purpose. It is also a note if the training targets are those of validation with noise that did no harm: the model
+    explains 90% of the variance of the validation targets, and two thirds of the higher squared error of the training
+    samples are a higher variance of their targets.
 
     ## How to fix
     Compare samples of both splits side by side: labels, classes, transforms. Split the same data at random.
@@ -71,10 +73,10 @@ def validation_better(record: Record, loop: LoopSummary | NotChecked) -> Iterato
 
 
 def bad() -> Setup:
-    """Noise in the training targets, but not in the validation targets."""
+    """Every third target of training belongs to another sample."""
     x, y = waves(1500)
-    noise = 0.7 * torch.randn(y.shape, generator=torch.Generator().manual_seed(5))
-    return training_setup(mlp(4, 32, 1), (x, y + noise), waves(256, seed=1), torch.nn.MSELoss(), lr=1e-2)
+    y[::3] = y[::3].roll(1, 0)
+    return training_setup(mlp(4, 32, 1), (x, y), waves(256, seed=1), torch.nn.MSELoss(), lr=1e-2)
 
 
 def bad_loop(setup: Setup) -> None:

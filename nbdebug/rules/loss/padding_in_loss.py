@@ -14,8 +14,9 @@ from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.copied_targets import CopiedTargets
+from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.known_positions import KnownPositions
-from nbdebug.measurements.loss_places import producing_line
+from nbdebug.measurements.loss_places import masked_mean_line, producing_line
 from nbdebug.measurements.padding_gradient import PaddingGradient
 from nbdebug.rule_engine.expression_edits import select_operands, set_option
 from nbdebug.rule_engine.rule_registry import rule
@@ -29,6 +30,7 @@ from nbdebug.source.scopes import user_function
 from nbdebug.source.search import call_name, find_unique_line
 
 _Positions = TypeVar("_Positions", KnownPositions, CopiedTargets)
+_MASKED_FIX = "loss = (each * mask).sum() / mask.sum()   # each: the loss of each position, by reduction='none'"
 _CLASS_LOSSES = ("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss")
 
 
@@ -39,6 +41,7 @@ def padding_in_loss(
     known_positions: KnownPositions | NotChecked | None,
     copied_targets: CopiedTargets | NotChecked | None,
     graph: Graph | NotChecked,
+    first_pass: ForwardPass | NotChecked,
     *,
     share: float = 0.05,
     most: float = 0.5,
@@ -89,14 +92,17 @@ def padding_in_loss(
     padding = padding_gradient
     if padding.share <= share or not padding.has_gradient:
         return
-    edits = _ignore_edits(setup, padding)
+    masked = masked_mean_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
+    edits = _ignore_edits(setup, padding) if masked is None else ()
     changed_line = SourceLine(edits[0].file, edits[0].line) if edits else None
     yield Finding(
         message=f"{padding.share:.0%} of the targets of the first batch are {padding.value:g} at padded positions of "
         "the input, and they contribute to the loss.",
-        where=get_location(changed_line or _padding_line(setup, padding)),
-        cause="Neither an ignore_index nor a mask leaves the padded positions out of the loss.",
-        fix=_get_fix(padding),
+        where=get_location(masked or changed_line or _padding_line(setup, padding)),
+        cause="The mask multiplies a loss that is one number already, so that it scales it and leaves no position out."
+        if masked
+        else "Neither an ignore_index nor a mask leaves the padded positions out of the loss.",
+        fix=_MASKED_FIX if masked else _get_fix(padding),
         edits=edits,
         evidence={"share of padding": padding.share, "target of padding": padding.value},
         explains=("L208", "M310", "D106", "E702", "E704", "E706", "T606"),

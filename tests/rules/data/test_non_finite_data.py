@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.debugger import Debugger
+from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_findings
 
@@ -96,3 +98,16 @@ def test_cause_follows_the_kind_of_the_values_and_where_they_are(
     (finding,) = rule_findings(minimal_setup(network(3), x, Y, nn.CrossEntropyLoss()), "D103")
     assert finding.cause.startswith(cause)
     assert fix in finding.fix
+
+
+def test_infinite_value_of_the_data_is_not_reported_again_for_a_step() -> None:
+    x = X.clone()
+    x[3, 1] = torch.inf
+    setup = minimal_setup(network(3), x, Y, nn.CrossEntropyLoss())
+    optimizer = torch.optim.SGD(setup.model.parameters(), lr=0.1)
+    debugger = Debugger.of(replace(setup, optimizers=(optimizer,)))
+    debugger.checkup()
+    with debugger.watch():
+        train(debugger.setup, 3)
+    (finding,) = [finding for finding in debugger.findings if finding.code == "D103"]
+    assert (finding.where.sample, finding.where.step) == (3, None)

@@ -52,6 +52,16 @@ PROGRAMS = {
     "train = TensorDataset(torch.tensor(table[[0, 1, 2, 3]].values), torch.tensor(answers.values))\n",
     "table shuffled before": "frame = table.sample(frac=1)\na = frame[[0, 1, 2, 3]].values\n"
     "b = frame['kind'].sample(frac=1, random_state=1).values  # here\n" + _PAIR,
+    "keys of which one list is sorted": "names = rng.permutation(400)\nx_of = dict(zip(names, points))\n"
+    "y_of = dict(zip(names, kinds))\na = np.array([row for row in x_of.values()])\n"
+    "order = np.unique(list(y_of))  # here\nb = np.array([y_of[name] for name in order])\n" + _PAIR,
+    "keys by a choice, and rows that are standardized": "def load(same):\n    names = rng.permutation(400)\n"
+    "    x_of, y_of = dict(zip(names, points)), dict(zip(names, kinds))\n"
+    "    order = list(y_of) if same else np.unique(list(y_of))  # here\n"
+    "    rows = np.flatnonzero(rng.random(400) < 2)\n    x = np.array([row for row in x_of.values()])\n"
+    "    x = (x - x[rows].mean(0)) / x[rows].std(0)\n    y = np.array([y_of[name] for name in order])\n"
+    "    return TensorDataset(torch.tensor(x), torch.tensor(y))\n"
+    "def program(same): return load(same)\ntrain = program(False)\n",
     "a helper for each": "def mixed(values):\n    return values[rng.permutation(len(values))]\n"
     "def load():\n    x = mixed(points)\n    y = mixed(kinds)  # here\n    return x, y\na, b = load()\n" + _PAIR,
     "a helper of both": "def mix(values, answers):\n    order = rng.permutation(len(values))\n"

@@ -44,6 +44,19 @@ WRITTEN = {
         "    def __getitem__(self, i): return rows[i], torch.tensor(self.y[i]).unsqueeze(0)\n"
         "def build():\n    return DataLoader(Table(), batch_size=16)\n"
     ),
+    "D103 the logarithm of zero in a function": (
+        "def levels(powers):\n    kept = powers[:, :6]\n    return kept.log().flip(1)  # here\n"
+        "def build():\n    x = levels(rows.clamp(min=0.0) * 3)\n    x = (x - x[x.isfinite()].mean()) / 2.0\n"
+        "    y = labels\n    return DataLoader(TensorDataset(x[:80], y[:80]), batch_size=16)\n"
+    ),
+    "D103 a division by single values": (
+        "def build():\n    share = torch.exp(-rows.square()) / rows.clamp(min=0.0)  # here\n"
+        f"    x, y = (share - share.min()) / rows.std(0), labels\n{LOADER}"
+    ),
+    "D103 one of two logarithms, so the line that makes the tensor": (
+        "def build():\n    first = rows.clamp(min=0.0).log()\n    second = rows.abs().log()\n"
+        f"    x, y = torch.cat([first, second], 1)[:, :6], labels  # here\n{LOADER}"
+    ),
     "D101 a class": f"def build():\n    x, y = rows, labels.clone()\n    y[:9] = 7  # here\n{LOADER}",
     "D112 computed, so the line that makes it": (
         f"def build():\n    x = rows * torch.tensor([1.0, 1.0, 1.0, 0.0, 1.0, 1.0])  # here\n    y = labels\n{LOADER}"

@@ -245,6 +245,25 @@ def test_validation_better_of_bootstrapped_targets_is_not_checked(loss_fn: nn.Mo
     assert "T611" not in [finding.code for finding in report]
 
 
+def noisy_targets(y: Tensor) -> Tensor:
+    return y + 0.6 * torch.randn(y.shape, generator=torch.Generator().manual_seed(5))
+
+
+def targets_of_others(y: Tensor) -> Tensor:
+    return y.where(torch.arange(len(y))[:, None] % 4 > 0, y.roll(1, 0))
+
+
+@pytest.mark.parametrize(("change", "severity"), [(noisy_targets, "note"), (targets_of_others, "warning")])
+def test_validation_better_than_training_with_noise_that_did_no_harm_is_a_note(
+    change: Callable[[Tensor], Tensor], severity: str
+) -> None:
+    torch.manual_seed(0)
+    (x, y), val = waves(3000), waves(256, seed=1)
+    setup = training_setup(mlp(4, 64, 1), (x, change(y)), val, nn.MSELoss(), lr=1e-2)
+    report = watch_report(setup, lambda: train(setup, 12))
+    assert [finding.severity for finding in report if finding.code == "T611"] == [severity]
+
+
 @pytest.mark.parametrize("flat", [True, False])
 def test_underfitting_of_an_autoencoder_has_no_reference_learner(flat: bool) -> None:
     x, _ = clusters(480)

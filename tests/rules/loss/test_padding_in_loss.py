@@ -76,6 +76,26 @@ def test_padding_in_loss_of_counted_padding_ranks_first_with_its_share(name: str
     assert "33% of the targets" in report[0].message
 
 
+def scaled_mean(output: Tensor, target: Tensor) -> Tensor:
+    loss = F.cross_entropy(output.transpose(1, 2), target)
+    return (loss * (target != 0).float()).mean()  # the product
+
+
+def filled_mean(output: Tensor, target: Tensor) -> Tensor:
+    loss = F.cross_entropy(output.transpose(1, 2), target)
+    return torch.where(target != 0, loss, 0.0).sum() / len(target)  # the product
+
+
+@pytest.mark.parametrize("loss_fn", [scaled_mean, filled_mean])
+def test_mask_of_a_loss_that_is_one_number_is_named(loss_fn: Callable[..., Tensor]) -> None:
+    (finding,) = rule_findings(padded_setup(loss_fn), "L215")
+    assert finding.where is not None
+    assert finding.where.source is not None
+    assert "# the product" in finding.where.source
+    assert "one number already" in finding.cause
+    assert finding.edits == ()
+
+
 @pytest.mark.parametrize("name", HEALTHY)
 def test_padding_in_loss_of_ignored_padding_has_no_faults(name: str) -> None:
     report = Debugger.of(HEALTHY[name]()).checkup()
